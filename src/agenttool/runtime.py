@@ -6,8 +6,7 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack, cast
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.rap.settings import RapSource
@@ -21,32 +20,22 @@ from agenttool.assemble.settings import (
     surface_policy,
     with_commands,
 )
-from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.search.index import ToolIndex
-from agenttool.catalog.surface import Surface
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, StoreError
 from agenttool.hooks.definition import Hook
-from agenttool.journal import steps
+from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
-from agenttool.pipeline.background import BackgroundCalls, DeferredCalls, PromptQueue, open_deferred, unique_part
+from agenttool.pipeline.background import DeferredCalls, PromptQueue, unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
-from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import is_interruptible, request_cancel
-from agenttool.pipeline.checkpoint import Checkpoint
 from agenttool.pipeline.journal_view import JournalView
-from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.plan import plan
-from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
-from agenttool.pipeline.recovery import Recovery
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
-from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices, offered_tools
-from agenttool.pipeline.tool import Tool as CompiledTool
-from agenttool.pipeline.world import World, make_core
+from agenttool.pipeline.surfaces import offered_tools
+from agenttool.pipeline.world import CoreOptions, World
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.votes import PermissionMode
@@ -123,33 +112,32 @@ class Runtime:
         Raises:
             ConfigError: a tool's records contradict each other.
         """
-        self._core = make_core(world, hooks=hooks, policy=policy, rate_limits=rate_limits, advisers=advisers)
-        self._core.run_nested = run_nested
-        self._core.default_timeout_s = default_timeout_s
-        self._catalog = Catalog()
-        self._index = ToolIndex(world.semantic_index)
-        services = ToolServices(self._catalog, self._index, surface_policy or SurfacePolicy(), self._declare)
+        options = CoreOptions(
+            policy=policy or Policy(),
+            hooks=tuple(hooks),
+            advisers=tuple(advisers),
+            rate_limits=rate_limits or {},
+            default_timeout_s=default_timeout_s,
+        )
         self._end_world = world.close
-        self._recovery: Recovery | None = None
-        if self._core.open_calls is not None:
-            self._recovery = Recovery(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
-            self._core.acquire_lease = self._recovery.start
-            self._core.stored_answer = self._recovery.approvals.answer_of
-        self._background = BackgroundCalls(self._core)
-        self._results, self._prompts = open_deferred(self._core, self._tool_of)
-        self.deferred = DeferredCalls(self._results, self._prompts)
-        self.prompts = PromptQueue(self._prompts)
-        self._bind(AgentSurfaces(self._core, services, circumstances or Circumstances()))
+        self._bind(
+            Agent(
+                world,
+                options,
+                surface_policy or SurfacePolicy(),
+                circumstances or Circumstances(),
+                lambda provider: None if self.rap is None else self.rap.asked_again_in(provider),
+            )
+        )
         self._sources, self._callback_url, self._serves = sources, callback_url, serves
         self._sourced: set[ToolId] = set()
         for tool in map(declared, tools):
             tool_id = tool.declaration.tool_id
-            if self._catalog.find(tool_id) is not None:
+            if self._agent.catalog.find(tool_id) is not None:
                 raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
             self.declare(tool)
-        self._core.offer_read_back = self._offer_read_back
         if self._core.durable:  # output that an earlier process stored can be asked for, too
-            self._offer_read_back(None)
+            self._agent.offer_read_back(None)
 
     @classmethod
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
@@ -237,13 +225,12 @@ class Runtime:
         """
         if self._sources and self._core.parent is None:
             self.rap = await self._open_sources()
-            self._core.next_discovery_in = self.rap.asked_again_in
-        if self._recovery is not None:
-            await self._recovery.start()
+        if self._agent.recovery is not None:
+            await self._agent.recovery.start()
         if self.rap is not None and self._core.parent is None:
             self.rap.start_retries()
-            if self._prompts is not None:
-                self._prompts.start()
+            if self._agent.prompts is not None:
+                self._agent.prompts.start()
         return self
 
     async def __aexit__(
@@ -253,18 +240,11 @@ class Runtime:
         is_root = self._core.parent is None
         if self.rap is not None and is_root:
             await self.rap.stop_listening()
-        self._close()
-        await stop_calls(self._core, self._under_way)
+        self._agent.close()
+        await self._agent.stop_calls()
         if not is_root:
             return
-        if self._prompts is not None:
-            await self._prompts.stop()
-        await self._background.stop()
-        if self._results is not None:
-            await self._results.stop()
-        if self._recovery is not None:
-            await self._recovery.stop()
-        self._core.journal.close()
+        await self._agent.stop()
         if self._end_world is not None:
             await self._end_world()
         if self.rap is not None:
@@ -275,11 +255,11 @@ class Runtime:
         from agenttool.adapters.rap.source import RapClient  # noqa: PLC0415 -- see above
 
         core = self._core
-        if core.shelf is None:
+        if core.durability.documents is None:
             raise ConfigError("sources need a store; open the runtime with one")
         host = Host(
             door=self.deferred,
-            shelf=core.shelf,
+            shelf=core.durability.documents,
             thread=core.thread,
             now_ns=core.now_ns,
             unique=core.ids.unique,
@@ -297,7 +277,7 @@ class Runtime:
     def _take(self, tool: DeclaredTool) -> None:
         """Add or update a tool of a source; reject one whose id belongs to a tool declared elsewhere."""
         tool_id = tool.declaration.tool_id
-        if tool_id not in self._sourced and self._catalog.find(tool_id) is not None:
+        if tool_id not in self._sourced and self._agent.catalog.find(tool_id) is not None:
             raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
         self.declare(tool)
         self._sourced.add(tool_id)
@@ -305,13 +285,13 @@ class Runtime:
     async def _hear(self, providers: Mapping[str, ProviderState]) -> None:
         """Update surfaces after a source connected or was lost, and recover calls that waited for its tools."""
         # A server that is not connected has no tools: tools in its namespace were declared elsewhere, and are ready.
-        others = {entry.tool.declaration.namespace for entry in self._catalog}
-        await self._surfacing.set_provider_states(
+        others = {entry.tool.declaration.namespace for entry in self._agent.catalog}
+        await self._agent.surfacing.set_provider_states(
             {name: ProviderState.READY if name in others else state for name, state in providers.items()}
         )
-        if self._recovery is not None and self._core.has_lease:
+        if self._agent.recovery is not None and self._core.durability.has_lease:
             with suppress(StoreError):  # recovery runs again soon
-                await self._recovery.recover()
+                await self._agent.recovery.recover()
 
     def child(
         self,
@@ -332,16 +312,16 @@ class Runtime:
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._bind(self._surfacing.for_child(replace(self._core, policy=policy, parent=self._core), surface))  # noqa: SLF001 -- one of ours
-        self._children.add(child)
+        child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- one of ours
         return child
 
-    def _bind(self, surfacing: AgentSurfaces) -> None:
-        """Use the surfaces of one agent, with no sub-agents yet."""
-        self._core, self._surfacing, self._surfaces = surfacing.core, surfacing, surfacing.surfaces
-        self.approvals = ApprovalQueue(self._core, self._recovery)
-        self.journal = JournalView(self._core, self._catalog, self._surfaces)
-        self._children: WeakSet[Runtime] = WeakSet()
+    def _bind(self, agent: Agent) -> None:
+        """Become the interface of an agent."""
+        self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
+        self.approvals = ApprovalQueue(agent.core, agent.recovery)
+        self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
+        self.deferred = DeferredCalls(agent.results, agent.prompts)
+        self.prompts = PromptQueue(agent.prompts)
 
     def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
         """Return this runtime for calls in another conversation, by default a child of its own one.
@@ -353,11 +333,6 @@ class Runtime:
         other = copy(self)
         other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
         return other
-
-    def _close(self) -> None:
-        self._surfaces.close()
-        for child in tuple(self._children):
-            child._close()  # noqa: SLF001 -- one of ours
 
     def _check_open(self) -> None:
         if self._surfaces.is_closed:
@@ -372,7 +347,7 @@ class Runtime:
             ConfigError: an argument is invalid, or the runtime is closed.
         """
         self._check_open()
-        return self._surfacing.create(surface_request(scope, only, context))
+        return self._agent.surfacing.create(surface_request(scope, only, context))
 
     def find_surface(self, surface_id: str) -> ToolSurface | None:
         """Return the surface with an id; None if it is unknown."""
@@ -387,7 +362,7 @@ class Runtime:
             ConfigError: there is no such surface, or the runtime is closed.
         """
         self._check_open()
-        return self._surfacing.current(surface)
+        return self._agent.surfacing.current(surface)
 
     def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
         """Return the tools of a surface as a model may be shown them, deferred ones last.
@@ -405,7 +380,7 @@ class Runtime:
             ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
         """
         self._check_open()
-        return await self._surfacing.search(surface, query, limit)
+        return await self._agent.surfacing.search(surface, query, limit)
 
     async def prepare_search(self, *, seconds: float = 60.0) -> bool:
         """Index all tools now and wait for the search model. Optional: a search indexes tools itself.
@@ -417,7 +392,7 @@ class Runtime:
             ConfigError: the runtime is closed.
         """
         self._check_open()
-        return await self._surfacing.prepare_search(seconds)
+        return await self._agent.surfacing.prepare_search(seconds)
 
     async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
         """Create a surface that also shows the named tools; return the same one if it shows them already.
@@ -426,7 +401,7 @@ class Runtime:
             ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
         """
         self._check_open()
-        return self._surfacing.load(surface, names)
+        return self._agent.surfacing.load(surface, names)
 
     async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
         """Change the policy or the circumstances of all surfaces: `await rt.change(credentials=["github"])`.
@@ -438,7 +413,7 @@ class Runtime:
             ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
         """
         self._check_open()
-        return await self._surfacing.change(changes)
+        return await self._agent.surfacing.change(changes)
 
     def declare(self, tool: Tool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -454,7 +429,7 @@ class Runtime:
             raise ConfigError("a sub-agent has the tools that it was given; declare this one on its parent's runtime")
         given = declared(tool)
         reject_builtin_names(given)
-        self._declare(given)
+        self._agent.declare(given)
 
     def retire(self, name: str) -> None:
         """Withdraw a tool, by its qualified name or its id, from every surface at once.
@@ -464,37 +439,12 @@ class Runtime:
         Raises:
             ConfigError: no tool has this name, it is built in, or the runtime is closed or belongs to a sub-agent.
         """
-        found = self._catalog.owner(name) or self._catalog.find(ToolId(name))
+        found = self._agent.catalog.owner(name) or self._agent.catalog.find(ToolId(name))
         if found is None:
             raise ConfigError(f"no tool is called {name!r}; give its namespace and name, such as 'files.read'")
         self.declare(
             replace(found.tool, declaration=replace_record(found.tool.declaration, lifecycle=Lifecycle.RETIRED))
         )
-
-    def _declare(self, tool: DeclaredTool) -> None:
-        """Add a tool, also under a reserved name."""
-        entry = self._catalog.prepare(tool)
-        self._core.tools.admit(entry)
-        before = self._catalog.find(entry.tool_id)
-        self._catalog.add(entry)
-        if self._catalog.is_withdrawn(entry.tool_id):
-            self._index.remove(entry.tool_id)
-        else:
-            self._index.put(entry)
-        if before is not None:
-            self._core.tools.forget(before)
-            if self._catalog.is_withdrawn(entry.tool_id):
-                self._surfacing.withdraw(entry)
-        self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
-
-    def _offer_read_back(self, surface: Surface | None) -> None:
-        """Let stored output be read back, on the surface that its call was made on and on those made from now on."""
-        entry = self._catalog.find(READ_BACK_ID)
-        if entry is None and not self._surfaces.is_closed:
-            self._declare(read_back_tool(self._core.payloads))
-            entry = self._catalog.find(READ_BACK_ID)
-        if entry is not None and surface is not None:
-            surface.offer(entry)
 
     def call(
         self,
@@ -592,23 +542,23 @@ class Runtime:
 
     async def cancel(self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION) -> bool:
         """Ask a call to stop, and return whether it will. With the reason `fallback` its result is discarded."""
-        call = self._core.calls.get(invocation_id)
+        call = self._core.registry.calls.get(invocation_id)
         if call is not None:
-            return request_cancel(cast("Call", call), AbortReason(reason))
-        return self._results is not None and await self._results.cancel(invocation_id, AbortReason(reason))
+            return request_cancel(call, AbortReason(reason))
+        return self._agent.results is not None and await self._agent.results.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
         """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.
 
         A tool that blocks comes to its end (AT-SCHED-14); `cancel` asks one call to stop whatever its tool says here.
         """
-        for call in self._under_way():
+        for call in self._agent.open_calls:
             if not call.started_ns or is_interruptible(call):
                 request_cancel(call, AbortReason.USER_INTERRUPTION)
 
     def cancel_all(self) -> None:
         """Ask every call to stop, as a person does with Ctrl-C."""
-        for call in self._under_way():
+        for call in self._agent.open_calls:
             request_cancel(call, AbortReason.USER_INTERRUPTION)
 
     @property
@@ -634,16 +584,16 @@ class Runtime:
         Raises:
             ConfigError: the id is not one of `new_invocation_id`.
         """
-        known = None if invocation_id is None else self._background.known(invocation_id)
+        known = None if invocation_id is None else self._agent.background.known(invocation_id)
         if known is not None:
             return known
         unique = None if invocation_id is None else unique_part(invocation_id)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
-        return await self._background.start(call)
+        return await self._agent.background.start(call)
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
         """Wait for the result of a call, in whichever process it ends; None if it does not end within that time."""
-        return await self._background.wait(invocation_id, within_s)
+        return await self._agent.background.wait(invocation_id, within_s)
 
     def new_invocation_id(self) -> InvocationId:
         """Return an id for a call that is going to be started."""
@@ -659,31 +609,15 @@ class Runtime:
         """Whether another process can recover the calls of this one."""
         return self._core.durable
 
-    def _tool_of(self, tool_id: ToolId) -> CompiledTool | None:
-        entry = self._catalog.find(tool_id)
-        return None if entry is None else self._core.tools[entry]
-
-    def _surface_of(self, held: Checkpoint) -> Surface | None:
-        """Return the surface of a recovered call, or one that offers no more than that surface did."""
-        if held.surface_id is None:
-            return None
-        reach = None if held.only is None else frozenset(held.only)
-        return self._surfacing.restored(held.surface_id, reach)
-
-    def _under_way(self) -> tuple[Call, ...]:
-        """Give the calls of this agent and of those that it started."""
-        calls = (cast("Call", call) for call in self._core.calls.values())
-        return tuple(call for call in calls if self._core in call.core.line())
-
     def under_way(self) -> tuple[InvocationId, ...]:
         """Return the ids of the calls that this runtime runs now, recovered ones included."""
-        return tuple(call.invocation_id for call in self._under_way())
+        return tuple(call.invocation_id for call in self._agent.open_calls)
 
     async def recover(self) -> int:
         """Recover the calls of processes that died, now; return how many."""
-        return 0 if self._recovery is None else await self._recovery.recover()
+        return 0 if self._agent.recovery is None else await self._agent.recovery.recover()
 
     @property
     def store_fault(self) -> str | None:
         """Why the durable store could not be used at the last check, seconds ago; none if it could."""
-        return None if self._recovery is None else self._recovery.fault
+        return None if self._agent.recovery is None else self._agent.recovery.fault

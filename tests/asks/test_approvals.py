@@ -83,7 +83,7 @@ async def test_ask_08_an_approval_is_good_for_one_call_and_a_late_one_for_none(b
         assert (await rt.approvals.decide(question.approval_id, Allow())).reason == "answered"
         await rt.approvals.decide(second.approval_id, "deny")
         assert (await waiting).status == "rejected"
-        rt._core.approval_ttl_s = 0.02
+        rt._core.questions.ttl_s = 0.02
         waiting, third = await asked(rt, "transfer", {"to": "ada", "amount": 5})
         stale = await waiting
         late = await rt.approvals.decide(third.approval_id, Allow())

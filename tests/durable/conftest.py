@@ -125,7 +125,10 @@ def ended():
                     await asyncio.sleep(0.02)
                     found = [record async for record in rt.journal.export() if type(record).__name__ == "ToolResult"]
         except TimeoutError:
-            left = [(each.invocation_id, each.kind, each.owner) for each in await rt._core.open_calls.page(limit=9)]
+            left = [
+                (each.invocation_id, each.kind, each.owner)
+                for each in await rt._core.durability.checkpoints.page(limit=9)
+            ]
             pytest.fail(f"{len(found)} of {count} calls ended within {BOUND_S} s; these are open: {left}")
         return found
 

@@ -175,16 +175,16 @@ async def survive(folder, said, rng):
     async with living.open_runtime(folder) as rt:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while await rt._core.open_calls.page(limit=1):
+                while await rt._core.durability.checkpoints.page(limit=1):
                     await decide(rt, rng, lambda *word: said.append(list(word)))
                     await rt.recover()
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            left = await rt._core.open_calls.page(limit=3)
+            left = await rt._core.durability.checkpoints.page(limit=3)
             return Counter(), [f"left open: {[(each.invocation_id, each.kind) for each in left]}"]
         flaws = [str(flaw) for flaw in rt._core.journal.log.verify()]
         exported = [record async for record in rt.journal.export()]
-        payloads = rt._core.payloads
+        payloads = rt._core.payloads.store
         stored = [each for each in digests_in(exported) if await is_there(payloads, each)]
         flaws += [str(flaw) for each in stored if (flaw := await flaw_of(payloads, each, 0)) is not None]
         ends = Counter(

@@ -108,7 +108,7 @@ def open_runtime(folder, lease_s=LEASE_S, **options):
     """Open the store in a folder, with all tools and rules unless others are given."""
     given = {"tools": tools_of(folder), "rules": RULES, **options}
     rt = Runtime.open(**{"store": f"sqlite:{folder}/state.db", **given})
-    rt._core.lease_s = lease_s
+    rt._core.durability.lease_s = lease_s
     return rt
 
 
@@ -127,14 +127,14 @@ def input_of(name, number):
 async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
-        first = rt._core.tools[next(iter(rt._catalog))]
+        first = rt._core.tools[next(iter(rt._agent.catalog))]
         await rt._core.limiter.acquire(first.safety.static)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while name in ASKED and not (asked := await rt.approvals.list()):
             await asyncio.sleep(0.01)
         if name in ASKED:
             await rt.approvals.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
-        while not any(call.status is InvocationStatus.QUEUED for call in rt._core.calls.values()):
+        while not any(call.status is InvocationStatus.QUEUED for call in rt._core.registry.calls.values()):
             await asyncio.sleep(0.01)
             assert not calling.done()
         await rt._core.journal.log.settle()

@@ -20,10 +20,13 @@ async def test_no_process_is_taken_for_dead_because_a_clock_was_set(
     with asking(1, lease_s=living.LONG_LEASE_S) as (child, approval_id):
         monkeypatch.setattr(SystemClock, "now_ns", staticmethod(lambda: time.time_ns() + jump_ns))
         async with survivor() as rt:
-            (opened,) = await rt._core.open_calls.page(limit=9)
+            (opened,) = await rt._core.durability.checkpoints.page(limit=9)
             for _ in range(5):
                 assert await rt.recover() == 0, "the process lives, and its call is its own"
-                assert await rt._core.open_calls.claim_one(opened.invocation_id, now=rt._core.moment()) is None
+                assert (
+                    await rt._core.durability.checkpoints.claim_one(opened.invocation_id, now=rt._core.clock.moment())
+                    is None
+                )
                 await asyncio.sleep(0.02)
             await rt.approvals.decide(approval_id, "allow")
             assert await asyncio.to_thread(child.wait, BOUND_S) == -signal.SIGKILL, "its own process ran it"

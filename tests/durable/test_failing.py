@@ -68,4 +68,4 @@ async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, 
         result = await rt.call("count", {"number": 1}, surface=surface)
         assert result.error.error_code == "journal_unavailable"
         assert await rt.journal.result(result.invocation_id) == result
-        assert await rt._core.open_calls.page(limit=1) == []
+        assert await rt._core.durability.checkpoints.page(limit=1) == []

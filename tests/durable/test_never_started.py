@@ -63,7 +63,7 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
         result = await calling
         assert result.error is None
         assert await two.journal.result(result.invocation_id) == result
-        assert await two._core.open_calls.page(limit=10) == []
+        assert await two._core.durability.checkpoints.page(limit=10) == []
 
 
 async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(survivor, tmp_path):
@@ -86,5 +86,5 @@ async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(surviv
             while await rt.journal.result(calls[2]) is None or await rt.journal.result(calls[0]) is None:
                 await asyncio.sleep(0.02)
         assert await rt.recover() == 0
-        assert [each.invocation_id for each in await rt._core.open_calls.page(limit=10)] == calls[1:2]
+        assert [each.invocation_id for each in await rt._core.durability.checkpoints.page(limit=10)] == calls[1:2]
         assert {flaw.what for flaw in rt._core.journal.log.verify()} >= {"hash", "fact"}

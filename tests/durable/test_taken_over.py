@@ -9,9 +9,9 @@ from agenttool.codec import write
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline import recovery
-from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Refused
 from agenttool.records import OrderingPolicy, SchedulerPolicy
+from agenttool.runtime import Runtime, World
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock
 
@@ -44,11 +44,11 @@ TOOLS = [quick, endless, outer]
 
 def fall_asleep(rt):
     """Let a runtime say nothing any more, as if its process slept."""
-    rt._recovery._task.cancel()
+    rt._agent.recovery._task.cancel()
 
 
 def wake_up(rt):
-    rt._recovery._task = asyncio.ensure_future(rt._recovery._poll())
+    rt._agent.recovery._task = asyncio.ensure_future(rt._agent.recovery._poll())
 
 
 async def until(found):
@@ -141,7 +141,7 @@ async def test_a_call_whose_tool_is_nowhere_is_ended_after_a_day(living, tmp_pat
         assert await rt.recover() == 0
         assert await rt.journal.result(invocation_id) is None, "somebody with the tool may come"
         monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)
-        rt._recovery._abandoned_ns.clear()
+        rt._agent.recovery._abandoned_ns.clear()
         assert (await result_of(rt, invocation_id)).error.error_code == "unknown_after_crash"
         calling.cancel()
         await asyncio.wait([calling])
@@ -188,7 +188,7 @@ async def test_a_durable_log_without_a_place_for_open_calls_is_refused(living, t
     async with living.open_runtime(tmp_path) as rt:
         world = World(clock=FakeClock(), ids=CountingIds(), log=rt._core.journal.log, payloads=MemoryPayloads())
         with pytest.raises(ConfigError, match="open_calls"):
-            make_core(world, hooks=(), policy=None, rate_limits=None, advisers=())
+            Runtime(world)
 
 
 async def _has_no_questions(rt):

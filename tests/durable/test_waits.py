@@ -214,7 +214,7 @@ async def test_a_question_that_expires_while_nobody_runs_is_a_deny(
     survivor, ended, sound, living, tmp_path, monkeypatch
 ):
     async with survivor() as first:
-        first._core.approval_ttl_s = 3600
+        first._core.questions.ttl_s = 3600
         calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
         while not await first.approvals.list():
             await asyncio.sleep(0.01)

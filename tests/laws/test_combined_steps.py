@@ -119,7 +119,7 @@ async def told_of(probe, arguments, *, one_by_one, meet=None):
             tools.update(
                 {
                     entry: dataclasses.replace(tools[entry], has_common_start=False, read_typed=None)
-                    for entry in runtime._catalog
+                    for entry in runtime._agent.catalog
                 }
             )
         if meet is not None:

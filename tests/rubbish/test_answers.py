@@ -129,7 +129,7 @@ async def test_the_first_answer_stands_and_the_second_is_rejected(vault, asked, 
 
 async def test_an_unanswered_question_expires_and_a_late_answer_is_rejected(vault, asked, sound):
     async with Runtime.open(tools=[vault.tool]) as runtime:
-        runtime._core.approval_ttl_s = 0.02
+        runtime._core.questions.ttl_s = 0.02
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         result = await waiting

@@ -282,7 +282,7 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
         assert not (await rt.prompts.choose(f"prm_{unique}-1", 0)).is_taken
         await rt.deferred.deliver(started.invocation_id, answer("ok"))
         await rt.wait(started.invocation_id)
-        assert await rt._core.shelf.get("prompt", started.invocation_id) is None
+        assert await rt._core.durability.documents.get("prompt", started.invocation_id) is None
 
 
 async def test_a_runtime_that_closes_leaves_what_waits_to_the_next(tmp_path, opened):
@@ -367,13 +367,13 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
 
     far.on_send = send
     async with opened(place, far, lease_s=1.0) as rt, opened(place, far) as other:
-        rt._recovery._task.cancel()  # it is so busy that it does not come to say that it lives
-        other._recovery._task.cancel()
+        rt._agent.recovery._task.cancel()  # it is so busy that it does not come to say that it lives
+        other._agent.recovery._task.cancel()
         looking = rt if looks == "itself" else other
         starting = asyncio.ensure_future(rt.start("ask", {"n": 1}, surface=await rt.surface()))
-        calls, really_due = looking._core.open_calls, looking._core.open_calls.due
+        calls, really_due = looking._core.durability.checkpoints, looking._core.durability.checkpoints.due
         async with asyncio.timeout(60):
-            while not await really_due(now=rt._core.moment(), limit=9):  # noqa: ASYNC110 -- until it passes for dead
+            while not await really_due(now=rt._core.clock.moment(), limit=9):  # noqa: ASYNC110 -- until it passes for dead
                 await asyncio.sleep(0.05)
 
         async def due(**asked):
@@ -384,7 +384,7 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
             return found
 
         monkeypatch.setattr(calls, "due", due)
-        assert await looking._recovery.recover() == 0
+        assert await looking._agent.recovery.recover() == 0
         acknowledged.set()
         invocation = await starting
         assert (far.withdrawn, [each.invocation_id for each in await rt.deferred.list()]) == (

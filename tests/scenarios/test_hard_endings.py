@@ -148,7 +148,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, r
     async with Runtime.open(tools=[busy], rules=allow) as rt:
         running = asyncio.ensure_future(call(rt, "busy", {}))
         await started.wait()
-        (invocation_id,) = rt._core.calls
+        (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id) is False
         go_on.set()
         result = await running
@@ -291,7 +291,7 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
     async with Runtime.open(tools=[pay], hooks=[hook]) as rt:
         running = asyncio.ensure_future(call(rt, "pay", {}))
         await inside.wait()
-        (invocation_id,) = rt._core.calls
+        (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id)
         go_on.set()
         result = await running

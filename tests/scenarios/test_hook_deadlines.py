@@ -65,7 +65,7 @@ async def records(rt, kind):
 
 
 def impatient(rt):
-    rt._core.grace_period = dataclasses.replace(rt._core.grace_period, after_stop=0.01)
+    rt._core.timing.grace_period = dataclasses.replace(rt._core.timing.grace_period, after_stop=0.01)
 
 
 @pytest.mark.parametrize(("event", "told"), [(PRE, "hook_failed"), (POST, "post_hook_failed")])
@@ -103,7 +103,7 @@ async def test_canceling_a_call_ends_the_hook_that_holds_it(kind):
         impatient(rt)
         running = asyncio.ensure_future(call(rt))
         await runner.inside.wait()
-        (invocation_id,) = rt._core.calls
+        (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id)
         result = await running
         runs = await records(rt, "tool_hook")

@@ -103,7 +103,7 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allo
                 continue
 
     async with Runtime.open(tools=[stubborn], rules=allow) as rt:
-        rt._core.grace_period = type(rt._core.grace_period)(
+        rt._core.timing.grace_period = type(rt._core.timing.grace_period)(
             call_later=asyncio.get_running_loop().call_later, after_stop=0.01, after_caller=1
         )
         result = await call(rt, "stubborn", {})
@@ -187,7 +187,7 @@ async def test_cancelling_stops_what_can_stop(call, records, error, allow):
     async with Runtime.open(tools=[patient], rules=allow) as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
-        (invocation_id,) = rt._core.calls
+        (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id)
         result = await running
         assert not await rt.cancel(invocation_id), "it has ended"

@@ -12,10 +12,9 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replace_input
 from agenttool.pipeline.judge import judge, request_votes
@@ -55,16 +54,16 @@ from agenttool.scheduler.drive import Drive, Stopped
 
 def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
-    question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
+    question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
     if question is not None:
         refused = refusal_of_edit(core, question, given)
         if refused is not None:
             return refused
         if _is_closed(core, question):
-            core.approvals.withdraw(approval_id, timestamp(core.now_ns()))
-    outcome = core.approvals.answer(approval_id, given, by=by, now=timestamp(core.now_ns()))
+            core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
+    outcome = core.questions.book.answer(approval_id, given, by=by, now=timestamp(core.now_ns()))
     if isinstance(outcome, Answered):
-        waiting = core.waiting.get(approval_id)
+        waiting = core.questions.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
     return outcome
@@ -73,8 +72,8 @@ def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> An
 def _is_closed(core: Core, question: Question) -> bool:
     """Return whether the call no longer waits, although its question is still open."""
     waiting, asking = (
-        core.waiting.get(question.approval_id),
-        cast("Call | None", core.calls.get(question.invocation_id)),
+        core.questions.waiting.get(question.approval_id),
+        core.registry.calls.get(question.invocation_id),
     )
     return (waiting is not None and waiting.done()) or (asking is not None and asking.stop.reason is not None)
 
@@ -105,7 +104,7 @@ def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | 
 
 
 def _has_secrets(core: Core, question: Question) -> bool:
-    asking = cast("Call | None", core.calls.get(question.invocation_id))
+    asking = core.registry.calls.get(question.invocation_id)
     return asking is None or asking.tool is None or asking.tool.redactor is not None
 
 
@@ -120,8 +119,8 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
         await flush(call)
     answered = await _wait(call, question)
-    if answered is None and core.stored_answer is not None:
-        answered = await core.stored_answer(question)
+    if answered is None:
+        answered = await core.host.stored_answer(question)
     return await conclude(call, tool, proposed, question, answered)
 
 
@@ -169,9 +168,9 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         verdict=verdict,
         suggested_updates=_suggested(call, tool, proposed, verdict),
         asked_at=timestamp(now),
-        expires_at=timestamp(now + round(core.approval_ttl_s * 1e9)),
+        expires_at=timestamp(now + round(core.questions.ttl_s * 1e9)),
     )
-    core.approvals.open(question)
+    core.questions.book.open(question)
     evidence = Decided(
         verdict,
         json_bytes(proposed),
@@ -188,19 +187,19 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
 async def _wait(call: Call, question: Question) -> Answered | None:
     """Wait in the caller's task; a cancellation withdraws the question."""
     core = call.core
-    future: asyncio.Future[object] = core.loop.create_future()
-    core.waiting[question.approval_id] = future
-    expiry = core.deadlines.arm(core.loop.time() + core.approval_ttl_s, lambda: _expire(future))
-    call.drive = drive = Drive(core.grace_period)
+    future: asyncio.Future[object] = core.timing.loop.create_future()
+    core.questions.waiting[question.approval_id] = future
+    expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, lambda: _expire(future))
+    call.drive = drive = Drive(core.timing.grace_period)
     if call.background is not None:
         call.background.become_idle()
     try:
         with pause_timeouts(call):
             answered = await drive.run(_result_of(future))
     finally:
-        core.deadlines.cancel(expiry)
-        del core.waiting[question.approval_id]
-        core.approvals.withdraw(question.approval_id, timestamp(core.now_ns()))
+        core.timing.deadlines.cancel(expiry)
+        del core.questions.waiting[question.approval_id]
+        core.questions.book.withdraw(question.approval_id, timestamp(core.now_ns()))
         call.drive = None
     if isinstance(answered, Stopped):
         call.stop.interrupted = call.stop.interrupted or drive.caller_canceled

@@ -3,7 +3,7 @@
 from agenttool.codec.moments import timestamp
 from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Core
 from agenttool.pipeline.recovery import Recovery
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.records import ApprovalId, JsonObject
@@ -26,14 +26,14 @@ class ApprovalQueue:
         """
         if self._recovery is not None:
             return await self._recovery.approvals.questions(limit, after)
-        pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
+        pending = self._core.questions.book.pending(timestamp(self._core.now_ns()))
         return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def get(self, approval_id: ApprovalId) -> Question | None:
         """Return one open question; None if it is not open."""
         if self._recovery is not None:
             return await self._recovery.approvals.question(approval_id)
-        return self._core.approvals.get(approval_id)
+        return self._core.questions.book.get(approval_id)
 
     async def decide(
         self,

@@ -1,23 +1,21 @@
 """Calls without a waiting caller: started in the background, or waiting for a deferred result."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.journal.reading import result_in
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.deferred_results import DeferredResults
 from agenttool.pipeline.prompts import Chosen, Prompts
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.tool import Tool
 from agenttool.ports.deferred import PendingCall, Prompt, PromptOutcome
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import AnswerStatus
-from agenttool.records import INVOCATION, InvocationId, ToolId, ToolInvocation, ToolResult
+from agenttool.records import INVOCATION, InvocationId, ToolInvocation, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
@@ -40,7 +38,7 @@ class BackgroundCalls:
 
     async def start(self, call: Call) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended or waits for an answer."""
-        idle: asyncio.Future[None] = self._core.loop.create_future()
+        idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [])
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
@@ -59,20 +57,16 @@ class BackgroundCalls:
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
         """Wait for the stored result of a call, in whichever process it ends; None if the time runs out."""
-        core, ended, pause_s = self._core, asyncio.Event(), POLL_S
-        core.closing.append(ended)
-        with suppress(TimeoutError):
-            try:
-                async with asyncio.timeout(within_s):
-                    while (result := await self._stored_result(invocation_id)) is None:
-                        ended.clear()
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(pause_s):
-                                await ended.wait()
-                        pause_s = min(1.1 * pause_s, MAX_POLL_S)
-                    return result
-            finally:
-                core.closing.remove(ended)
+        pause_s = POLL_S
+        with suppress(TimeoutError), self._core.registry.waiter() as call_ended:
+            async with asyncio.timeout(within_s):
+                while (result := await self._stored_result(invocation_id)) is None:
+                    call_ended.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(pause_s):
+                            await call_ended.wait()
+                    pause_s = min(1.1 * pause_s, MAX_POLL_S)
+                return result
         return None
 
     async def _stored_result(self, invocation_id: InvocationId) -> ToolResult | None:
@@ -82,22 +76,6 @@ class BackgroundCalls:
             with suppress(StoreError):  # the disk may work again at the next poll
                 await log.settle()
         return result_in(log.stored_facts_of(invocation_id))
-
-
-def open_deferred(
-    core: Core, tool_of: Callable[[ToolId], Tool | None]
-) -> tuple[DeferredResults | None, Prompts | None]:
-    """Return the deferred results and prompts of a runtime, as far as it has stores for them."""
-    if core.parked is None:
-        return None, None
-    results = DeferredResults(core, core.parked, tool_of)
-    if not core.durable:
-        core.overdue = results.overdue
-    if core.shelf is None:
-        return results, None
-    prompts = Prompts(core.shelf, results, tool_of)
-    core.withdraw_prompt = prompts.withdraw
-    return results, prompts
 
 
 class DeferredCalls:

@@ -84,7 +84,7 @@ class Batch:
 
     async def _run(self, index: int, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
-        call.core.calls[call.invocation_id] = call
+        call.core.registry.calls[call.invocation_id] = call
         if call.batch is not None:
             call.batch.on_progress = lambda update: outlet.progress(
                 index, BatchItem(index=index, progress=_progress(call, update))

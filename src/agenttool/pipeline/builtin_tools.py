@@ -11,8 +11,7 @@ from agenttool.catalog.search.scope import SearchScope
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
-from agenttool.pipeline.call import Call
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.tool import model_schema_of
 from agenttool.ports.executor import Executor, Job
 from agenttool.ports.tool import Check, DeclaredTool
@@ -172,7 +171,7 @@ class ToolSearchExecutor:
         call = cast("Call", job)  # only the call knows its surface
         arguments = job.call_input
         limit = cast("int", arguments.get("limit", DEFAULT_MATCHES))
-        return await call.core.find_tools(call.surface, str(arguments["query"]), limit, call.shown.known_as)
+        return await call.core.host.find_tools(call.surface, str(arguments["query"]), limit, call.shown.known_as)
 
 
 async def search_tools(

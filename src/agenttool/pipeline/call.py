@@ -1,9 +1,14 @@
-"""The state of one call, which every phase reads and changes, and the context of its running tool."""
+"""The state of one call, which every phase reads and changes, and the services that all calls of an agent share."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from dataclasses import replace as replace_core
 from types import MappingProxyType
+from typing import Protocol
 
 from msgspec import field
 
@@ -11,6 +16,7 @@ from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
+from agenttool.journal.journal import Journal
 from agenttool.pipeline.call_state import (
     NO_VOTES,
     BackgroundState,
@@ -22,16 +28,21 @@ from agenttool.pipeline.call_state import (
     StopState,
     Votes,
 )
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
 from agenttool.pipeline.progress import Update, progress_of, store_partial_result
-from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, Timing
+from agenttool.pipeline.tool import Tool, Tools
+from agenttool.policy.approvals import Answered, Question
+from agenttool.policy.decide import Policy
+from agenttool.policy.rules import Rule
 from agenttool.policy.verdict import Verdict
+from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.deferred import Thread
 from agenttool.ports.digests import key_of
 from agenttool.ports.evidence import CallLaunched, CallRequest
 from agenttool.ports.facts import Fact, FactData, Step
+from agenttool.ports.world import Clock, IdSource
 from agenttool.records import (
     AbortReason,
     DecisionId,
@@ -49,7 +60,7 @@ from agenttool.records import (
 )
 from agenttool.results.redaction import Redactor, Scrubber
 from agenttool.scheduler.drive import Drive
-from agenttool.scheduler.limiter import Permit
+from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Expiry
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
@@ -62,6 +73,129 @@ UPDATE_EVERY_S = 0.05
 """The minimum interval of later updates; updates in between are dropped."""
 
 _UNRESOLVED = ToolId("tool_unresolved")
+
+
+class CallHost(Protocol):
+    """What calls need of their runtime. `Runtime` passes an implementation to its core."""
+
+    def run_nested(self, parent: "Call", name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+        """Run a call that the tool of another call makes."""
+        ...
+
+    async def find_tools(
+        self, surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
+    ) -> JsonObject:
+        """Search the tools of a surface for a model."""
+        ...
+
+    def offer_read_back(self, surface: Surface | None) -> None:
+        """Offer the tool that reads stored output on a surface."""
+        ...
+
+    def policy_changed(self) -> None:
+        """Renew the surfaces, because a rule was added."""
+        ...
+
+    def next_discovery_in(self, provider: str, /) -> float | None:
+        """Return the seconds until the tools of a provider are requested again."""
+        ...
+
+    async def ensure_lease(self) -> None:
+        """Acquire the lease of this process, without which other processes would recover its calls.
+
+        Raises:
+            StoreError: the lease could not be written.
+        """
+        ...
+
+    async def stored_answer(self, question: Question) -> Answered | None:
+        """Return an answer that another process received before the question expired."""
+        ...
+
+    async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
+        """Delete the open prompt of a call."""
+        ...
+
+    def end_overdue(self, invocation_id: InvocationId) -> None:
+        """End a parked call whose deferred result did not arrive in time."""
+        ...
+
+
+class CallRegistry:
+    """The open calls of a runtime, and the waiters for their ends."""
+
+    def __init__(self) -> None:
+        """Start without calls."""
+        self.calls: dict[InvocationId, Call] = {}
+        self.ended = 0
+        """The number of ended calls."""
+        self._waiters: list[asyncio.Event] = []
+
+    def remove(self, invocation_id: InvocationId) -> None:
+        """Remove an ended call and wake all waiters."""
+        self.calls.pop(invocation_id, None)
+        for waiter in self._waiters:
+            waiter.set()
+
+    @contextmanager
+    def waiter(self) -> Generator[asyncio.Event]:
+        """Return an event that is set whenever a call ends."""
+        event = asyncio.Event()
+        self._waiters.append(event)
+        try:
+            yield event
+        finally:
+            self._waiters.remove(event)
+
+
+@dataclass(slots=True, eq=False)
+class Core:
+    """The services of one agent: those that all agents of a runtime share, and its own policy and conversation.
+
+    Attributes:
+        shared: the context that calls share and tools may change.
+        parent: the core of the agent that started this one.
+    """
+
+    journal: Journal
+    clock: Clock
+    ids: IdSource
+    payloads: PayloadAccess
+    timing: Timing
+    durability: Durability
+    tools: Tools
+    host: CallHost
+    policy: Policy
+    thread: Thread
+    advisers: tuple[Adviser, ...] = ()
+    limiter: CallLimiter = dataclass_field(default_factory=CallLimiter)
+    questions: OpenQuestions = dataclass_field(default_factory=OpenQuestions)
+    registry: CallRegistry = dataclass_field(default_factory=CallRegistry)
+    shared: dict[str, Json] = dataclass_field(default_factory=dict[str, Json])
+    parent: "Core | None" = None
+    durable: bool = dataclass_field(init=False)
+    now_ns: Callable[[], int] = dataclass_field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cache what every call uses."""
+        self.durable = self.journal.log.durable
+        self.now_ns = self.clock.now_ns
+
+    def line(self) -> Iterator["Core"]:
+        """Yield this core and its ancestors."""
+        core: Core | None = self
+        while core is not None:
+            yield core
+            core = core.parent
+
+    def remember(self, rule: Rule) -> None:
+        """Add a rule, also to all ancestors: a rule takes effect only if the parent's policy agrees."""
+        policy = self.policy
+        if self.parent is not None:
+            self.parent.remember(rule)
+            policy = replace_core(policy, parent=self.parent.policy)
+        self.policy = policy.with_book(policy.book.with_rule(rule))
+        self.host.policy_changed()
 
 
 class Nesting(Live, eq=False):
@@ -148,7 +282,7 @@ class Call(Live, eq=False):
 
     def publish(self) -> None:
         """List the call as open and write its unwritten steps, before it waits."""
-        self.core.calls[self.invocation_id] = self
+        self.core.registry.calls[self.invocation_id] = self
         self.flush()
 
     def flush(self) -> None:
@@ -249,7 +383,7 @@ class Call(Live, eq=False):
 
     def ensure_timer(self) -> RunTimer:
         """Return its timeouts."""
-        self.timer = self.timer or RunTimer(self.core.deadlines, self.run_out)
+        self.timer = self.timer or RunTimer(self.core.timing.deadlines, self.run_out)
         return self.timer
 
     @property
@@ -278,7 +412,7 @@ class Call(Live, eq=False):
 
     def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
         """Make a nested call on the same surface; policy applies to it, and it is canceled with this one."""
-        return self.core.run_nested(self, name, arguments)
+        return self.core.host.run_nested(self, name, arguments)
 
     def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
         """Make a nested call from the worker thread of the tool, and return its result.
@@ -286,9 +420,9 @@ class Call(Live, eq=False):
         Raises:
             RuntimeError: it is the thread of the event loop, which would deadlock.
         """
-        if threading.get_ident() == self.core.thread_id:
+        if threading.get_ident() == self.core.timing.thread_id:
             raise RuntimeError("a call cannot be waited for on the event loop's thread; await `call` instead")
-        return asyncio.run_coroutine_threadsafe(self.call(name, arguments), self.core.loop).result()
+        return asyncio.run_coroutine_threadsafe(self.call(name, arguments), self.core.timing.loop).result()
 
     @property
     def context(self) -> Mapping[str, Json]:
@@ -329,7 +463,7 @@ class Call(Live, eq=False):
     def timeout_s(self) -> float | None:
         """The timeout that the tool declares, or else the default of the runtime."""
         declared = self.tool.timeout_s if self.tool is not None else None
-        return declared if declared is not None else self.core.default_timeout_s
+        return declared if declared is not None else self.core.timing.default_timeout_s
 
     @property
     def deadline_ns(self) -> int | None:
@@ -360,10 +494,10 @@ class Call(Live, eq=False):
     ) -> None:
         """Report progress; safe to call from any thread."""
         update = Update(message, percent, step, partial, facts)
-        if threading.get_ident() == self.core.thread_id:
+        if threading.get_ident() == self.core.timing.thread_id:
             self._report(update)
         else:
-            self.core.loop.call_soon_threadsafe(self._report, update)
+            self.core.timing.loop.call_soon_threadsafe(self._report, update)
 
     def report_running_thread(self, ended: "asyncio.Future[None]") -> None:
         """Record that a thread of the tool runs on after the call, until `ended` resolves."""
@@ -387,7 +521,11 @@ class Call(Live, eq=False):
             self.background.facts = None  # progress can be long, so the facts are read from the log instead
         scrub, is_partial = self.scrubber, update.partial is not None
         elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
-        part = store_partial_result(self.core, self.tool, update.partial, scrub) if is_partial else None
+        part = (
+            store_partial_result(self.core.payloads, self.core.thread, self.tool, update.partial, scrub)
+            if is_partial
+            else None
+        )
         progress = progress_of(update, number=self.counts.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
         if self.batch is not None and self.batch.on_progress is not None:
@@ -397,7 +535,7 @@ class Call(Live, eq=False):
         """Return whether to drop an update, so that frequent reports do not fill the journal."""
         if self.counts.progress < UNTHROTTLED_UPDATES:
             return False
-        now = self.core.deadlines.now()
+        now = self.core.timing.deadlines.now()
         if now - self.reported_at < UPDATE_EVERY_S:
             return True
         self.reported_at = now

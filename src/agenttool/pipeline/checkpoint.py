@@ -89,7 +89,7 @@ class Checkpoint(Part, frozen=True, kw_only=True):
 
 def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, question: Question | None = None) -> None:
     """Save a checkpoint in the place of the one before; it is on disk after the next flush."""
-    calls = call.core.open_calls
+    calls = call.core.durability.checkpoints
     checkpoint = None if calls is None else _checkpoint_of(call, call_input, question)
     if calls is not None and checkpoint is not None:
         approval_id, expires_at_ns = awaited_answer(kind, question)
@@ -117,7 +117,7 @@ def save_deferred_checkpoint(
     Before the request is surely sent, the call is due as soon as its process is dead. An unowned call belongs to no
     process; the one that receives its result claims it.
     """
-    calls, checkpoint = call.core.parked, _checkpoint_of(call, call.call_input, None)
+    calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.call_input, None)
     if calls is None or checkpoint is None:
         raise AssertionError("a deferred tool runs only where open calls can be saved")
     calls.save(
@@ -178,12 +178,10 @@ async def ensure_lease(call: Call) -> None:
     Raises:
         ToolFailure: dependency_unavailable; nothing has run.
     """
-    core = call.core
-    if core.acquire_lease is not None:
-        try:
-            await core.acquire_lease()
-        except StoreError as error:
-            raise journal_unavailable(call, error) from error
+    try:
+        await call.core.host.ensure_lease()
+    except StoreError as error:
+        raise journal_unavailable(call, error) from error
 
 
 async def flush(call: Call) -> None:
@@ -193,7 +191,7 @@ async def flush(call: Call) -> None:
         ToolFailure: dependency_unavailable; nothing has run.
     """
     try:
-        await call.core.settle()
+        await call.core.journal.log.settle()
     except StoreError as error:
         raise journal_unavailable(call, error) from error
 
@@ -209,7 +207,7 @@ def journal_unavailable(call: Call, error: StoreError) -> ToolFailure:
 async def when_durable(call: Call, result: ToolResult) -> ToolResult:
     """Return a result once it is on disk, or else the failure that says that it could not be stored."""
     try:
-        await call.core.settle()
+        await call.core.journal.log.settle()
     except StoreError as error:
         return persistence_failure(call, result, error)
     return result

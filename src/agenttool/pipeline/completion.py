@@ -80,7 +80,7 @@ async def _record(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
     result = emit_terminal(call, mapped, result)
     if call.core.durable:
         try:
-            await call.core.settle()
+            await call.core.journal.log.settle()
         except StoreError as error:
             result = persistence_failure(call, result, error)
     if call.stop.interrupted is not None:

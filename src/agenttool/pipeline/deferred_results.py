@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint, save_deferred_checkpoint
 from agenttool.pipeline.completion import fail
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
 from agenttool.pipeline.tool import Tool
@@ -96,9 +95,9 @@ class DeferredResults:
 
     async def note(self, invocation_id: InvocationId, write: Callable[[Call], None]) -> None:
         """Write facts about a waiting call; skipped if another process owns it, which alone may write them."""
-        here = self.core.calls.get(invocation_id)
+        here = self.core.registry.calls.get(invocation_id)
         if here is not None:
-            write(cast("Call", here))
+            write(here)
             return
         found = await self._claim(invocation_id)
         if found is None:
@@ -132,9 +131,9 @@ class DeferredResults:
 
     async def _ensure_lease(self) -> None:
         """Acquire an owner lease."""
-        if self.core.acquire_lease is not None:
-            await self.core.acquire_lease()
-        elif not self.core.durable and not self._has_lease:
+        if self.core.durable:
+            await self.core.host.ensure_lease()
+        elif not self._has_lease:
             await self.calls.renew_lease(Moment(FOREVER_NS))
             self._has_lease = True
 
@@ -146,7 +145,7 @@ class DeferredResults:
         tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
         if checkpoint is None or tool is None:
             return None
-        opened = await self.calls.claim_one(invocation_id, now=self.core.moment())
+        opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
         if opened is None:
             return None
         return restore_call(self.core, opened, checkpoint, tool), tool, checkpoint, opened

@@ -69,7 +69,9 @@ class HookWorld:
         A later answer is dropped, because it may be a reaction to the interruption.
         """
         call, core = self._call, self._call.core
-        call.drive = drive = Drive(replace(core.grace_period, after_stop=min(core.grace_period.after_stop, GRACE_S)))
+        call.drive = drive = Drive(
+            replace(core.timing.grace_period, after_stop=min(core.timing.grace_period.after_stop, GRACE_S))
+        )
         is_late = False
 
         def time_out() -> None:
@@ -77,11 +79,11 @@ class HookWorld:
             is_late = True
             drive.stop()
 
-        deadline = core.deadlines.arm(core.deadlines.now() + timeout_s, time_out)
+        deadline = core.timing.deadlines.arm(core.timing.deadlines.now() + timeout_s, time_out)
         try:
             answer, fault = await guard(lambda: drive.run(work()))
         finally:
-            core.deadlines.cancel(deadline)
+            core.timing.deadlines.cancel(deadline)
             call.drive = None
         self._record_interruption(drive)
         if is_late:

@@ -11,7 +11,7 @@ from agenttool.codec import record_digest
 from agenttool.errors import ConfigError, RecordError
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.reading import follow, result_in
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Core
 from agenttool.pipeline.read_back import digest_in
 from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.ports.facts import Fact
@@ -57,7 +57,7 @@ class JournalView:
             StoreError: they cannot be read, or are not the ones that were stored.
         """
         digest = digest_in(payload)
-        return None if digest is None else await self._core.payloads.get(digest, start=start, length=length)
+        return None if digest is None else await self._core.payloads.store.get(digest, start=start, length=length)
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
         """Follow the log from any point, until the runtime is closed; -1 is the end.

@@ -5,8 +5,7 @@ from agenttool.catalog.unresolved import unknown_surface
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.arguments import encode_arguments, error_in_refs
-from agenttool.pipeline.call import Call
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Call, Core
 from agenttool.ports.evidence import CallRequest
 from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface, replace
 

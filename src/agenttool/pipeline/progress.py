@@ -5,13 +5,11 @@ from math import isnan
 from typing import NamedTuple
 
 from agenttool.errors import ToolFailure
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Progressed, counters
-from agenttool.pipeline.guard import guard
-from agenttool.pipeline.payload_access import grant_read
+from agenttool.pipeline.services import PayloadAccess
 from agenttool.pipeline.tool import Tool
-from agenttool.records import Digest, Json, PersistenceStrategy, ProgressStatus
-from agenttool.results.payloads import Payload
+from agenttool.ports.deferred import Thread
+from agenttool.records import Json, PersistenceStrategy, ProgressStatus
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
 from agenttool.results.redaction import Scrubber
 
@@ -49,7 +47,7 @@ def _text(value: object) -> str | None:
 
 
 def store_partial_result(
-    core: Core, tool: Tool | None, part: object, scrubber: Scrubber | None
+    access: PayloadAccess, thread: Thread, tool: Tool | None, part: object, scrubber: Scrubber | None
 ) -> tuple[str, ...] | None:
     """Start to store a scrubbed partial result and return its id.
 
@@ -65,20 +63,7 @@ def store_partial_result(
     except ToolFailure:
         return None
     for payload in payloads:
-        _store(core, payload)
+        if payload.ref.digest is not None:
+            access.put_soon(thread, payload.data, payload.ref.digest)
     name = payloads[0].ref.id
     return None if name is None else (name,)
-
-
-def _store(core: Core, payload: Payload) -> None:
-    """Store a payload in a task of its own, so that the report does not wait."""
-    digest = payload.ref.digest
-    if digest is not None:
-        storing = core.loop.create_task(guard(lambda: _put(core, payload.data, digest)))
-        core.storing.add(storing)
-        storing.add_done_callback(core.storing.discard)
-
-
-async def _put(core: Core, data: bytes, digest: Digest) -> None:
-    await core.payloads.put(data, digest)
-    await grant_read(core, digest)

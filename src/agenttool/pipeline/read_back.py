@@ -8,7 +8,6 @@ from typing import cast
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.builtin_tools import BuiltinTool, builtin_id
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.payload_access import may_read
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
@@ -86,7 +85,7 @@ class ReadBack:
         digest = digest_in(payload_id)
         try:
             # The error is the same for unknown output, so that other conversations cannot probe for it.
-            if digest is None or not await may_read(cast("Call", job).core, digest):
+            if digest is None or not await cast("Call", job).core.payloads.may_read(job.thread, digest):
                 raise ToolFailure(_gone(payload_id))
             if await self._payloads.get(digest, length=1) is None:
                 raise ToolFailure(_gone(payload_id))

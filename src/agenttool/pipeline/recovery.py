@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
 
 from agenttool.catalog.surface import Surface
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.resume import (
     deliver_made_result,
     deliver_result,
@@ -83,12 +81,12 @@ class Recovery:
         Raises:
             StoreError: the lease could not be written; the next call tries again.
         """
-        if self.core.has_lease:
+        if self.core.durability.has_lease:
             return
         async with self._starting:
-            if not self.core.has_lease:
+            if not self.core.durability.has_lease:
                 await self._renew()
-                self.core.has_lease = True
+                self.core.durability.has_lease = True
                 self._task = asyncio.create_task(self._poll())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:
@@ -108,7 +106,7 @@ class Recovery:
                 after = due[-1].invocation_id
                 resumable = [opened.invocation_id for opened in due if self._is_ours(opened)]
                 await self._keep_lease()
-                now = self.core.moment()
+                now = self.core.clock.moment()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
                 claimed = await asyncio.gather(
                     *(self.calls.claim_one(each, now=now, if_due=True) for each in resumable)
@@ -122,9 +120,9 @@ class Recovery:
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
         """Return due calls of dead processes; none while the own lease may have expired, which would list own calls."""
         await self._keep_lease()
-        if self.core.deadlines.now() - self._renewed_at >= self.core.lease_s:
+        if self.core.timing.deadlines.now() - self._renewed_at >= self.core.durability.lease_s:
             return ()
-        return await self.calls.due(now=self.core.moment(), after=after, limit=PAGE)
+        return await self.calls.due(now=self.core.clock.moment(), after=after, limit=PAGE)
 
     async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
@@ -134,7 +132,7 @@ class Recovery:
         return outcome
 
     async def _poll(self) -> None:
-        now = self.core.deadlines.now
+        now = self.core.timing.deadlines.now
         recovered_at = 0.0
         while True:
             try:
@@ -151,7 +149,7 @@ class Recovery:
     async def _keep_lease(self) -> None:
         """Renew the lease unless it was renewed recently; continue under a new owner if it was lost."""
         async with self._renewing:
-            if self.core.deadlines.now() - self._renewed_at <= self.core.lease_s / 3:
+            if self.core.timing.deadlines.now() - self._renewed_at <= self.core.durability.lease_s / 3:
                 return
             try:
                 await self._renew()
@@ -161,14 +159,14 @@ class Recovery:
     async def _replace_owner(self) -> None:
         """Continue under a new owner name after the lease was lost; waiting calls are parked for other processes."""
         for invocation_id in self.calls.replace_owner():
-            call = cast("Call | None", self.core.calls.get(invocation_id))
+            call = self.core.registry.calls.get(invocation_id)
             if call is not None and can_park(call):
                 park(call)
         await self._renew()
 
     async def _renew(self) -> None:
-        began = self.core.deadlines.now()
-        await self.calls.renew_lease(self.core.moment().after(round(self.core.lease_s * 1e9)))
+        began = self.core.timing.deadlines.now()
+        await self.calls.renew_lease(self.core.clock.moment().after(round(self.core.durability.lease_s * 1e9)))
         self._renewed_at = began
 
     async def _deliver_answers(self) -> bool:
@@ -178,13 +176,13 @@ class Recovery:
             self._last_answer = recorded.number
             if recorded.approval_id.startswith(RESULT_PREFIX):
                 has_news |= not deliver_result(self.core, recorded.approval_id, recorded.body)
-            elif self.core.approvals.get(recorded.approval_id) is None:
+            elif self.core.questions.book.get(recorded.approval_id) is None:
                 has_news = True
             else:
                 self._early[recorded.approval_id] = recorded.body
         for approval_id, body in tuple(self._early.items()):
-            question = self.core.approvals.get(approval_id)
-            waiting = self.core.waiting.get(approval_id)
+            question = self.core.questions.book.get(approval_id)
+            waiting = self.core.questions.waiting.get(approval_id)
             if question is not None and waiting is None:
                 continue  # the checkpoint is on disk, and the call is about to wait
             with suppress(StoreError):  # it is read again with the next poll
@@ -232,7 +230,7 @@ class Recovery:
         tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
         call = restore_call(self.core, opened, checkpoint, tool)
         call.surface = None if checkpoint is None else self.surface_of(checkpoint)
-        self.core.calls[call.invocation_id] = call  # before anything asks which calls are open
+        self.core.registry.calls[call.invocation_id] = call  # before anything asks which calls are open
         self._abandoned_ns.pop(call.invocation_id, None)
         task = asyncio.create_task(self._work_of(call, opened, checkpoint, tool))  # noqa: TID251 -- `stop` waits for it
         self._resumed.add(task)

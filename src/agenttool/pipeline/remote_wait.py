@@ -19,7 +19,6 @@ from agenttool.ports.deferred import DEFERRED, DeferredTool, result_key
 from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
 from agenttool.scheduler.drive import Drive, Stopped
 
-_TIMER_S = 3600.0
 """On a durable store, a call that may wait longer has no timer; recovery finds it when it is due."""
 
 
@@ -31,8 +30,8 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
     """
     core, key = call.core, result_key(call.invocation_id)
     expires_at_ns = later.until_ns(call.invocation_id, call.started_ns)
-    result: asyncio.Future[object] = core.loop.create_future()
-    core.waiting[key] = result  # it may arrive before the acknowledgement
+    result: asyncio.Future[object] = core.timing.loop.create_future()
+    core.questions.waiting[key] = result  # it may arrive before the acknowledgement
     try:
         save_deferred_checkpoint(call, CheckpointKind.SENDING, expires_at_ns)
         await flush(call)
@@ -46,7 +45,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
                 save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
                 await _wait(call, later, result, expires_at_ns)
     finally:
-        core.waiting.pop(key, None)
+        core.questions.waiting.pop(key, None)
     if result.done():
         return await read_result(call, later, result.result())
     return await _park(call, expires_at_ns)
@@ -108,10 +107,12 @@ async def _park(call: Call, expires_at_ns: int | None) -> object:
     core = call.core
     save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns, is_unowned=True)
     call.ensure_recovery().is_parked = True
-    core.calls.pop(call.invocation_id, None)
+    core.registry.calls.pop(call.invocation_id, None)
     left_s = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
-    if left_s is not None and core.overdue is not None and (left_s < _TIMER_S or not core.durable):
-        core.deadlines.arm(core.deadlines.now() + left_s, partial(core.overdue, call.invocation_id))
+    if left_s is not None and not core.durable:
+        core.timing.deadlines.arm(
+            core.timing.deadlines.now() + left_s, partial(core.host.end_overdue, call.invocation_id)
+        )
     await flush(call)
     raise ToolFailure(failure_of_stop(call))
 
@@ -126,8 +127,8 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
     timer = None
     if expires_at_ns is not None:
         left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
-        timer = core.deadlines.arm(core.deadlines.now() + left_s, lambda: _expire(call))
-    call.drive = drive = Drive(core.grace_period)
+        timer = core.timing.deadlines.arm(core.timing.deadlines.now() + left_s, lambda: _expire(call))
+    call.drive = drive = Drive(core.timing.grace_period)
     recovery = call.ensure_recovery()
     recovery.is_remote = True
     try:
@@ -135,7 +136,7 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
     finally:
         call.drive, recovery.is_remote = None, False
         if timer is not None:
-            core.deadlines.cancel(timer)
+            core.timing.deadlines.cancel(timer)
     call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
     if isinstance(waited, Stopped):
         if call.stop.reason is AbortReason.TIMEOUT and await _is_stored(call, result):
@@ -156,9 +157,9 @@ def _expire(call: Call) -> None:
 async def _is_stored(call: Call, result: "asyncio.Future[object]") -> bool:
     """Return whether another process received the result in time; if so, deliver it here."""
     opened = None
-    if call.core.parked is not None:
+    if call.core.durability.deferred is not None:
         with suppress(StoreError):
-            opened = await call.core.parked.get(call.invocation_id)
+            opened = await call.core.durability.deferred.get(call.invocation_id)
     if opened is None or opened.answer is None:
         return False
     if not result.done():
@@ -178,9 +179,9 @@ async def withdraw_call(call: Call, later: DeferredTool) -> None:
 
 async def withdraw_prompt_of(call: Call) -> None:
     """Withdraw the open prompt of a call; if the store fails, the next listing of prompts removes it."""
-    if call.status is InvocationStatus.NEEDS_INPUT and call.core.withdraw_prompt is not None:
+    if call.status is InvocationStatus.NEEDS_INPUT:
         with suppress(StoreError):
-            await call.core.withdraw_prompt(call.invocation_id)
+            await call.core.host.withdraw_prompt(call.invocation_id)
 
 
 async def read_result(call: Call, later: DeferredTool, body: object) -> object:

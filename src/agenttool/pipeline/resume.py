@@ -16,12 +16,11 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
 from agenttool.pipeline.completion import complete, fail
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
@@ -102,9 +101,7 @@ async def deliver_made_result(call: Call, made: CallEnded) -> ToolResult:
     """Deliver a result that was made before the process died and waited for others of its batch."""
     call.result = made.result
     release_result(call)
-    call.core.calls.pop(call.invocation_id, None)
-    for call_left in call.core.closing:
-        call_left.set()
+    call.core.registry.remove(call.invocation_id)
     return await when_durable(call, made.result)
 
 
@@ -124,7 +121,7 @@ def _may_have_effects(call: Call) -> bool:
 
 async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
     """Resume a call of a dead process, under the same id and with the same inputs."""
-    call.core.calls[call.invocation_id] = call
+    call.core.registry.calls[call.invocation_id] = call
     return await complete(call, lambda call: _resumed(call, tool, checkpoint, answered))
 
 
@@ -255,7 +252,7 @@ async def _flush_attempt(call: Call, tool: Tool) -> None:
 
 def deliver_result(core: Core, key: ApprovalId, body: bytes) -> bool:
     """Deliver a deferred result to the call of this process that waits for it; return whether there is one."""
-    waiting = core.waiting.get(key)
+    waiting = core.questions.waiting.get(key)
     if waiting is None:
         return False
     if not waiting.done():
@@ -265,7 +262,7 @@ def deliver_result(core: Core, key: ApprovalId, body: bytes) -> bool:
 
 async def resume_deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> ToolResult:
     """Resume a deferred call: with its result, without one that is overdue, or by sending it again."""
-    call.core.calls[call.invocation_id] = call
+    call.core.registry.calls[call.invocation_id] = call
     call.call_input = parse_object(checkpoint.call_input)
     return await complete(call, lambda call: _deferred(call, tool, checkpoint, opened))
 

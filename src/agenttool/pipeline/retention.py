@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import NamedTuple, cast
 
 from agenttool.errors import ConfigError
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Core
 from agenttool.ports.stores import DurableLog
 
 
@@ -27,7 +27,7 @@ async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta |
     """
     now_ns = core.now_ns()
     stored_ns, facts_ns = _nanoseconds("payloads", payloads), _nanoseconds("journal", journal)
-    count = 0 if stored_ns is None else await core.payloads.expire(now_ns - stored_ns)
+    count = 0 if stored_ns is None else await core.payloads.store.expire(now_ns - stored_ns)
     if facts_ns is None or not core.durable:
         return RetentionResult(count, 0)
     anchor = await cast("DurableLog", core.journal.log).delete_before(now_ns - facts_ns)

@@ -28,7 +28,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
         asyncio.CancelledError: the caller's own task was canceled; the result is written first.
     """
     try:
-        if call.core.durable and not call.core.has_lease:
+        if call.core.durable and not call.core.durability.has_lease:
             await ensure_lease(call)
         tool = resolve_tool(call)  # 1
         if call.stop.reason is not None:

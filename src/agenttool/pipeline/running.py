@@ -23,7 +23,7 @@ def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
         RuntimeError: the tool raised `GeneratorExit`, and was not closed.
     """
     if isinstance(error, CancelledError):
-        drive = Drive(call.core.grace_period)
+        drive = Drive(call.core.timing.grace_period)
         return _ended(call, drive, drive.end_canceled(error))
     raise RuntimeError(CLOSED_ITSELF) from error
 
@@ -35,7 +35,7 @@ async def drive_tool(call: Call, work: Coroutine[object, object, object], awaite
         ToolFailure: timeout, canceled, sibling_canceled; and the exceptions of the tool.
     """
     call.publish()
-    call.drive = drive = Drive(call.core.grace_period)
+    call.drive = drive = Drive(call.core.timing.grace_period)
     if call.stop.reason is not None:
         drive.stop()
     timer = call.ensure_timer()
@@ -72,14 +72,16 @@ async def pause(call: Call, seconds: float) -> None:
         ToolFailure: canceled, sibling_canceled, timeout.
     """
     core = call.core
-    over: asyncio.Future[None] = core.loop.create_future()
-    alarm = core.deadlines.arm(core.deadlines.now() + seconds, lambda: None if over.done() else over.set_result(None))
-    call.drive = drive = Drive(core.grace_period)
+    over: asyncio.Future[None] = core.timing.loop.create_future()
+    alarm = core.timing.deadlines.arm(
+        core.timing.deadlines.now() + seconds, lambda: None if over.done() else over.set_result(None)
+    )
+    call.drive = drive = Drive(core.timing.grace_period)
     try:
         waited = await drive.run(_until(over))
     finally:
         call.drive = None
-        core.deadlines.cancel(alarm)
+        core.timing.deadlines.cancel(alarm)
     if drive.caller_canceled is not None:
         call.stop.interrupted = drive.caller_canceled
     if isinstance(waited, Stopped):

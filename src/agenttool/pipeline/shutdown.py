@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import request_cancel
-from agenttool.pipeline.core import Core
 from agenttool.records import AbortReason, InvocationStatus, ToolResult
 
 SHUTDOWN_S = 15.0
@@ -15,20 +14,17 @@ SHUTDOWN_S = 15.0
 
 async def stop_calls(core: Core, open_calls: Callable[[], tuple[Call, ...]]) -> None:
     """Park or cancel every open call, and wait up to `SHUTDOWN_S` until their results are written."""
-    call_left = asyncio.Event()
-    core.closing.append(call_left)
     for call in open_calls():
         if can_park(call):
             park(call)
         else:
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
-    with suppress(TimeoutError):
+    with suppress(TimeoutError), core.registry.waiter() as call_ended:
         async with asyncio.timeout(SHUTDOWN_S):
             while open_calls():
-                call_left.clear()
-                await call_left.wait()
-            if core.storing:
-                await asyncio.wait(core.storing)
+                call_ended.clear()
+                await call_ended.wait()
+            await core.payloads.close()
 
 
 def can_park(call: Call) -> bool:
@@ -50,10 +46,8 @@ def park(call: Call) -> None:
 def leave_parked(call: Call, result: ToolResult) -> ToolResult:
     """Drop a parked call from this process and return the result that says so; the journal gets no fact."""
     core = call.core
-    if core.calls.get(call.invocation_id) is call:  # a recovered call may have taken its place
-        del core.calls[call.invocation_id]
-    for call_left in core.closing:
-        call_left.set()
+    if core.registry.calls.get(call.invocation_id) is call:  # a recovered call may have taken its place
+        core.registry.remove(call.invocation_id)
     if call.stop.interrupted is not None:
         raise call.stop.interrupted
     return result

@@ -15,8 +15,8 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.approval import refusal_of_edit
+from agenttool.pipeline.call import Core
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.policy.approvals import (
     Allow,

@@ -6,7 +6,6 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
@@ -30,8 +29,7 @@ from agenttool.pipeline.builtin_tools import (
     search_tools,
     tool_search_tool,
 )
-from agenttool.pipeline.call import Call
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import Core
 from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.surface_options import (
     CAUSES,
@@ -99,9 +97,7 @@ class AgentSurfaces:
         self._bounds: frozenset[ToolId] | None = None
         self._denied = DeniedTools(core, services.policy)
         self._children: WeakSet[AgentSurfaces] = WeakSet()
-        self._renewals = SurfaceRenewals(core.loop, self._renew)
-        core.find_tools = self._find_for_model
-        core.policy_changed = self._after_policy_change
+        self._renewals = SurfaceRenewals(core.timing.loop, self._renew)
 
     def for_child(self, core: Core, given: ToolSurface) -> "AgentSurfaces":
         """Return the surfaces of a sub-agent, which starts with the callable tools of one surface.
@@ -231,7 +227,7 @@ class AgentSurfaces:
         for child in self._children:
             child._mark_withdrawn(entry)  # noqa: SLF001 -- same class
 
-    def _after_policy_change(self) -> None:
+    def after_policy_change(self) -> None:
         """Renew all surfaces soon, because an approver asked for a rule to be remembered."""
         self.narrow()
         self.surfaces.changes += 1
@@ -347,7 +343,7 @@ class AgentSurfaces:
         return (f"mode:{policy.mode}", *rules)
 
     def _store(self, built: Surface) -> ToolSurface:
-        calls = (cast("Call", call) for call in self.core.calls.values())
+        calls = (call for call in self.core.registry.calls.values())
         self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
         return built.record
 
@@ -355,8 +351,12 @@ class AgentSurfaces:
         """Return what a search on a surface may find, without tools that were removed since."""
         return SearchScope.of(surface, surface.remaining(self._denied.among))
 
-    async def _find_for_model(self, given: Surface, query: str, limit: int, known_as: Mapping[str, str]) -> JsonObject:
+    async def find_for_model(
+        self, given: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
+    ) -> JsonObject:
         """Search for a model; tools that it selects by name are loaded on a surface that replaces its own."""
+        if given is None:
+            raise AssertionError("a search tool is called on a surface")
         surface = given.latest()
         scope, surface_id = self._scope(surface), surface.record.surface_id
         result = await search_tools(self.core, self._services.index, scope, query, limit, surface_id)

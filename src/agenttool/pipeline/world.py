@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
-from agenttool.pipeline.core import Core
+from agenttool.pipeline.call import CallHost, Core
+from agenttool.pipeline.services import Durability, PayloadAccess, Timing
 from agenttool.pipeline.tool import Tools
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
@@ -18,7 +19,6 @@ from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
 from agenttool.scheduler.drive import GracePeriod
-from agenttool.scheduler.limiter import CallLimiter
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.timeouts import Deadlines
 
@@ -48,14 +48,18 @@ class World:
     semantic_index: SemanticIndex | None = None
 
 
-def make_core(
-    world: World,
-    *,
-    hooks: Iterable[Hook],
-    policy: Policy | None,
-    rate_limits: Mapping[str, RateLimit] | None,
-    advisers: Iterable[Adviser],
-) -> Core:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOptions:
+    """The settings that decide how calls are judged and run; `rate_limits` are those of whole namespaces."""
+
+    policy: Policy = field(default_factory=Policy)
+    hooks: tuple[Hook, ...] = ()
+    advisers: tuple[Adviser, ...] = ()
+    rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
+    default_timeout_s: float | None = 600.0
+
+
+def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
     """Build the core for the running event loop.
 
     Raises:
@@ -66,28 +70,29 @@ def make_core(
             "a log that outlives the process needs a place for the calls under way; give `open_calls`, too"
         )
     loop = asyncio.get_running_loop()
-    standing = tuple(hooks)
-    buckets = {namespace: TokenBucket(limit) for namespace, limit in (rate_limits or {}).items()}
+    buckets = {namespace: TokenBucket(limit) for namespace, limit in options.rate_limits.items()}
     return Core(
         journal=Journal(clock=world.clock, log=world.log),
-        now_ns=world.clock.now_ns,
-        moment=world.clock.moment,
+        clock=world.clock,
         ids=world.ids,
-        payloads=world.payloads,
-        policy=policy or Policy(),
-        limiter=CallLimiter(),
-        deadlines=Deadlines(loop),
-        grace_period=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
-        loop=loop,
-        thread_id=threading.get_ident(),
+        payloads=PayloadAccess(world.payloads, world.shelf),
+        timing=Timing(
+            loop=loop,
+            thread_id=threading.get_ident(),
+            deadlines=Deadlines(loop),
+            grace_period=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
+            random=world.random,
+            default_timeout_s=options.default_timeout_s,
+        ),
+        durability=Durability(
+            checkpoints=world.open_calls if world.log.durable else None,
+            deferred=world.open_calls,
+            documents=world.shelf,
+            lease_s=world.lease_s,
+        ),
+        tools=Tools(options.hooks, buckets),
+        host=host,
+        policy=options.policy,
         thread=Thread(thread_id=world.thread),
-        hooks=standing,
-        advisers=tuple(advisers),
-        durable=world.log.durable,
-        open_calls=world.open_calls if world.log.durable else None,
-        parked=world.open_calls,
-        shelf=world.shelf,
-        random=world.random,
-        lease_s=world.lease_s,
-        tools=Tools(standing, buckets),
+        advisers=options.advisers,
     )

@@ -325,10 +325,10 @@ async def test_a_result_that_cannot_be_stored_is_retried_and_stored_once(running
         def room(pages):
             return lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}")
 
-        await rt._core.shelf._group.perform(room(1))
+        await rt._core.durability.documents._group.perform(room(1))
         text = "x" * 400_000
         assert await server.settle(invocation, text) == 503
         assert await rt.journal.result(call.invocation_id) is None
-        await rt._core.shelf._group.perform(room(1_000_000))
+        await rt._core.durability.documents._group.perform(room(1_000_000))
         assert [await server.settle(invocation, text) for _ in range(2)] == [200, 200]
         assert not (await rt.wait(call.invocation_id)).is_error

@@ -256,7 +256,7 @@ async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_
     monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)  # the call was made long ago
     async with taken_up() as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
-        assert await rt._recovery.recover() == 0
+        assert await rt._agent.recovery.recover() == 0
         server.statuses.clear()
         assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
 

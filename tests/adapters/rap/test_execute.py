@@ -266,7 +266,7 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
         assert await rt.journal.result(call.invocation_id) is None
         await server.settle(invocation, "sent")
         await rt.wait(call.invocation_id)
-        assert await rt._core.shelf.page("prompt", limit=9) == []
+        assert await rt._core.durability.documents.page("prompt", limit=9) == []
         exported = [repr(record) async for record in rt.journal.export()]
         assert not [told for told in exported if "5b1c" in told]
         assert len(server.invocations) == 1

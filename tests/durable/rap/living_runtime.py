@@ -65,7 +65,9 @@ async def run(rt, port, numbers):
         surface = await offered(rt) if numbers else None
         for number in numbers:
             tasks.create_task(start(KINDS[number % len(KINDS)], number, surface))
-        while not numbers and (await rt._core.open_calls.page(limit=1) or await rt.rap.subscriptions.of(limit=1)):
+        while not numbers and (
+            await rt._core.durability.checkpoints.page(limit=1) or await rt.rap.subscriptions.of(limit=1)
+        ):
             await asyncio.sleep(0.02)
         print("idle" if not numbers else "busy", flush=True)
 

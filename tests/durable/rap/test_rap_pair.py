@@ -62,7 +62,7 @@ async def killed(folder, seed, rounds, lives_of, ports, module):
 async def looked_at(folder, living):
     """Open what is left of the runtime; give its records and the events that nobody has dealt with."""
     async with living.opened(folder, "http://127.0.0.1:9", "http://127.0.0.1:9") as rt:
-        assert await rt._core.open_calls.page(limit=1) == []
+        assert await rt._core.durability.checkpoints.page(limit=1) == []
         assert list(rt._core.journal.log.verify()) == []
         return [record async for record in rt.journal.export()], await rt.rap.subscriptions.events(limit=100_000)
 

@@ -100,7 +100,7 @@ async def test_a_command_whose_call_is_canceled_is_gone_with_its_children(folder
     async with folder.open() as rt:
         running = await begin(rt)
         found = await pids(folder)
-        (invocation_id,) = rt._core.calls
+        (invocation_id,) = rt._core.registry.calls
         assert await rt.cancel(invocation_id)
         result = await running
     assert (result.status, result.abort_reason) == ("canceled", "user_interruption")

@@ -58,13 +58,11 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
         with suppress(StoreError):
             call.note(_ENDED[InvocationStatus.FAILED], CallEnded(result))
             _delete_checkpoint(call)
-    core.ended += 1
-    if mapped.chars > LARGE or not core.ended % TIDY_EVERY:
+    core.registry.ended += 1
+    if mapped.chars > LARGE or not core.registry.ended % TIDY_EVERY:
         core.journal.log.ended(mapped.chars + len(call.request.model_input))
-    if core.calls:
-        core.calls.pop(call.invocation_id, None)
-        for left in core.closing:
-            left.set()
+    if core.registry.calls:
+        core.registry.remove(call.invocation_id)
     return result
 
 
@@ -102,8 +100,8 @@ def release_result(call: Call) -> None:
 
 def _delete_checkpoint(call: Call) -> None:
     """Delete the checkpoint of a call that has a result."""
-    if call.has_checkpoint and call.core.parked is not None:
-        call.core.parked.remove(call.invocation_id)
+    if call.has_checkpoint and call.core.durability.deferred is not None:
+        call.core.durability.deferred.remove(call.invocation_id)
 
 
 def settle_changes(call: Call, result: ToolResult) -> JsonObject:

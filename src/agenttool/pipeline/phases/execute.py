@@ -128,11 +128,13 @@ def _wait(call: Call, error: ToolError, number: int) -> float | None:
     core = call.core
     left = None if call.timer is None else call.timer.left
     seconds_left = call.timeout_s if left is None else left
-    return next_attempt(complete_error(error), number, seconds_left=seconds_left, policy=core.retry, random=core.random)
+    return next_attempt(
+        complete_error(error), number, seconds_left=seconds_left, policy=core.timing.retry, random=core.timing.random
+    )
 
 
 def _hold_buckets(call: Call, tool: Tool, error: ToolError) -> None:
     """Block the rate limits of a tool for the `retry_after` of its source."""
     if tool.buckets and error.error_class is ErrorClass.RATE_LIMITED and isinstance(error.retry_after, int | float):
         for bucket in tool.buckets:
-            bucket.hold(call.core.deadlines.now(), error.retry_after)
+            bucket.hold(call.core.timing.deadlines.now(), error.retry_after)

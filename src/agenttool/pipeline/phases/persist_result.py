@@ -11,7 +11,6 @@ from agenttool.pipeline.evidence import Stored
 from agenttool.pipeline.failures import failed_result
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at, visible
-from agenttool.pipeline.payload_access import grant_read
 from agenttool.pipeline.read_back import read_tool_of
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
@@ -89,14 +88,16 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     uri, fault = await guard(lambda: _put(call, payload.data, digest))
     if fault is not None:
         return None
-    await guard(lambda: grant_read(call.core, digest))  # on failure a program can still fetch it by its digest
-    call.core.offer_read_back(call.surface)
+    await guard(
+        lambda: call.core.payloads.grant_read(call.core.thread, digest)
+    )  # on failure a program can still fetch it by its digest
+    call.core.host.offer_read_back(call.surface)
     return stored_at(payload, str(uri))
 
 
 async def _put(call: Call, data: bytes, digest: Digest) -> str:
     """Store bytes even if the caller is canceled meanwhile, as the tool has run; a second cancel aborts."""
-    storing = asyncio.ensure_future(call.core.payloads.put(data, digest))
+    storing = asyncio.ensure_future(call.core.payloads.store.put(data, digest))
     try:
         return await asyncio.shield(storing)
     except asyncio.CancelledError as crash:

@@ -58,6 +58,6 @@ def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.note(steps.PLANNED, call.request)
     error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
     if found.awaits is not None:
-        seconds = call.core.next_discovery_in(found.awaits)
+        seconds = call.core.host.next_discovery_in(found.awaits)
         error = replace(error, next_action=NextAction.WAIT_FOR_PROVIDER, retry_after=seconds)
     return ToolFailure(error)

@@ -95,7 +95,7 @@ def _release_all(call: Call) -> None:
 
 async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
     core = call.core
-    now = core.deadlines.now()
+    now = core.timing.deadlines.now()
     seconds = reserve_tokens(tool.buckets, now)
     if seconds is None:
         longest = max(bucket.wait(now) for bucket in tool.buckets)
@@ -107,7 +107,7 @@ async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
 
 async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
     _note_queued(call)
-    call.drive = drive = Drive(call.core.grace_period)
+    call.drive = drive = Drive(call.core.timing.grace_period)
     try:
         permit = await drive.run(limiter.acquire(facts, within))
     finally:
@@ -135,8 +135,8 @@ def _run_after_thread(call: Call, then: Callable[[], None]) -> None:
         nonlocal is_done
         if not is_done:
             is_done = True
-            core.deadlines.cancel(alarm)
+            core.timing.deadlines.cancel(alarm)
             then()
 
-    alarm = core.deadlines.arm(core.deadlines.now() + MAX_THREAD_WAIT_S, once)
+    alarm = core.timing.deadlines.arm(core.timing.deadlines.now() + MAX_THREAD_WAIT_S, once)
     ended.add_done_callback(once)

@@ -1,0 +1,187 @@
+"""The parts of one agent, and what its calls need of them. `Runtime` is the public interface of an agent."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from copy import copy
+from dataclasses import replace
+from weakref import WeakSet
+
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.search.index import ToolIndex
+from agenttool.catalog.surface import Surface
+from agenttool.journal import steps
+from agenttool.pipeline.background import BackgroundCalls
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import Checkpoint
+from agenttool.pipeline.deferred_results import DeferredResults
+from agenttool.pipeline.nested import run_nested
+from agenttool.pipeline.prompts import Prompts
+from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
+from agenttool.pipeline.recovery import Recovery
+from agenttool.pipeline.shutdown import stop_calls
+from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices
+from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.world import CoreOptions, World, make_core
+from agenttool.policy.approvals import Answered, Question
+from agenttool.policy.decide import Policy
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import InvocationId, JsonObject, ToolId, ToolResult, ToolSurface
+
+
+class Agent:
+    """An agent and its parts. It implements `CallHost`, so that calls reach those parts.
+
+    Attributes:
+        recovery: none if the store is not durable.
+        results: the deferred results; none if no store can hold the waiting calls.
+        prompts: none if no store can hold them.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        options: CoreOptions,
+        surface_policy: SurfacePolicy,
+        circumstances: Circumstances,
+        next_discovery_in: Callable[[str], float | None],
+    ) -> None:
+        """Build all parts; must be called inside a running event loop.
+
+        Raises:
+            ConfigError: the log is durable, and there is no store for checkpoints.
+        """
+        core = self.core = make_core(world, self, options)
+        self.catalog = Catalog()
+        self._index = ToolIndex(world.semantic_index)
+        self.next_discovery_in = next_discovery_in
+        services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
+        self.surfacing = AgentSurfaces(core, services, circumstances)
+        stores = core.durability
+        self.recovery: Recovery | None = None
+        if stores.checkpoints is not None:
+            self.recovery = Recovery(core, stores.checkpoints, self._tool_of, self._surface_of)
+        self.results: DeferredResults | None = None
+        self.prompts: Prompts | None = None
+        if stores.deferred is not None:
+            self.results = DeferredResults(core, stores.deferred, self._tool_of)
+            if stores.documents is not None:
+                self.prompts = Prompts(stores.documents, self.results, self._tool_of)
+        self.background = BackgroundCalls(core)
+        self._children: WeakSet[Agent] = WeakSet()
+
+    def child(self, surface: ToolSurface, policy: Policy) -> "Agent":
+        """Return a sub-agent with the same journal and stores, and no tool beyond a surface.
+
+        Raises:
+            ConfigError: the surface is not one of this agent.
+        """
+        child = copy(self)
+        child.core = replace(self.core, policy=policy, parent=self.core, host=child)
+        child.surfacing = self.surfacing.for_child(child.core, surface)
+        child._children = WeakSet()  # noqa: SLF001 -- same class
+        self._children.add(child)
+        return child
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        """The open calls of this agent and its sub-agents."""
+        return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.line())
+
+    def close(self) -> None:
+        """Reject new calls, also those of sub-agents."""
+        self.surfacing.surfaces.close()
+        for child in tuple(self._children):
+            child.close()
+
+    async def stop_calls(self) -> None:
+        """Stop the open calls; those that wait are left to the next process if they are stored."""
+        await stop_calls(self.core, lambda: self.open_calls)
+
+    async def stop(self) -> None:
+        """Stop all tasks of the parts."""
+        if self.prompts is not None:
+            await self.prompts.stop()
+        await self.background.stop()
+        if self.results is not None:
+            await self.results.stop()
+        if self.recovery is not None:
+            await self.recovery.stop()
+        self.core.journal.close()
+
+    def declare(self, tool: DeclaredTool) -> None:
+        """Add or replace a tool, also under a reserved name.
+
+        Raises:
+            ConfigError: its records contradict each other, or another tool has its name.
+        """
+        entry = self.catalog.prepare(tool)
+        self.core.tools.admit(entry)
+        before = self.catalog.find(entry.tool_id)
+        self.catalog.add(entry)
+        is_withdrawn = self.catalog.is_withdrawn(entry.tool_id)
+        if is_withdrawn:
+            self._index.remove(entry.tool_id)
+        else:
+            self._index.put(entry)
+        if before is not None:
+            self.core.tools.forget(before)
+            if is_withdrawn:
+                self.surfacing.withdraw(entry)
+        self.core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
+
+    def offer_read_back(self, surface: Surface | None) -> None:
+        """Offer the tool that reads stored output on a surface, and on all surfaces that are created from now on."""
+        entry = self.catalog.find(READ_BACK_ID)
+        if entry is None and not self.surfacing.surfaces.is_closed:
+            self.declare(read_back_tool(self.core.payloads.store))
+            entry = self.catalog.find(READ_BACK_ID)
+        if entry is not None and surface is not None:
+            surface.offer(entry)
+
+    def run_nested(self, parent: Call, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+        """Run a call that the tool of another call makes."""
+        return run_nested(parent, name, arguments)
+
+    async def find_tools(
+        self, surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
+    ) -> JsonObject:
+        """Search the tools of a surface for a model."""
+        return await self.surfacing.find_for_model(surface, query, limit, known_as)
+
+    def policy_changed(self) -> None:
+        """Renew the surfaces, because a rule was added."""
+        self.surfacing.after_policy_change()
+
+    async def ensure_lease(self) -> None:
+        """Acquire the lease of this process.
+
+        Raises:
+            StoreError: the lease could not be written.
+        """
+        if self.recovery is not None:
+            await self.recovery.start()
+
+    async def stored_answer(self, question: Question) -> Answered | None:
+        """Return an answer that another process received before the question expired."""
+        return None if self.recovery is None else await self.recovery.approvals.answer_of(question)
+
+    async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
+        """Delete the open prompt of a call."""
+        if self.prompts is not None:
+            await self.prompts.withdraw(invocation_id)
+
+    def end_overdue(self, invocation_id: InvocationId) -> None:
+        """End a parked call whose deferred result did not arrive in time."""
+        if self.results is not None:
+            self.results.overdue(invocation_id)
+
+    def _tool_of(self, tool_id: ToolId) -> Tool | None:
+        entry = self.catalog.find(tool_id)
+        return None if entry is None else self.core.tools[entry]
+
+    def _surface_of(self, checkpoint: Checkpoint) -> Surface | None:
+        """Return the surface of a recovered call, or one that offers no more than that surface did."""
+        if checkpoint.surface_id is None:
+            return None
+        reach = None if checkpoint.only is None else frozenset(checkpoint.only)
+        return self.surfacing.restored(checkpoint.surface_id, reach)

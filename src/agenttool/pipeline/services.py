@@ -1,0 +1,115 @@
+"""The services that all calls of a runtime share, grouped by what they are for."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agenttool.pipeline.guard import guard
+from agenttool.policy.approvals import Approvals
+from agenttool.ports.deferred import Thread
+from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
+from agenttool.records import ApprovalId, Digest
+from agenttool.scheduler.drive import GracePeriod
+from agenttool.scheduler.retry import RetryPolicy
+from agenttool.scheduler.timeouts import Deadlines
+
+
+@dataclass(slots=True, eq=False)
+class Timing:
+    """The event loop of a runtime, its timers, and how long its calls may take.
+
+    Attributes:
+        thread_id: the thread of the event loop.
+        random: returns the jitter of retries.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    thread_id: int
+    deadlines: Deadlines
+    grace_period: GracePeriod
+    random: Callable[[], float]
+    default_timeout_s: float | None = 600.0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(slots=True, eq=False)
+class Durability:
+    """Where the state of open calls is stored.
+
+    Attributes:
+        checkpoints: the checkpoints of a durable store; none if the store is not durable.
+        deferred: the checkpoints of calls that wait for a deferred result, in a durable store or in memory.
+        documents: other documents that outlive this process.
+        lease_s: how long a lease is valid; after that, other processes may recover the calls of this one.
+        has_lease: whether this process has registered its lease.
+    """
+
+    checkpoints: OpenCalls | None = None
+    deferred: OpenCalls | None = None
+    documents: DocumentStore | None = None
+    lease_s: float = 6.0
+    has_lease: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class OpenQuestions:
+    """The questions of this process to approvers, and the calls that wait for the answers."""
+
+    book: Approvals = field(default_factory=Approvals)
+    waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
+        default_factory=dict["ApprovalId", "asyncio.Future[object]"]
+    )
+    ttl_s: float = 86_400.0
+
+
+READER_KIND = "payload_reader"
+"""The kind of the documents that grant a conversation access to stored output."""
+
+
+class PayloadAccess:
+    """Stored output, and which conversations may read it: that of the call that stored it, and its ancestors."""
+
+    def __init__(self, store: PayloadStore, documents: DocumentStore | None) -> None:
+        """Take the store of the bytes and the store of the grants."""
+        self.store = store
+        self._documents = documents
+        self._granted: set[str] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def grant_read(self, thread: Thread, digest: Digest) -> None:
+        """Grant a conversation and its ancestors access to stored output, also in later processes.
+
+        Raises:
+            StoreError: the grant could not be stored.
+        """
+        for thread_id in (thread.thread_id, *thread.ancestors):
+            key = f"{digest} {thread_id}"
+            if key not in self._granted:
+                self._granted.add(key)
+                if self._documents is not None:
+                    await self._documents.put(READER_KIND, key, b"1")
+
+    async def may_read(self, thread: Thread, digest: Digest) -> bool:
+        """Return whether a conversation may read stored output.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        key = f"{digest} {thread.thread_id}"
+        if key in self._granted:
+            return True
+        return self._documents is not None and await self._documents.get(READER_KIND, key) is not None
+
+    def put_soon(self, thread: Thread, data: bytes, digest: Digest) -> None:
+        """Store bytes in a task of its own; `close` waits for it."""
+        task = asyncio.create_task(guard(lambda: self._put(thread, data, digest)))  # noqa: TID251 -- `close` waits for it
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for the bytes that are being stored."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _put(self, thread: Thread, data: bytes, digest: Digest) -> None:
+        await self.store.put(data, digest)
+        await self.grant_read(thread, digest)
