@@ -26,12 +26,13 @@ from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
-from agenttool.pipeline.background import DeferredCalls, PromptQueue, unique_part
+from agenttool.pipeline.background import unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.cancellation import is_interruptible, request_cancel
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.plan import plan
+from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
 from agenttool.pipeline.surfaces import offered_tools

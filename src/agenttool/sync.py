@@ -17,8 +17,8 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from agenttool.errors import ConfigError
 from agenttool.pipeline.approval_queue import ApprovalQueue
-from agenttool.pipeline.background import DeferredCalls, PromptQueue
 from agenttool.pipeline.journal_view import JournalView
+from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.ports.deferred import Thread
 from agenttool.providers import ModelTools
 from agenttool.records import AbsentTool, JsonObject, ToolSurface

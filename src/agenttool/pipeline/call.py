@@ -10,8 +10,6 @@ from dataclasses import replace as replace_core
 from types import MappingProxyType
 from typing import Protocol
 
-from msgspec import field
-
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
@@ -52,12 +50,14 @@ from agenttool.records import (
     JsonObject,
     Live,
     MutationId,
+    PersistenceStrategy,
     Phase,
     ResultId,
     SchedulingFacts,
     ToolId,
     ToolResult,
 )
+from agenttool.records.record import field
 from agenttool.results.redaction import Redactor, Scrubber
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import CallLimiter, Permit
@@ -521,15 +521,18 @@ class Call(Live, eq=False):
             self.background.facts = None  # progress can be long, so the facts are read from the log instead
         scrub, is_partial = self.scrubber, update.partial is not None
         elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
-        part = (
-            store_partial_result(self.core.payloads, self.core.thread, self.tool, update.partial, scrub)
-            if is_partial
-            else None
-        )
+        part = self._store_part(update.partial) if is_partial else None
         progress = progress_of(update, number=self.counts.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
         if self.batch is not None and self.batch.on_progress is not None:
             self.batch.on_progress(progress)
+
+    def _store_part(self, part: Json) -> tuple[str, ...] | None:
+        """Store a partial result and return its id; none if the tool forbids it."""
+        tool, core = self.tool, self.core
+        if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
+            return None
+        return store_partial_result(core.payloads, core.thread, tool.mapping.redactor, part, self.scrubber)
 
     def _is_throttled(self) -> bool:
         """Return whether to drop an update, so that frequent reports do not fill the journal."""

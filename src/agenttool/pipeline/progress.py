@@ -7,11 +7,10 @@ from typing import NamedTuple
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.evidence import Progressed, counters
 from agenttool.pipeline.services import PayloadAccess
-from agenttool.pipeline.tool import Tool
 from agenttool.ports.deferred import Thread
-from agenttool.records import Json, PersistenceStrategy, ProgressStatus
+from agenttool.records import Json, ProgressStatus
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
-from agenttool.results.redaction import Scrubber
+from agenttool.results.redaction import Redactor, Scrubber
 
 
 class Update(NamedTuple):
@@ -47,15 +46,9 @@ def _text(value: object) -> str | None:
 
 
 def store_partial_result(
-    access: PayloadAccess, thread: Thread, tool: Tool | None, part: object, scrubber: Scrubber | None
+    access: PayloadAccess, thread: Thread, redactor: Redactor | None, part: object, scrubber: Scrubber | None
 ) -> tuple[str, ...] | None:
-    """Start to store a scrubbed partial result and return its id.
-
-    Returns none if the tool forbids storage, or the part cannot be encoded.
-    """
-    if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
-        return None
-    redactor = tool.mapping.redactor
+    """Start to store a scrubbed partial result and return its id; none if it cannot be stored."""
     if redactor is not None and redactor.is_whole:
         return None
     try:
