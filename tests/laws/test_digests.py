@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agenttool import Runtime, Sensitive, tool
 from agenttool.codec import digest_of, digest_of_bytes, sorted_json
-from agenttool.ports.digests import input_digest
+from agenttool.ports.evidence import input_digest
 from agenttool.results.redaction import compile_redactor
 
 PIN = compile_redactor(["pin"])

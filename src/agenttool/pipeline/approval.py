@@ -35,7 +35,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import Verdict, refusal
-from agenttool.ports.digests import input_digest
+from agenttool.ports.evidence import input_digest
 from agenttool.records import (
     UNSET,
     ApprovalId,

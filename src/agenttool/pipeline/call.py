@@ -37,8 +37,7 @@ from agenttool.policy.verdict import Verdict
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.deferred import Thread
-from agenttool.ports.digests import key_of
-from agenttool.ports.evidence import CallLaunched, CallRequest
+from agenttool.ports.evidence import CallLaunched, CallRequest, key_of
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.world import Clock, IdSource
 from agenttool.records import (

@@ -8,8 +8,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.execution import HookRun
 from agenttool.policy.verdict import Verdict, decision_record
-from agenttool.ports.digests import input_digest
-from agenttool.ports.evidence import Redacts, SharedDecision, shown
+from agenttool.ports.evidence import Redacts, SharedDecision, input_digest, shown
 from agenttool.ports.facts import Evidence, Fact
 from agenttool.records import (
     Cancellation,

@@ -12,8 +12,7 @@ from agenttool.errors import RecordError
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, awaited_answer
 from agenttool.ports.deferred import result_key
-from agenttool.ports.digests import key_of, sealed_digest
-from agenttool.ports.evidence import REDACTED
+from agenttool.ports.evidence import REDACTED, key_of, sealed_digest
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall
 from agenttool.records import EventType, InvocationStatus, Json, PermissionDecision, ToolInvocation, UnsetType

@@ -4,17 +4,18 @@ These classes have a compact form on disk. Ids, digests and timestamps that foll
 are computed when the journal is read.
 """
 
+import hmac
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from agenttool.codec import RawJson, parse_object
+from agenttool.codec import RawJson, digest_of, digest_of_any, parse_object, sorted_json
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
-from agenttool.ports.digests import input_digest, key_of
 from agenttool.ports.facts import CompactFact, Evidence, Fact, ProjectedFact
 from agenttool.records import (
     UNSET,
     DecisionId,
+    Digest,
     EventType,
     FunctionMapping,
     InvocationId,
@@ -52,6 +53,30 @@ def shown(value: bytes, redactor: Redacts | None) -> Json:
     except RecordError:
         return REDACTED if redactor is not None else value.decode(errors="replace")
     return members if redactor is None else redactor.redact(members)
+
+
+def input_digest(value: JsonObject, redactor: object | None, key: bytes) -> Digest:
+    """Return the digest of an input for records.
+
+    Without sensitive fields it is the digest of the canonical JSON, which any reader can compute. With sensitive fields
+    (`redactor` is not None) that digest would let a reader guess a short secret, so it is sealed with the key of the
+    call. Within a call, equal inputs have equal digests either way.
+    """
+    return digest_of_any(value) if redactor is None else sealed_digest(value, key)
+
+
+def sealed_digest(value: JsonObject, key: bytes) -> Digest:
+    """Return the digest of an input that only a holder of the call's key can compute."""
+    return digest_of({"seal": hmac.digest(key, sorted_json(value), "sha256").hex()})
+
+
+def key_of(salt: bytes, model_input: bytes) -> bytes:
+    """Return the key of one call, bound to its model input.
+
+    The salt is stored with the raw inputs only and deleted with them; no record contains it. Each call has its own, so
+    that two calls with the same secret cannot be recognized.
+    """
+    return hmac.digest(salt, model_input, "sha256")
 
 
 class CallRequest(Evidence, frozen=True):

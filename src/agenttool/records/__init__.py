@@ -6,7 +6,7 @@ from typing import get_args
 from agenttool.records.content import ContentClass, ContentItem, RedactionState, Ref, TelemetryRef, text_item
 from agenttool.records.contracts import ArgumentMode, InputContract, MutationPolicy, OutputContract
 from agenttool.records.declaration import Lifecycle, ToolDeclaration, ToolKind, ToolNamespace
-from agenttool.records.error import ErrorClass, Recoverability, RetryGuidance, ToolError
+from agenttool.records.error import ErrorClass, NextAction, Recoverability, RetryGuidance, ToolError
 from agenttool.records.event import TERMINAL_EVENTS, EventType, ToolEvent
 from agenttool.records.hook import HookEvent, HookOutput, HookOutputKind, ToolHook
 from agenttool.records.ids import (
@@ -122,7 +122,6 @@ from agenttool.records.surface import (
     AbsentTool,
     DeferredToolRef,
     LoadingState,
-    NextAction,
     QueryType,
     SearchMatch,
     SurfaceScope,

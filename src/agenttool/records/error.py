@@ -1,7 +1,6 @@
 """Errors of calls, and guidance for retries."""
 
 from agenttool.records.record import UNSET, Json, OpenEnum, Part, UnsetType
-from agenttool.records.surface import NextAction
 
 
 class ErrorClass(OpenEnum):
@@ -54,6 +53,15 @@ class RetryGuidance(Part, frozen=True, kw_only=True):
     discovery_required: bool | None = None
     approval_required: bool | None = None
     caused_by_sibling: bool | None = None
+
+
+class NextAction(OpenEnum):
+    """What the caller of a search, or of a tool that is not there yet, should do next (G-41)."""
+
+    LOAD_SCHEMA_THEN_CALL = "load_schema_then_call"
+    REFINE_QUERY = "refine_query"
+    WAIT_FOR_PROVIDER = "wait_for_provider"
+    NONE = "none"
 
 
 class ToolError(Part, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Tool surfaces, deferred tools and search results."""
 
+from agenttool.records.error import NextAction
 from agenttool.records.ids import SchedulerPolicyId, SurfaceId, ToolId
 from agenttool.records.interface import SchemaVisibility
 from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, OpenEnum, Part, Record, Timestamp, UnsetType
@@ -100,15 +101,6 @@ class QueryType(OpenEnum):
 
     SELECT = "select"
     KEYWORD = "keyword"
-
-
-class NextAction(OpenEnum):
-    """What the caller of a search should do next (G-41)."""
-
-    LOAD_SCHEMA_THEN_CALL = "load_schema_then_call"
-    REFINE_QUERY = "refine_query"
-    WAIT_FOR_PROVIDER = "wait_for_provider"
-    NONE = "none"
 
 
 class SearchMatch(Part, frozen=True, kw_only=True):
