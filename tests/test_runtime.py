@@ -44,9 +44,9 @@ def test_a_program_that_is_not_there_is_refused_when_settings_are_read_and_not_w
     told = refused(
         f'# guards\n\n{GUARD}\n[[hooks]]\nname = "x"\nevent = "pre_tool_use"\ncommand = "no-such-program -v"\n'
     )
-    assert told == "FILE:8: no program on the PATH is called 'no-such-program'; install it, or write where it lies"
+    assert told == "FILE:8: no program 'no-such-program' can be executed; install it, or correct its path or its mode"
     told = refused(GUARD.replace("true", "./guard.sh"))
-    assert told.startswith(f"FILE:1: no program lies at '{tmp_path}/./guard.sh'; correct the path")
+    assert told.startswith(f"FILE:1: no program '{tmp_path}/./guard.sh' can be executed; ")
 
 
 def test_everything_that_is_wrong_with_hooks_is_told_at_once_each_with_its_place(refused):

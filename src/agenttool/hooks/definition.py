@@ -55,26 +55,17 @@ class Hook:
         named = f"hook {self.name!r}"
         if self.event not in list(HookEvent):
             raise ConfigError(f"{named} has an unknown event, got {self.event!r}; use one of {', '.join(HookEvent)}")
-        if isinstance(self.tools, str):
-            raise ConfigError(f"{named} needs a list of patterns, got the text {self.tools!r}; write [{self.tools!r}]")
-        listed = cast("object", self.tools)
-        if not isinstance(listed, Collection) or not all(
-            isinstance(each, str) for each in cast("list[object]", listed)
-        ):
-            raise ConfigError(f"{named} needs a list of patterns, got {listed!r}; use texts such as 'files.*'")
-        if not isinstance(cast("object", self.timeout_s), int | float) or not self.timeout_s > 0:
-            raise ConfigError(
-                f"{named} needs a timeout above 0 s, got {self.timeout_s!r}; leave it out for the default"
-            )
+        tools, timeout_s = cast("object", self.tools), cast("object", self.timeout_s)
+        is_listed = isinstance(tools, Collection) and not isinstance(tools, str)
+        if not is_listed or not all(isinstance(each, str) for each in cast("Collection[object]", tools)):
+            raise ConfigError(f"{named} needs a list of patterns, got {tools!r}; write ['files.*']")
+        if not isinstance(timeout_s, int | float) or not timeout_s > 0:
+            raise ConfigError(f"{named} needs a timeout above 0 s, got {timeout_s!r}; leave it out for the default")
 
     def applies_to(self, declaration: ToolDeclaration) -> bool:
         """Return whether a pattern matches the qualified name, the bare name or the tool's id."""
         names = (f"{declaration.namespace}.{declaration.name}", declaration.name, declaration.tool_id)
         return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
-
-    def matcher(self) -> JsonObject:
-        """Return the tool patterns for the record."""
-        return {"tools": list(self.tools)}
 
 
 def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> dict[HookEvent, tuple[Hook, ...]]:

@@ -383,11 +383,6 @@ def _opaque_command(rule: Rule, call: CallTargets) -> RuleMatch | None:
     return RuleMatch(what=what, is_certain=False, programs=() if is_mentioned or has_unknown else opaque)
 
 
-def names_program(rule: Rule, subcommand: Subcommand) -> bool:
-    """Return whether an allow covers a command and spells out its program."""
-    return any(pattern.names_program(subcommand) for pattern in rule.commands)
-
-
 def covers(rule: Rule, call: CallTargets) -> bool:
     """Return whether an allow surely covers a whole call."""
     return covers_around(rule, call) and all(
@@ -414,29 +409,23 @@ def covers_around(rule: Rule, call: CallTargets) -> bool:
 def _covers_paths(rule: Rule, call: CallTargets) -> bool:
     if not rule.paths:
         return True
-    if not call.is_sure_of(MatchingField.PATH) or not (call.paths or rule.commands):
-        return False
-    return all(all_covered(rule.paths, place, call.workspace) for place in call.paths)
+    is_known = call.is_sure_of(MatchingField.PATH) and bool(call.paths or rule.commands)
+    return is_known and all(all_covered(rule.paths, place, call.workspace) for place in call.paths)
 
 
 def _covers_urls(rule: Rule, call: CallTargets) -> bool:
-    urls = (*call.urls, *call.possible_urls) if rule.urls else ()
-    return not rule.urls or (
-        call.is_sure_of(MatchingField.URL)
-        and bool(urls)
-        and all(any(pattern.covers(url) for pattern in rule.urls) for url in urls)
-    )
+    if not rule.urls:
+        return True
+    urls = (*call.urls, *call.possible_urls)
+    is_known = call.is_sure_of(MatchingField.URL) and bool(urls)
+    return is_known and all(any(pattern.covers(url) for pattern in rule.urls) for url in urls)
 
 
 def _covers_resources(rule: Rule, call: CallTargets) -> bool:
-    return not rule.resources or (
-        call.is_sure_of(MatchingField.RESOURCE)
-        and bool(call.resources)
-        and all(
-            resource is not None and any(fits(pattern, resource) for pattern in rule.resources)
-            for resource in call.resources
-        )
-    )
+    if not rule.resources:
+        return True
+    is_known = call.is_sure_of(MatchingField.RESOURCE) and bool(call.resources) and None not in call.resources
+    return is_known and all(any(fits(each, name or "") for each in rule.resources) for name in call.resources)
 
 
 def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> bool:

@@ -139,25 +139,24 @@ def _readings(text: str) -> tuple[str, ...]:
         reading = todo.pop()
         if not reading or len(reading) > MAX_PATH or _UNREADABLE.search(reading):
             return ()
-        for other in (_decoded(reading), reading.replace("\\", "/"), _folded(reading), _FILE_URL.sub("", reading, 1)):
-            if other is None:
-                return ()
+        decoded = decodings(reading)
+        if not decoded:
+            return ()
+        for other in (decoded[-1], reading.replace("\\", "/"), _folded(reading), _FILE_URL.sub("", reading, 1)):
             if other not in found:
                 found[other] = None
                 todo.append(other)
     return tuple(found)
 
 
-def _decoded(text: str) -> str | None:
-    """Undo repeated percent-encoding; return None if it is not text or nested too often."""
-    for _ in range(_MAX_DECODINGS):
-        once = unquote(text, errors="replace") if "%" in text else text
-        if once == text:
-            return text
-        if "\ufffd" in once:
-            return None
-        text = once
-    return None
+def decodings(text: str) -> tuple[str, ...]:
+    """Return a text and its percent-decodings, one after another; none if it is not text or nested too often."""
+    found = [text]
+    while "%" in found[-1] and (once := unquote(found[-1], errors="replace")) != found[-1]:
+        if "\ufffd" in once or len(found) >= _MAX_DECODINGS:
+            return ()
+        found.append(once)
+    return tuple(found)
 
 
 def _folded(text: str) -> str:

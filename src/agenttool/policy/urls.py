@@ -7,9 +7,9 @@ URL that browsers and libraries parse differently.
 import ipaddress
 import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import urlsplit
 
-from agenttool.policy.paths import split
+from agenttool.policy.paths import decodings, split
 from agenttool.policy.wildcards import Depth, Step, patterns_overlap, step
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
@@ -18,7 +18,6 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]")
 _LABEL = re.compile(r"^[a-z0-9_-]+$")
 # Older and newer rules for names in Unicode lead to different hosts: `fa\u00df.de` is `fass.de` to some.
 _DEVIATIONS = re.compile(r"[\u00df\u1e9e\u03c2\u200c\u200d]")
-_MAX_DECODINGS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ def url_of(text: str) -> Url:
         return Url(text=text)
     scheme = parts.scheme.lower()
     host = canonical_host(parts.hostname or "")
-    paths = _path_readings(parts)
+    paths = _path_readings(parts.path)
     if not scheme or host is None or not paths:
         return Url(text=text)
     return Url(
@@ -101,19 +100,10 @@ def _odd_ip(labels: list[str]) -> str | None:
     return str(ipaddress.IPv4Address(value))
 
 
-def _path_readings(parts: SplitResult) -> tuple[tuple[str, ...], ...]:
-    """Return the path as written and as decoded, however often it was encoded; None if that never ends."""
-    found = {split(parts.path): None}
-    text = parts.path
-    for _ in range(_MAX_DECODINGS):
-        once = unquote(text, errors="replace")
-        if once == text:
-            return tuple(found)
-        if _ODD.search(once) or "\ufffd" in once:
-            return ()
-        found[split(once)] = None
-        text = once
-    return ()
+def _path_readings(path: str) -> tuple[tuple[str, ...], ...]:
+    """Return the path as written and as decoded, however often it was encoded; none if that never ends."""
+    found = decodings(path)
+    return () if any(_ODD.search(each) for each in found) else tuple(dict.fromkeys(map(split, found)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,13 +46,8 @@ class Weight(IntEnum):
     @property
     def behavior(self) -> Behavior:
         """The behavior of the vote."""
-        return _BEHAVIOR[self]
+        return Behavior.DENY if self is Weight.DENY else Behavior.ALLOW if "ALLOW" in self.name else Behavior.ASK
 
-
-_BEHAVIOR = {
-    weight: Behavior.DENY if weight is Weight.DENY else Behavior.ALLOW if "ALLOW" in weight.name else Behavior.ASK
-    for weight in Weight
-}
 
 _STRICTNESS = (Behavior.DENY, Behavior.ASK, Behavior.ALLOW)
 

@@ -11,7 +11,6 @@ from agenttool.policy.matching import (
     covers_around,
     covers_subcommand,
     find_match,
-    names_program,
 )
 from agenttool.policy.paths import WORKSPACE, all_covered
 from agenttool.policy.rules import Rule
@@ -300,7 +299,8 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
     if not match.programs or call is None:
         return False
     allowing = [rule for rule in rules if rule.behavior == Behavior.ALLOW and covers_around(rule, call)]
-    return all(any(names_program(rule, each) for rule in allowing) for each in match.programs)
+    patterns = [pattern for rule in allowing for pattern in rule.commands]
+    return all(any(pattern.names_program(each) for pattern in patterns) for each in match.programs)
 
 
 def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:

@@ -176,17 +176,7 @@ class Drive:
             while True:
                 if self._is_undelivered:
                     self._cancel_task()
-                if type(awaited) is Future:
-                    # The same as `answer_to`, inlined: a tool mostly awaits plain futures.
-                    try:
-                        yield awaited
-                        answer = None
-                    except GeneratorExit:
-                        raise
-                    except BaseException as error:  # noqa: BLE001 -- it belongs to the tool, which gets it next
-                        answer = error
-                else:
-                    answer = yield from answer_to(awaited)
+                answer = yield from answer_to(awaited)
                 if isinstance(answer, CancelledError):
                     if self._is_leaving:
                         return _abandon(tool)

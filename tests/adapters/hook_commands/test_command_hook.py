@@ -25,24 +25,10 @@ def test_a_bare_name_is_found_on_the_path_and_a_place_below_the_folder(folder):
     assert find_program(("guard",), folder="/", path=f"{folder}/hooks") == (f"{folder}/hooks/guard",)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("no-such-program", "no program on the PATH is called 'no-such-program'"),
-        ("guard", "no program on the PATH"),
-        ("./gone", "no program lies at"),
-        ("hooks", "no program on the PATH"),
-        ("./hooks", "no program lies at"),
-    ],
-)
-def test_what_is_not_there_is_refused(folder, name, told):
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize("name", ["no-such-program", "guard", "./gone", "hooks", "./hooks", "hooks/notes"])
+def test_what_is_not_there_or_may_not_be_executed_is_refused(folder, name):
+    with pytest.raises(ValueError, match="can be executed; install it, or correct its path or its mode"):
         find_program((name,), folder=folder, path="/usr/bin:/bin")
-
-
-def test_what_may_not_be_executed_is_refused(folder):
-    with pytest.raises(ValueError, match="may not be executed; make it executable"):
-        find_program(("hooks/notes",), folder=folder, path=None)
 
 
 QUESTION = HookQuestion(

@@ -22,16 +22,11 @@ def find_program(command: tuple[str, ...], *, folder: str, path: str | None) -> 
         ValueError: there is no such program, or it may not be executed.
     """
     name, *arguments = command
-    is_place = "/" in name
-    place = os.path.join(folder, name) if is_place else name  # noqa: PTH118 -- a command is text, and stays as written
+    place = os.path.join(folder, name) if "/" in name else name  # noqa: PTH118 -- a command is text, and stays as written
     found = shutil.which(place, path=path)
-    if found is not None:
-        return found, *arguments
-    if not is_place:
-        raise ValueError(f"no program on the PATH is called {name!r}; install it, or write where it lies")
-    if os.path.isfile(place):  # noqa: PTH113 -- as above
-        raise ValueError(f"{place!r} may not be executed; make it executable, or name the program that runs it")
-    raise ValueError(f"no program lies at {place!r}; correct the path, which begins at the settings file")
+    if found is None:
+        raise ValueError(f"no program {place!r} can be executed; install it, or correct its path or its mode")
+    return found, *arguments
 
 
 def question_json(question: HookQuestion) -> bytes:
