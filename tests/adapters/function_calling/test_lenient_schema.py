@@ -23,34 +23,34 @@ def test_a_union_at_the_root_moves_to_the_remark_and_its_members_are_shown():
         "properties": {"project": TEXT},
         "anyOf": [{"required": ["title"], "properties": {"title": TEXT}}, {"required": ["project"]}],
     }
-    lenient = lenient_schema(schema)
-    assert lenient.schema == {"type": "object", "properties": {"project": TEXT, "title": TEXT}}
-    assert json.loads(lenient.remark.partition(": ")[2]) == {"anyOf": schema["anyOf"]}
+    lenient, remark = lenient_schema(schema)
+    assert lenient == {"type": "object", "properties": {"project": TEXT, "title": TEXT}}
+    assert json.loads(remark.partition(": ")[2]) == {"anyOf": schema["anyOf"]}
 
 
 def test_a_reference_at_the_root_is_resolved():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/N"}}, "additionalProperties": False}
-    lenient = lenient_schema({"$ref": "#/$defs/N", "$defs": {"N": node}})
-    assert lenient.schema == {**node, "$defs": {"N": node}}
-    assert lenient.remark is None
+    lenient, remark = lenient_schema({"$ref": "#/$defs/N", "$defs": {"N": node}})
+    assert lenient == {**node, "$defs": {"N": node}}
+    assert remark is None
 
 
 @pytest.mark.parametrize("wrap", [{"$ref": "#/$defs/N"}, {"allOf": [{"$ref": "#/$defs/N"}]}])
 def test_members_beside_a_reference_at_the_root_are_shown(wrap):
     node = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
     schema = {**wrap, "properties": {"b": TEXT}, "required": ["b"], "$defs": {"N": node}}
-    lenient = lenient_schema(schema)
-    assert lenient.schema["properties"] == {"a": TEXT, "b": TEXT}
-    assert lenient.schema["required"] == ["b"]
-    assert json.loads(lenient.remark.partition(": ")[2]) == {"allOf": [{"$ref": "#/$defs/N"}]}
+    lenient, remark = lenient_schema(schema)
+    assert lenient["properties"] == {"a": TEXT, "b": TEXT}
+    assert lenient["required"] == ["b"]
+    assert json.loads(remark.partition(": ")[2]) == {"allOf": [{"$ref": "#/$defs/N"}]}
     assert [*argument_names(schema)] == ["b", "a"]
 
 
 def test_keywords_that_some_providers_require_are_added():
-    lenient = lenient_schema(
+    lenient, _ = lenient_schema(
         {"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"a": {"type": "array"}}}
     )
-    assert lenient.schema == {"type": "object", "properties": {"a": {"type": "array", "items": {}}}}
+    assert lenient == {"type": "object", "properties": {"a": {"type": "array", "items": {}}}}
 
 
 parts = st.sampled_from(
@@ -74,18 +74,18 @@ values = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, "x", None]
 
 @given(roots, values)
 def test_a_lenient_schema_excludes_no_member_that_the_schema_accepts(schema, value):
-    lenient = lenient_schema(schema)
-    assert lenient.schema["type"] == "object"
-    assert not {"anyOf", "oneOf", "allOf", "enum", "const", "not"} & lenient.schema.keys()
+    lenient, _ = lenient_schema(schema)
+    assert lenient["type"] == "object"
+    assert not {"anyOf", "oneOf", "allOf", "enum", "const", "not"} & lenient.keys()
     if compile_schema(schema).accepts(value):
-        anything = {name: {} for name in lenient.schema.get("properties", {})}
-        assert compile_schema({**lenient.schema, "properties": anything}).accepts(value)
+        anything = {name: {} for name in lenient.get("properties", {})}
+        assert compile_schema({**lenient, "properties": anything}).accepts(value)
 
 
 @pytest.mark.parametrize("declared", ["array", ["array", "null"]])
 def test_an_array_without_items_gets_them(declared):
-    lenient = lenient_schema({"type": "object", "properties": {"a": {"type": declared}}})
-    assert lenient.schema["properties"]["a"] == {"type": declared, "items": {}}
+    lenient, _ = lenient_schema({"type": "object", "properties": {"a": {"type": declared}}})
+    assert lenient["properties"]["a"] == {"type": declared, "items": {}}
 
 
 def test_gemini_gets_no_boolean_schemas_and_no_undefined_required_members():

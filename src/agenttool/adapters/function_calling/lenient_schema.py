@@ -34,26 +34,21 @@ _GEMINI_KEYWORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LenientSchema:
-    """A schema that every provider takes, and a remark for the tool's description about what it leaves out."""
+def lenient_schema(schema: JsonObject) -> tuple[JsonObject, str | None]:
+    """Return a schema that every provider takes, and a remark for the tool's description about what it leaves out.
 
-    schema: JsonObject
-    remark: str | None = None
-
-
-def lenient_schema(schema: JsonObject) -> LenientSchema:
-    """Rewrite a schema for any provider; members of root branches are shown, and the branches go into the remark."""
+    Members of root branches are shown, and the branches go into the remark.
+    """
     schema = upgrade_schema(schema)
     whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolve_root(schema)}
     moved: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)
     root = rebuild({**whole, "type": "object"}, _PortableEdit(schema))
     if not moved:
-        return LenientSchema(root)
+        return root, None
     root["properties"] = _with_branch_members(members(root, "properties"), moved, schema)
     _allow_more_members(root)
-    return LenientSchema(root, f"The arguments must also fit this JSON Schema: {json_bytes(moved).decode()}")
+    return root, f"The arguments must also fit this JSON Schema: {json_bytes(moved).decode()}"
 
 
 def argument_names(schema: JsonObject) -> Iterable[str]:

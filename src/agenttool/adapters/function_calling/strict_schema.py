@@ -81,11 +81,8 @@ ANTHROPIC = StrictDialect(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NotStrict:
-    """The reason why a schema has no strict form."""
-
-    reason: str
+class NotStrictError(Exception):
+    """A schema has no strict form; the text is the reason."""
 
 
 @dataclass(slots=True)
@@ -108,18 +105,17 @@ class StrictBudget:
         return True
 
 
-class _NoStrictFormError(Exception):
-    """A part of a schema has no strict form."""
+def strict_schema(schema: JsonObject, dialect: StrictDialect) -> JsonObject:
+    """Return an equivalent schema for a strict mode.
 
-
-def strict_schema(schema: JsonObject, dialect: StrictDialect) -> JsonObject | NotStrict:
-    """Return an equivalent schema for a strict mode, or the reason why there is none."""
-    try:
-        strict = _StrictRewriter(upgrade_schema(schema), dialect).rewrite_root()
-    except _NoStrictFormError as error:
-        return NotStrict(str(error))
+    Raises:
+        NotStrictError: there is none.
+    """
+    strict = _StrictRewriter(upgrade_schema(schema), dialect).rewrite_root()
     exceeded = exceeded_limit(strict, dialect)
-    return strict if exceeded is None else NotStrict(exceeded)
+    if exceeded is not None:
+        raise NotStrictError(exceeded)
+    return strict
 
 
 def exceeded_limit(schema: JsonObject, dialect: StrictDialect) -> str | None:
@@ -174,11 +170,11 @@ class _StrictRewriter:
         """Rewrite the whole schema. Its type is `object`, because arguments always are an object.
 
         Raises:
-            _NoStrictFormError: it has no strict form.
+            NotStrictError: it has no strict form.
         """
         node = {**resolve_root(self.root), "type": "object"}
         if union_branches(node) or "allOf" in node or "$ref" in node:
-            raise _NoStrictFormError("a union or a combination stands at its root")
+            raise NotStrictError("a union or a combination stands at its root")
         strict = self.rewrite({key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "")
         for keyword in ("$defs", "definitions"):
             prefix = f"#/{keyword}/"
@@ -191,10 +187,10 @@ class _StrictRewriter:
         """Rewrite the schema at a JSON Pointer.
 
         Raises:
-            _NoStrictFormError: it has no strict form.
+            NotStrictError: it has no strict form.
         """
         if not isinstance(node, dict):
-            raise _NoStrictFormError(f"{at or '/'} accepts any value, or none")
+            raise NotStrictError(f"{at or '/'} accepts any value, or none")
         annotations: JsonObject = {key: node[key] for key in _ANNOTATIONS if isinstance(node.get(key), str)}
         constraints = constraints_in(node)
         if constraints == {"$ref"}:
@@ -206,16 +202,16 @@ class _StrictRewriter:
             return {**annotations, "anyOf": self._union(union_branches(node), at, is_exclusive="oneOf" in node)}
         unsupported = constraints.difference(SHAPE_KEYWORDS, self.dialect.constraints)
         if unsupported:
-            raise _NoStrictFormError(f"{at or '/'} uses {min(unsupported)}")
+            raise NotStrictError(f"{at or '/'} uses {min(unsupported)}")
         return {**annotations, **self._simple(node, at)}
 
     def _simple(self, node: JsonObject, at: str) -> JsonObject:
         strict: JsonObject = {key: node[key] for key in sorted(self.dialect.constraints & node.keys())}
         least = node.get("minItems")
         if self.dialect.max_min_items is not None and isinstance(least, int) and least > self.dialect.max_min_items:
-            raise _NoStrictFormError(f"{at or '/'} requires {least} items")
+            raise NotStrictError(f"{at or '/'} requires {least} items")
         if "pattern" in strict and not is_portable_pattern(strict["pattern"]):
-            raise _NoStrictFormError(f"{at or '/'} has a pattern that strict modes do not read")
+            raise NotStrictError(f"{at or '/'} has a pattern that strict modes do not read")
         if node.get("format") in self.dialect.formats:
             strict["format"] = node["format"]
         choices = _choices(node, at)
@@ -226,13 +222,13 @@ class _StrictRewriter:
             declared if isinstance(declared, list) else [declared] if isinstance(declared, str) else _types_of(choices)
         )
         if not types:
-            raise _NoStrictFormError(f"{at or '/'} has no type")
+            raise NotStrictError(f"{at or '/'} has no type")
         strict["type"] = types if len(types) > 1 else types[0]
         if "object" in types:
             strict |= self._object(node, at)
         if "array" in types:
             if not isinstance(node.get("items"), dict):
-                raise _NoStrictFormError(f"{at or '/'} has no schema for its items")
+                raise NotStrictError(f"{at or '/'} has no schema for its items")
             strict["items"] = self.rewrite(node["items"], f"{at}/items")
         return strict
 
@@ -240,10 +236,10 @@ class _StrictRewriter:
         properties, listed = members(node, "properties"), node.get("required")
         required = frozenset(map(str, listed)) if isinstance(listed, list) else frozenset[str]()
         if node.get("additionalProperties") is not False:
-            raise _NoStrictFormError(f"{at or '/'} accepts members that it does not name")
+            raise NotStrictError(f"{at or '/'} accepts members that it does not name")
         if required - properties.keys():
             undefined = min(required - properties.keys())
-            raise _NoStrictFormError(f"{at or '/'} requires {undefined!r}, which it does not allow")
+            raise NotStrictError(f"{at or '/'} requires {undefined!r}, which it does not allow")
         strict: JsonObject = {}
         for name, inner in properties.items():
             place = f"{at}/properties/{name}"
@@ -261,7 +257,7 @@ class _StrictRewriter:
         if self._accepts_null(inner):
             if "default" in inner and inner["default"] is None:
                 return strict
-            raise _NoStrictFormError(f"{at} may be absent and may be null, and null is not its default")
+            raise NotStrictError(f"{at} may be absent and may be null, and null is not its default")
         annotations: JsonObject = {key: strict[key] for key in _ANNOTATIONS if key in strict}
         description = f"{annotations.get('description', '')} Null leaves it out{_default_text(inner)}.".strip()
         bare = {key: value for key, value in strict.items() if key not in _ANNOTATIONS}
@@ -273,22 +269,22 @@ class _StrictRewriter:
         try:
             return compile_schema({**definitions, **inner}).accepts(None)
         except RecordError as error:
-            raise _NoStrictFormError("it has a reference to a missing definition") from error
+            raise NotStrictError("it has a reference to a missing definition") from error
 
     def _union(self, branches: list[Json], at: str, *, is_exclusive: bool) -> list[Json]:
         strict = [self.rewrite(branch, f"{at}/anyOf/{place}") for place, branch in enumerate(branches)]
         has_nulls = self.dialect.all_required and any(_has_optional_members(each, self.root) for each in branches)
         if not branches or ((is_exclusive or has_nulls) and not are_disjoint(branches, self.root)):
-            raise _NoStrictFormError(f"{at or '/'} is a union whose branches overlap")
+            raise NotStrictError(f"{at or '/'} is a union whose branches overlap")
         return [*strict]
 
     def _reference(self, target: Json, at: str) -> JsonObject:
         if not isinstance(target, str) or target == "#" or not isinstance(definition(target, self.root), dict):
-            raise _NoStrictFormError(f"{at or '/'} refers to something other than a definition")
+            raise NotStrictError(f"{at or '/'} refers to something other than a definition")
         if is_infinite_definition(target, self.root):
-            raise _NoStrictFormError(f"{at or '/'} refers to something that only refers to itself")
+            raise NotStrictError(f"{at or '/'} refers to something that only refers to itself")
         if target in self.inside and not self.dialect.is_recursive:
-            raise _NoStrictFormError(f"{at or '/'} refers to itself")
+            raise NotStrictError(f"{at or '/'} refers to itself")
         if target not in self.used:
             self.used[target] = {}
             self.inside.append(target)
@@ -301,15 +297,15 @@ def _choices(node: JsonObject, at: str) -> list[Json] | None:
     """Return the listed values of a schema; None if it lists none.
 
     Raises:
-        _NoStrictFormError: strict modes do not take such values.
+        NotStrictError: strict modes do not take such values.
     """
     choices = [node["const"]] if "const" in node else node.get("enum")
     if not isinstance(choices, list):
         return None
     if "const" in node and "enum" in node:
-        raise _NoStrictFormError(f"{at or '/'} has both const and enum")
+        raise NotStrictError(f"{at or '/'} has both const and enum")
     if not choices or any(isinstance(each, dict | list) for each in choices):
-        raise _NoStrictFormError(f"{at or '/'} has an empty list of choices, or one with objects or arrays")
+        raise NotStrictError(f"{at or '/'} has an empty list of choices, or one with objects or arrays")
     return choices
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.function_calling.function_names import NameCounts, assign_names, count_names
 from agenttool.adapters.function_calling.lenient_schema import argument_names, lenient_schema
-from agenttool.adapters.function_calling.strict_schema import NotStrict, StrictBudget, StrictDialect, strict_schema
+from agenttool.adapters.function_calling.strict_schema import NotStrictError, StrictBudget, StrictDialect, strict_schema
 from agenttool.errors import ConfigError
 from agenttool.ports.calls import Shown
 from agenttool.ports.offer import OfferedTool
@@ -264,37 +264,35 @@ def _rejection(tool: OfferedTool, limits: ProviderLimits, before: int) -> tuple[
 def _payload_tool(
     name: str, tool: OfferedTool, limits: ProviderLimits, options: ToolRequestOptions, budget: StrictBudget
 ) -> PayloadTool:
-    strict = _strict(tool, limits, options, budget)
-    if isinstance(strict, dict):
-        description = _cut(tool.description, None, limits)
-        return PayloadTool(
-            name=name,
-            tool=tool,
-            description=description,
-            schema=strict,
-            is_strict=True,
-            null_is_absent=limits.dialect is not None and limits.dialect.all_required,
-            note=_note(tool, description),
-        )
-    lenient = lenient_schema(tool.input_schema)
-    description = _cut(tool.description, lenient.remark, limits)
-    reason = None if strict is None else f"not strict: {strict.reason}"
+    reason = remark = strict = None
+    if limits.dialect is not None and options.strict:
+        try:
+            strict = _strict(tool, limits.dialect, budget)
+        except NotStrictError as error:
+            reason = f"not strict: {error}"
+    schema = strict
+    if schema is None:
+        schema, remark = lenient_schema(tool.input_schema)
+    description = _cut(tool.description, remark, limits)
+    cut = None if description.startswith(tool.description) else "its description is cut to the provider's limit"
     return PayloadTool(
-        name=name, tool=tool, description=description, schema=lenient.schema, note=_note(tool, description, reason)
+        name=name,
+        tool=tool,
+        description=description,
+        schema=schema,
+        is_strict=strict is not None,
+        null_is_absent=strict is not None and limits.dialect is not None and limits.dialect.all_required,
+        note="; ".join(each for each in (reason, cut) if each) or None,
     )
 
 
-def _strict(
-    tool: OfferedTool, limits: ProviderLimits, options: ToolRequestOptions, budget: StrictBudget
-) -> JsonObject | NotStrict | None:
-    if limits.dialect is None or not options.strict:
-        return None
+def _strict(tool: OfferedTool, dialect: StrictDialect, budget: StrictBudget) -> JsonObject:
     if tool.strict is False:
-        return NotStrict("its author switched strict mode off")
-    strict = strict_schema(tool.input_schema, limits.dialect)
-    if isinstance(strict, NotStrict):
-        return strict
-    return strict if budget.take(strict) else NotStrict("the provider's limit of strict schemas is reached")
+        raise NotStrictError("its author switched strict mode off")
+    strict = strict_schema(tool.input_schema, dialect)
+    if not budget.take(strict):
+        raise NotStrictError("the provider's limit of strict schemas is reached")
+    return strict
 
 
 def _cut(description: str, remark: str | None, limits: ProviderLimits) -> str:
@@ -307,12 +305,6 @@ def _cut(description: str, remark: str | None, limits: ProviderLimits) -> str:
     if remark is not None and left > 0:
         return f"{description[:left]}…\n{remark}"
     return f"{whole[: most - 1]}…"
-
-
-def _note(tool: OfferedTool, description: str, reason: str | None = None) -> str | None:
-    is_whole = description.startswith(tool.description)
-    cut = None if is_whole else "its description is cut to the provider's limit"
-    return "; ".join(each for each in (reason, cut) if each) or None
 
 
 def _absent(tool: OfferedTool, message: str, change: str) -> AbsentTool:

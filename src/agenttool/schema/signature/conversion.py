@@ -43,7 +43,6 @@ Each of these keywords has an equivalent in JSON Schema, so a checked value fits
 
 _OTHER = "other"
 _LITERALS: dict[type[object], str] = {str: "str", bool: "bool", int: "int", type(None): "none"}
-_BY_REFERENCE = frozenset({"any", "is-instance", "function-plain"})
 
 
 def conversion_of(
@@ -58,7 +57,7 @@ def conversion_of(
     for name, field in cast("dict[str, _CoreSchema]", fields).items():
         kinds = set(_kinds(field))
         if _OTHER in kinds:
-            return PydanticConversion(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core)))), frozenset()
+            return PydanticConversion(validate, sensitive), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
     return None, frozenset(integers)
@@ -82,34 +81,15 @@ def _kinds(core: object) -> Iterator[str]:
         yield kind if isinstance(found.get("pattern", ""), str) else _OTHER
 
 
-def _nodes(value: object) -> Iterator[_CoreSchema]:
-    if isinstance(value, dict):
-        core = cast("_CoreSchema", value)
-        yield core
-        for inner in core.values():
-            yield from _nodes(inner)
-    elif isinstance(value, list | tuple):
-        for inner in cast("list[object]", value):
-            yield from _nodes(inner)
-
-
-def _is_by_reference(core: _CoreSchema) -> bool:
-    return core.get("type") in _BY_REFERENCE or "allow" in (
-        core.get("extra_behavior"),
-        core.get("extra_fields_behavior"),
-    )
-
-
 class PydanticConversion:
     """A conversion that can reject an input that fits its schema."""
 
-    __slots__ = ("_copies", "_sensitive", "_validate")
+    __slots__ = ("_sensitive", "_validate")
 
-    def __init__(self, validate: Callable[[JsonObject], object], sensitive: frozenset[str], *, copies: bool) -> None:
-        """Use a validator; `sensitive` fields are not described in errors, and `copies` copies the input first."""
+    def __init__(self, validate: Callable[[JsonObject], object], sensitive: frozenset[str]) -> None:
+        """Use a validator; `sensitive` fields are not described in errors."""
         self._validate = validate
         self._sensitive = sensitive
-        self._copies = copies
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
         """Return the arguments.
@@ -118,9 +98,8 @@ class PydanticConversion:
             ToolFailure: invalid_arguments.
         """
         try:
-            return cast(
-                "dict[str, object]", self._validate(cast("JsonObject", _copied(given)) if self._copies else given)
-            )
+            # Some types pass parts of the input on, and a function may change its arguments.
+            return cast("dict[str, object]", self._validate(cast("JsonObject", _copied(given))))
         except ValidationError as error:
             failure = _error_of(error, self._sensitive)
         # Raised here, the failure has no cause. The cause would quote the input, and tracebacks are logged.
