@@ -29,7 +29,7 @@ RawJson: TypeAlias = msgspec.Raw
 
 
 def write_own(value: object) -> bytes:
-    """Encode a dataclass or a part for a store of this package; `read_own` decodes it."""
+    """Encode a value that is known to be encodable: a part, or JSON that was decoded before. `read_own` decodes it."""
     return _encoder.encode(value)
 
 

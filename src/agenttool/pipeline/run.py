@@ -9,14 +9,11 @@ from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import ensure_lease
 from agenttool.pipeline.completion import UnfinishedEnd, end, failed
 from agenttool.pipeline.phases.execute import Unfinished, begin
+from agenttool.pipeline.phases.input import parse_schema, pre_hooks, prepare_observable_input, validate_values
 from agenttool.pipeline.phases.map_result import map_result
-from agenttool.pipeline.phases.parse_schema import parse_schema
 from agenttool.pipeline.phases.permission import has_expired, is_allowed_outright, permission
-from agenttool.pipeline.phases.pre_hooks import pre_hooks
-from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.schedule import acquires_free_permit, release, schedule, yield_to_batch
-from agenttool.pipeline.phases.validate_values import validate_values
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult
 

@@ -26,7 +26,7 @@ def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool
     """Acquire a permit without a wait; return False and change nothing if the call may have to wait."""
     if tool.buckets or call.nesting is not None or (call.batch is not None and call.batch.limiter is not None):
         return False
-    facts = tool.safety.facts_for(call_input)
+    facts = tool.safety.static or tool.safety.facts_for(call_input)
     permit = call.core.limiter.try_acquire(facts)
     if permit is None:
         return False

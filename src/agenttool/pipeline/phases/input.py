@@ -1,0 +1,162 @@
+"""Phases 2 to 5: parse the input, check its values, normalize it, and run the hooks that may replace it."""
+
+from copy import deepcopy
+
+from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, json_bytes, parse_object, write_own
+from agenttool.codec.depth import MAX_DEPTH
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.hooks.reply import changed_fields
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import InputNoted
+from agenttool.pipeline.failures import describe_misfits
+from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at
+from agenttool.pipeline.input_replacement import Replacement, replace_input
+from agenttool.pipeline.judge import is_denied
+from agenttool.pipeline.tool import Tool
+from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationId, MutationSource, Phase, replace
+from agenttool.results.failure import guided
+from agenttool.schema.compile import MAX_MISFITS
+
+_ADMITTED = steps.ADMITTED
+_PARSE_SCHEMA = Phase.PARSE_SCHEMA
+_VALIDATE_VALUES = Phase.VALIDATE_VALUES
+_PREPARE = Phase.PREPARE_OBSERVABLE_INPUT
+_LATER_STAGES = (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)
+_MODEL_INPUT = InputStage.MODEL_INPUT
+_RUNTIME = MutationSource.RUNTIME
+
+
+def parse_schema(call: Call, tool: Tool) -> JsonObject:
+    """Read the input and check it against the model's schema; return the call's own copy.
+
+    A tool whose parameters are plain values has a reader that does both at once. What that reader refuses is read
+    again: the schema also accepts `1.0` for an integer, and only the schema can explain what is wrong.
+
+    Raises:
+        ToolFailure: schema_validation_failed; its message has the place and the remedy, never the value.
+    """
+    call.phase = _PARSE_SCHEMA
+    if call.fault is not None:
+        raise misfit(call, call.fault)
+    if tool.read_typed is not None:
+        try:
+            parsed = tool.read_typed(call.request.model_input)
+        except UNREADABLE:
+            parsed = _read_and_check(call, tool)
+    else:
+        parsed = _read_and_check(call, tool)
+    if tool.redactor is not None:
+        call.learn_secrets(tool.redactor, parsed)
+    call.unwritten = _ADMITTED
+    return parsed
+
+
+def _read_and_check(call: Call, tool: Tool) -> JsonObject:
+    """Read any JSON object and check it against the schema.
+
+    Raises:
+        ToolFailure: schema_validation_failed.
+    """
+    try:
+        parsed = parse_object(call.request.model_input, what="arguments")
+    except RecordError as error:
+        raise misfit(call, str(error)) from error
+    if len(call.request.model_input) > SHALLOW and is_too_deep(parsed):
+        call.request = replace(call.request, model_input=b"null")  # other JSON readers might reject a record of it
+        raise misfit(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
+    if not tool.check_model.accepts_parsed(parsed):
+        raise _unfit(call, tool, parsed)
+    if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
+        names = ", ".join(sorted(tool.internal_only & parsed.keys()))
+        raise misfit(call, f"{names} is not for callers to set; leave it out")
+    return tool.with_integers(parsed)
+
+
+def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
+    """Return the failure of an invalid input; misplaced values are redacted, as they may be sensitive."""
+    misfits = tool.check_model.misfits(parsed)
+    if tool.redactor is not None:
+        more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
+        call.request = replace(call.request, redactor=tool.redactor.with_paths(more))
+    return misfit(call, describe_misfits(misfits))
+
+
+def misfit(call: Call, message: str) -> ToolFailure:
+    """Record that the input is invalid, and return the failure."""
+    call.note(steps.CHOSEN, call.request)
+    call.note(steps.MISFIT, {"phase": _PARSE_SCHEMA.value})
+    return ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=_PARSE_SCHEMA, message=message))
+
+
+def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
+    """Run the tool's pure checks, then its preflight; a denied call runs no preflight (G-22).
+
+    Raises:
+        ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation.
+    """
+    call.phase = _VALIDATE_VALUES
+    if tool.check_values is not None:
+        _checked(call, tool.check_values, parsed)
+    if tool.preflight is not None and not is_denied(call, tool, parsed):
+        _checked(call, tool.preflight, parsed)
+
+
+def _checked(call: Call, check: object, parsed: JsonObject) -> None:
+    try:
+        check(parsed)  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
+    except ToolFailure:
+        call.note(steps.MISFIT, {"phase": _VALIDATE_VALUES.value})
+        raise
+
+
+def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> JsonObject:
+    """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
+    call.phase = _PREPARE
+    observable, changed, source, reason = parsed, (), "defaults", "defaults filled in"
+    missing = [each for each in tool.defaults if each.name not in parsed]
+    if missing:
+        observable = {
+            **parsed,
+            **{each.name: each.value if each.is_scalar else deepcopy(each.value) for each in missing},
+        }
+        changed = tuple([each.pointer for each in missing])
+    if tool.normalize is not None:
+        observable = tool.with_integers(parse_object(json_bytes(tool.normalize({**observable}))))
+        changed, source, reason = changed_fields(parsed, observable), "normalize", "the tool's normal form"
+    if not changed:
+        return observable
+    if tool.redactor is not None:
+        call.learn_secrets(tool.redactor, observable)
+    mutation_id: MutationId = f"mut_{call.unique}-1"  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
+    call.mutation_refs = (mutation_id,)
+    call.change = InputNoted(
+        _LATER_STAGES,
+        write_own(observable),
+        tool.redactor,
+        _RUNTIME,
+        source,
+        _MODEL_INPUT,
+        changed,
+        reason,
+        mutation_id,
+    )
+    return observable
+
+
+async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObject:
+    """Return the input that hooks propose, and store their votes for the permission phase.
+
+    Raises:
+        ToolFailure: hook_blocked, hook_failed, input_mutation_failed, schema_validation_failed, invalid_arguments.
+    """
+    call.phase = Phase.PRE_HOOKS
+    call.publish()
+    outcome = await run_hooks_at(call, tool, HookEvent.PRE_TOOL_USE, observable)
+    refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
+    proposed = observable
+    if outcome.updated_input is not None:
+        last = next(run for run in reversed(outcome.runs) if run.reply.updated_input is not None)
+        by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
+        proposed = replace_input(call, tool, observable, outcome.updated_input, by)
+    return proposed
