@@ -74,7 +74,7 @@ class CommandPattern:
             return True
         if not subcommand.words or not _could_be_named(self.words[0], subcommand.words[0]):
             return False
-        return _has_flags(self.words[1:], subcommand.words[1:]) and _has_words(self.words[1:], subcommand.words[1:])
+        return _has_arguments(self.words[1:], subcommand.words[1:])
 
     def surely_hits(self, subcommand: Subcommand) -> bool:
         """Return whether a deny or an ask matches a command by its known words alone."""
@@ -124,10 +124,6 @@ def _base(name: str) -> str:
     return name.rpartition("/")[2].casefold()
 
 
-def _is_cluster(word: str) -> bool:
-    return _CLUSTER.match(word) is not None
-
-
 def _letters(words: tuple[Word, ...]) -> set[str]:
     """Return the single-letter flags of a command; `-R` counts as `-r` too, and some long options as short ones."""
     found = {letter for word in words if re.match(r"^-[^-]", word.text) for letter in word.text[1:]}
@@ -137,25 +133,19 @@ def _letters(words: tuple[Word, ...]) -> set[str]:
     return found | {"r"} if "R" in found else found
 
 
-def _has_flags(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
-    """Return whether all single-letter flags may be there, in any grouping."""
+def _has_arguments(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
+    """Return whether all flags may be there, in any grouping, and the other words in this order."""
     if any(word.certainty is Certainty.UNKNOWN for word in words):
         return True
-    return {letter for flag in wanted if _is_cluster(flag) for letter in flag[1:]} <= _letters(words)
-
-
-def _has_words(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
-    """Return whether the other words may be there, in this order; an unknown word may be any of them."""
     letters = _letters(words)
-    missing = [each for each in wanted if not _is_cluster(each) and not _SHORT_OPTIONS.get(each, frozenset()) & letters]
+    flags = {letter for each in wanted if _CLUSTER.match(each) for letter in each[1:]}
+    missing = [
+        each for each in wanted if not _CLUSTER.match(each) and not _SHORT_OPTIONS.get(each, frozenset()) & letters
+    ]
     for word in words:
-        if not missing:
-            return True
-        if word.certainty is Certainty.UNKNOWN:
-            return True
-        if _could_be(missing[0], word):
+        if missing and _could_be(missing[0], word):
             del missing[0]
-    return not missing
+    return flags <= letters and not missing
 
 
 def _is_option(wanted: str, text: str) -> bool:

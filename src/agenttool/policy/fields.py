@@ -66,19 +66,14 @@ def texts_in(value: Json) -> list[str]:
     return [text for each in inner for text in texts_in(each)]
 
 
-def pointers_in(value: Json) -> list[tuple[str, ...]]:
+def pointers_in(value: Json, steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Return the steps to every member of an object, at any depth, that is a text or a list."""
-    found: list[tuple[str, ...]] = []
-    todo: list[tuple[Json, tuple[str, ...]]] = [(value, ())]
-    while todo:
-        outer, steps = todo.pop()
-        inner = outer.items() if isinstance(outer, dict) else enumerate(outer) if isinstance(outer, list) else ()
-        for name, each in inner:
-            here = (*steps, str(name))
-            if isinstance(outer, dict) and isinstance(each, str | list):
-                found.append(here)
-            todo.append((each, here))
-    return found
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in inner:
+        here = (*steps, str(name))
+        if isinstance(value, dict) and isinstance(each, str | list):
+            yield here
+        yield from pointers_in(each, here)
 
 
 class MatchingField(ClosedEnum):

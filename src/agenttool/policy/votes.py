@@ -222,16 +222,8 @@ def vote_details(hook_votes: tuple[HookVote, ...], external_votes: tuple[Externa
     if hook_votes:
         found["hooks"] = [{"hook_ref": vote.hook_ref, "behavior": vote.behavior} for vote in hook_votes]
     if external_votes:
-        found["opinions"] = [
-            {
-                "ref": each.ref,
-                "kind": each.kind,
-                "authority": each.authority,
-                "status": each.status,
-                "behavior": each.behavior,
-            }
-            for each in external_votes
-        ]
+        names = ("ref", "kind", "authority", "status", "behavior")
+        found["opinions"] = [{name: getattr(each, name) for name in names} for each in external_votes]
     return found
 
 
