@@ -67,7 +67,7 @@ def read(data: bytes | str, kind: type[_P]) -> _P:
     """Decode one record of a known kind.
 
     Raises:
-        RecordError: it is not JSON, or does not fit; the pointer says where.
+        RecordError: it is not JSON, or does not fit; the pointer names the place.
     """
     try:
         return _DECODE[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
@@ -79,7 +79,7 @@ def read_any(data: bytes | str) -> Record:
     """Decode one record of the kind that its `record_type` names.
 
     Raises:
-        RecordError: it is not JSON, names no kind of record, or does not fit; the pointer says where.
+        RecordError: it is not JSON, names no kind of record, or does not fit; the pointer names the place.
     """
     try:
         return _any_record.decode(data)
@@ -99,7 +99,7 @@ def from_json(members: Json, kind: type[_P]) -> _P:
     """Make one record of a known kind from plain JSON values.
 
     Raises:
-        RecordError: it does not fit; the pointer says where.
+        RecordError: it does not fit; the pointer names the place.
     """
     if not isinstance(members, dict):
         raise RecordError(f"a record must be a JSON object, got {type(members).__name__}; wrap the value in an object")

@@ -46,7 +46,7 @@ def json_bytes(value: Json) -> bytes:
     """Encode a JSON value with its members in their order.
 
     Raises:
-        RecordError: it holds a value that JSON cannot represent, or is nested too deeply; the pointer says where.
+        RecordError: it holds a value that JSON cannot represent, or is nested too deeply; the pointer names the place.
     """
     try:
         written = _encode(value)

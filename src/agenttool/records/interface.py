@@ -135,20 +135,8 @@ UNREADABLE_FACT = {
 }
 """What a fact becomes when the classifier it names is missing or fails (AT-IFACE-10, G-17)."""
 
-CAPABILITY_FLAGS = (
-    "supports_progress",
-    "supports_cancel",
-    "supports_timeout",
-    "supports_resume",
-    "supports_retries",
-    "supports_partial_results",
-    "supports_background",
-    "supports_result_persistence",
-    "supports_artifacts",
-    "sandboxed",
-    "supports_credential_delegation",
-    "supports_offline",
-    "supports_context_modifiers",
+CAPABILITY_FLAGS = tuple(
+    name for name in ExecutionProfile.__struct_fields__ if name.startswith("supports_") or name == "sandboxed"
 )
 """The thirteen capabilities of an executor; one that is not declared is not supported (AT-EXEC-03, G-20)."""
 

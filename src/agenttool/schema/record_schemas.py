@@ -49,7 +49,7 @@ def schema_of(name: str) -> JsonObject:
     kinds = CORE_OBJECTS[name]
     _, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     definitions = {title: _loosened(title, cast("JsonObject", each)) for title, each in sorted(components.items())}
-    if _is_mapping(definitions):
+    if NativeMapping.__name__ in definitions:
         definitions["ExternalMapping"] = _any_mapping()
     root = definitions.pop(kinds[0].__name__ if len(kinds) == 1 else "ExternalMapping")
     if name in RECORD_TYPES:
@@ -60,7 +60,7 @@ def schema_of(name: str) -> JsonObject:
 
 def _loosened(title: str, schema: JsonObject) -> JsonObject:
     """Relax a schema to what the codec accepts: unknown members, unknown values of open enums, absent members."""
-    open_list = _open_lists().get(title)
+    open_list = next((kind for kind in OpenEnum.__subclasses__() if kind.__name__ == title), None)
     if open_list is not None:
         return {
             "title": title,
@@ -88,20 +88,10 @@ def _as_written(schema: Json) -> Json:
     if "default" in schema and isinstance(choices, list):
         choices = [choice for choice in choices if choice != {"type": "null"}]
         schema = cast("JsonObject", choices[0]) if len(choices) == 1 else {"anyOf": choices}
-    items = schema.get("items")
-    return {**schema, "items": _as_item(items)} if items is not None else schema
-
-
-def _as_item(items: Json) -> Json:
-    """Let a list of mappings accept a mapping from any source."""
-    is_mapping = isinstance(items, dict) and {"$ref": f"#/$defs/{NativeMapping.__name__}"} in _listed(
-        items.get("anyOf")
-    )
-    return {"$ref": "#/$defs/ExternalMapping"} if is_mapping else items
-
-
-def _is_mapping(definitions: dict[str, JsonObject]) -> bool:
-    return NativeMapping.__name__ in definitions
+    items, native = schema.get("items"), {"$ref": f"#/$defs/{NativeMapping.__name__}"}
+    if isinstance(items, dict) and native in _listed(items.get("anyOf")):  # a list of mappings from any source
+        return {**schema, "items": {"$ref": "#/$defs/ExternalMapping"}}
+    return schema
 
 
 def _any_mapping() -> JsonObject:
@@ -122,11 +112,6 @@ def _any_mapping() -> JsonObject:
         "additionalProperties": True,
         "required": [],
     }
-
-
-@cache
-def _open_lists() -> dict[str, type[OpenEnum]]:
-    return {kind.__name__: kind for kind in OpenEnum.__subclasses__()}
 
 
 def _listed(value: Json) -> list[Json]:

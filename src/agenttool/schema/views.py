@@ -36,14 +36,19 @@ def model_view(schema: JsonObject, internal_only_fields: Iterable[str]) -> JsonO
         raise ConfigError(
             f"an internal-only field must be a name, not a pointer, got {min(pointers)!r}; write its last part"
         )
-    hidden = listed.union(name for name, inner in properties if _is_internal(inner))
+    hidden = listed.union(
+        name for name, inner in properties if isinstance(inner, dict) and inner.get(_MARK) == _INTERNAL
+    )
     if not hidden:
         return schema
     view = rebuild(schema, partial(_hide, hidden))
     if not is_composed(view):
         _close(view)
     view = _without_unused_definitions(view)
-    _reject_dangling(view, hidden)
+    for steps in _references(view):
+        for keyword, name in pairwise(steps):
+            if keyword == "properties" and name in hidden:
+                raise ConfigError(f"a visible field refers into the internal-only field {name!r}; use a definition")
     return view
 
 
@@ -73,10 +78,6 @@ def _paths_to(value: Json, names: frozenset[str], path: tuple[str | int, ...]) -
         yield from _paths_to(inner, names, (*path, step))
 
 
-def _is_internal(schema: Json) -> bool:
-    return isinstance(schema, dict) and schema.get(_MARK) == _INTERNAL
-
-
 def _mark(names: frozenset[str], node: JsonObject, *, alone: bool) -> None:
     properties = members(node, "properties")
     for name in names & properties.keys():
@@ -89,7 +90,10 @@ def _hide(names: frozenset[str], node: JsonObject, *, alone: bool) -> None:
     lost = names & members(node, "properties").keys()
     if lost and alone:
         _close(node)
-        _count_less(node, lost)
+        for limit in ("minProperties", "maxProperties"):  # so that a value that fits the view fits the whole schema
+            count = node.get(limit)
+            if isinstance(count, int):
+                node[limit] = max(count - len(lost), 0)
     for keyword in _BY_NAME:
         if keyword in node:
             named = members(node, keyword).items()
@@ -125,14 +129,6 @@ def _close(node: JsonObject) -> None:
         node["additionalProperties"] = False
 
 
-def _count_less(node: JsonObject, lost: frozenset[str]) -> None:
-    """Lower the property counts by the hidden fields, so that a value that fits the view fits the whole schema."""
-    for limit in ("minProperties", "maxProperties"):
-        count = node.get(limit)
-        if isinstance(count, int):
-            node[limit] = max(count - len(lost), 0)
-
-
 def _unlisted(value: Json, names: frozenset[str]) -> Json:
     if not isinstance(value, list):
         return value
@@ -153,13 +149,6 @@ def _references(schema: JsonObject) -> Iterator[list[str]]:
             if isinstance(target, str):
                 steps = unquote(target).removeprefix("#").split("/")
                 yield [step.replace("~1", "/").replace("~0", "~") for step in steps]
-
-
-def _reject_dangling(view: JsonObject, names: frozenset[str]) -> None:
-    for steps in _references(view):
-        for keyword, name in pairwise(steps):
-            if keyword == "properties" and name in names:
-                raise ConfigError(f"a visible field refers into the internal-only field {name!r}; use a definition")
 
 
 def _without_unused_definitions(view: JsonObject) -> JsonObject:

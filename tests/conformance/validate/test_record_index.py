@@ -25,7 +25,7 @@ def test_rows_are_there_when_they_are_asked_for_however_few_they_are():
 def test_a_record_is_found_by_its_number():
     with closing(RecordIndex()) as facts:
         file = facts.add_file("a.jsonl")
-        facts.add("records", (1, file, 12, 0, "files", 5))
+        facts.add("records", (1, file, 12, "tool_namespace", "files", 5))
         origin = facts.origin(1)
         assert (origin.file, origin.line, origin.record_type, origin.record_id) == (
             "a.jsonl",

@@ -114,7 +114,7 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
 
 
 def repair(messages: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted."""
+    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED."""
     return repair_parts(messages, _PARTS)
 
 

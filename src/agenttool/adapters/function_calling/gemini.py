@@ -14,13 +14,11 @@ from agenttool.adapters.function_calling.model_reply import (
     plain,
 )
 from agenttool.adapters.function_calling.tool_payload import (
-    PayloadTool,
     ProviderLimits,
     ToolPayload,
     chosen_name,
     recorded_choice,
 )
-from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
 LIMITS = ProviderLimits(max_tools=128)
@@ -32,7 +30,10 @@ _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 def request(payload: ToolPayload) -> JsonObject:
     """Return the members of `config` that are about tools; the SDK must not run calls by itself."""
-    tools: list[Json] = [_tool(each) for each in payload.tools.values()]
+    tools: list[Json] = [
+        {"name": each.name, "description": each.description, "parameters_json_schema": gemini_schema(each.schema)}
+        for each in payload.tools.values()
+    ]
     if not tools:
         return {}
     config: JsonObject = {
@@ -87,16 +88,8 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
 
 
 def repair(contents: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted."""
+    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED."""
     return repair_parts(contents, _PARTS)
-
-
-def _tool(sent: PayloadTool) -> JsonObject:
-    return {
-        "name": sent.name,
-        "description": sent.description,
-        "parameters_json_schema": gemini_schema(sent.schema),
-    }
 
 
 def _echo(part: JsonObject, requested: RequestedCall) -> JsonObject:
@@ -116,7 +109,11 @@ def _with_call_id(part: JsonObject, call_id: str | None) -> JsonObject:
 
 def _response(output: CallOutput) -> JsonObject:
     response: JsonObject = {"error" if output.is_error else "output": output.text}
-    media: list[Json] = [_blob(each) for each in output.media if _is_accepted(each)]
+    media: list[Json] = [
+        {"inline_data": {"mime_type": each.media_type, "data": cast("Json", each.data)}}
+        for each in output.media
+        if each.media_type in _ACCEPTED_MEDIA or (each.media_type or "").startswith(("audio/", "video/"))
+    ]
     call_id = output.requested.call_id if output.requested.came_with_id else None
     return _response_part({"id": call_id, "name": output.requested.function_name}, response, media)
 
@@ -127,14 +124,6 @@ def _response_part(call: JsonObject, response: JsonObject, media: list[Json] | N
     if media:
         whole["parts"] = media
     return {"function_response": whole}
-
-
-def _blob(media: Media) -> JsonObject:
-    return {"inline_data": {"mime_type": media.media_type, "data": cast("Json", media.data)}}
-
-
-def _is_accepted(media: Media) -> bool:
-    return media.media_type in _ACCEPTED_MEDIA or (media.media_type or "").startswith(("audio/", "video/"))
 
 
 def _unreadable(candidate: JsonObject) -> JsonObject:

@@ -89,7 +89,7 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
 
 
 def repair(messages: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted.
+    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED.
 
     Results come right after their calls, where the API wants them. A result without a call is dropped.
     """

@@ -69,7 +69,7 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
 
 
 def repair(items: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted.
+    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED.
 
     A result without a call stays: the call may be in an earlier response that the request refers to.
     """

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agenttool.conformance.validate.finding import RecordFlaw, Severity, shown_id, shown_word
 from agenttool.conformance.validate.foreign_records import ID_MEMBERS
-from agenttool.conformance.validate.record_index import KIND_NUMBERS, KINDS, RecordIndex
+from agenttool.conformance.validate.record_index import RecordIndex
 from agenttool.records import OUTCOMES, TERMINAL_STATUSES, InvocationStatus, ResultStatus
 
 _SECOND_RESULT = """
@@ -58,31 +58,25 @@ def check_calls(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
     ):
         for number, first in index.ask(second):
             place = index.origin(first)
-            yield (
-                cast("int", number),
-                RecordFlaw(
-                    message=f"the call has another {thing} already",
-                    expected=f"one {thing} for each call; the first is {place.file}:{place.line}",
-                    advice="keep one; a retry is a call of its own, with retry_of",
-                    pointer="/invocation_id",
-                    requirement=requirements[0],
-                ),
+            flaw = RecordFlaw(
+                message=f"the call has another {thing} already",
+                expected=f"one {thing} for each call; the first is {place.file}:{place.line}",
+                advice="keep one; a retry is a call of its own, with retry_of",
+                pointer="/invocation_id",
+                requirement=requirements[0],
             )
+            yield cast("int", number), flaw
         for (number,) in index.ask(missing):
-            yield (
-                cast("int", number),
-                RecordFlaw(
-                    message=f"the call has ended, but the set holds no {thing} for it",
-                    expected=f"one {thing} for each finished call",
-                    advice=f"export the {thing} too; a call without one must be given one",
-                    requirement=requirements[0],
-                ),
+            flaw = RecordFlaw(
+                message=f"the call has ended, but the set holds no {thing} for it",
+                expected=f"one {thing} for each finished call",
+                advice=f"export the {thing} too; a call without one must be given one",
+                requirement=requirements[0],
             )
+            yield cast("int", number), flaw
         for number, status, is_end in index.ask(other):
-            yield (
-                cast("int", number),
-                _contradiction(cast("str", status), pointer, requirements[1], is_end=bool(is_end)),
-            )
+            flaw = _contradiction(cast("str", status), pointer, requirements[1], is_end=bool(is_end))
+            yield cast("int", number), flaw
 
 
 def _contradiction(status: str, pointer: str, requirement: str, *, is_end: bool) -> RecordFlaw:
@@ -206,18 +200,16 @@ def check_progress(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
     """Report each progress record whose number does not follow the one before it (AT-PROG-04)."""
     for number, before, is_repeated in index.ask(_PROGRESS_GAPS):
         place = index.origin(before) if before is not None else None
-        yield (
-            cast("int", number),
-            RecordFlaw(
-                message="two updates of one call have the same number"
-                if is_repeated
-                else "an update is missing before this one",
-                expected=f"the number after that of {place.file}:{place.line}" if place else "the number 1",
-                advice="number the progress of a call without gaps, and export all of it",
-                pointer="/sequence",
-                requirement="AT-PROG-04",
-            ),
+        flaw = RecordFlaw(
+            message="two updates of one call have the same number"
+            if is_repeated
+            else "an update is missing before this one",
+            expected=f"the number after that of {place.file}:{place.line}" if place else "the number 1",
+            advice="number the progress of a call without gaps, and export all of it",
+            pointer="/sequence",
+            requirement="AT-PROG-04",
         )
+        yield cast("int", number), flaw
 
 
 _DANGLING = """
@@ -237,27 +229,24 @@ def check_references(index: RecordIndex, *, unreadable: int) -> Iterator[tuple[i
     advice = "export the record too, or correct the id"
     if unreadable:
         advice += f"; it may be among the documents that could not be read ({unreadable})"
-    for number, kind_number, record_id, pointer, requirement in index.ask(_DANGLING):
-        kind = KINDS[cast("int", kind_number)]
+    for number, kind, record_id, pointer, requirement in index.ask(_DANGLING):
         named = f" {shown!r}" if (shown := shown_id(record_id)) else ""
-        yield (
-            cast("int", number),
-            RecordFlaw(
-                message=f"the reference leads to no {kind}",
-                expected=f"a {kind}{named} in the set",
-                advice=advice,
-                pointer=cast("str", pointer),
-                requirement=cast("str", requirement),
-                severity=severity,
-            ),
+        flaw = RecordFlaw(
+            message=f"the reference leads to no {kind}",
+            expected=f"a {kind}{named} in the set",
+            advice=advice,
+            pointer=cast("str", pointer),
+            requirement=cast("str", requirement),
+            severity=severity,
         )
+        yield cast("int", number), flaw
 
 
 _REPEATED = """
 SELECT later.n, first.n, later.kind
 FROM (
     SELECT kind, id, min(n) AS n FROM records
-    WHERE id IS NOT NULL AND kind <> ? GROUP BY kind, id HAVING min(content) <> max(content)
+    WHERE id IS NOT NULL AND kind <> 'deferred_tool_ref' GROUP BY kind, id HAVING min(content) <> max(content)
 ) AS twice
 JOIN records AS first ON first.n = twice.n
 JOIN records AS later ON later.kind = twice.kind AND later.id = twice.id AND later.content <> first.content
@@ -274,17 +263,14 @@ def check_repeats(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
 
     Identical records are allowed, and so are several deferred refs of one tool.
     """
-    for number, first, kind_number in index.ask(_REPEATED, (KIND_NUMBERS["deferred_tool_ref"],)):
-        kind = KINDS[cast("int", kind_number)]
+    for number, first, kind in index.ask(_REPEATED):
         place = index.origin(first)
-        yield (
-            cast("int", number),
-            RecordFlaw(
-                message=f"the id is that of another {kind}, which says something else",
-                expected=f"an id of its own, or the same content as {place.file}:{place.line}",
-                advice="write each record once, in its last state",
-                pointer=f"/{ID_MEMBERS[kind]}",
-                requirement="AT-VER-03" if kind in _MAY_CHANGE else "AT-MODEL-01",
-                severity=Severity.WARNING if kind in _MAY_CHANGE else Severity.ERROR,
-            ),
+        flaw = RecordFlaw(
+            message=f"the id is that of another {kind}, whose content differs",
+            expected=f"an id of its own, or the same content as {place.file}:{place.line}",
+            advice="write each record once, in its last state",
+            pointer=f"/{ID_MEMBERS[str(kind)]}",
+            requirement="AT-VER-03" if kind in _MAY_CHANGE else "AT-MODEL-01",
+            severity=Severity.WARNING if kind in _MAY_CHANGE else Severity.ERROR,
         )
+        yield cast("int", number), flaw

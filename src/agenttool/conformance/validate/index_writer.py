@@ -7,9 +7,7 @@ from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.record_checks import whole_number
 from agenttool.conformance.validate.record_index import (
-    KIND_NUMBERS,
     RecordIndex,
-    Row,
     ids_in,
     key_of,
     members_with_references,
@@ -18,20 +16,8 @@ from agenttool.conformance.validate.record_index import (
 from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, open_inputs
 from agenttool.conformance.validate.value_checks import is_digest, moment_of
 from agenttool.errors import RecordError
-from agenttool.records import TERMINAL_EVENTS, Json, JsonObject, is_unresolved
+from agenttool.records import TERMINAL_EVENTS, Json, is_unresolved
 from agenttool.schema.explain import pointer_of
-
-
-def decision_row(members: JsonObject) -> Row:
-    """Return the call, behavior, time, input digest of a decision, and whether a person edited the input."""
-    digest = members.get("input_digest")
-    return (
-        _key(members.get("invocation_id")),
-        _key(members.get("behavior")),
-        moment_of(members.get("decided_at")),
-        digest if isinstance(digest, str) and is_digest(digest) else None,
-        members.get("user_modified") is True,
-    )
 
 
 def digest_of_input(record: ForeignRecord, member: str) -> str | None:
@@ -68,7 +54,7 @@ class IndexWriter:
         self._count += 1
         number, kind = self._count, record.kind
         key = _key(id_of(kind, record.members))
-        self._index.add("records", (number, file, line, KIND_NUMBERS[kind], key, content))
+        self._index.add("records", (number, file, line, kind, key, content))
         self._add_references(number, record)
         self._add_part_of_call(number, record, key)
         contract = record.members.get("input_contract")
@@ -89,7 +75,7 @@ class IndexWriter:
             for steps, name in ids:
                 if target != "tool_declaration" or not is_unresolved(name):
                     pointer, requirement = pointer_of(steps), requirement_of(record.kind, member)
-                    self._index.add("refs", (number, KIND_NUMBERS[target], key_of(name), pointer, requirement))
+                    self._index.add("refs", (number, target, key_of(name), pointer, requirement))
 
     def _add_part_of_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
         members, kind = record.members, record.kind
@@ -107,7 +93,11 @@ class IndexWriter:
         elif kind == "tool_invocation":
             self._add_call(number, record, key)
         elif kind == "tool_permission_decision":
-            self._index.add("decisions", (number, key, *decision_row(members)))
+            digest, behavior = members.get("input_digest"), _key(members.get("behavior"))
+            known = digest if isinstance(digest, str) and is_digest(digest) else None
+            decided_at, is_edit = moment_of(members.get("decided_at")), members.get("user_modified") is True
+            call = _key(members.get("invocation_id"))
+            self._index.add("decisions", (number, key, call, behavior, decided_at, known, is_edit))
         elif kind == "tool_result":
             self._index.add("results", (number, _key(members.get("invocation_id")), _key(members.get("status"))))
 

@@ -6,9 +6,10 @@ line numbers, never values.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
+from typing import cast
 
 from agenttool.conformance.validate.finding import Origin, shown_id
 from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS
@@ -17,8 +18,8 @@ from agenttool.errors import StoreError
 from agenttool.records import RECORD_TYPES, Json
 
 _TABLES = """
-CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind INTEGER, id TEXT, content INTEGER);
-CREATE TABLE refs (n INTEGER, kind INTEGER, id TEXT, pointer TEXT, requirement TEXT);
+CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind TEXT, id TEXT, content INTEGER);
+CREATE TABLE refs (n INTEGER, kind TEXT, id TEXT, pointer TEXT, requirement TEXT);
 CREATE TABLE invocations (
     n INTEGER, id TEXT, tool TEXT, status TEXT, permission_digest TEXT, call_digest TEXT, is_changed INTEGER
 );
@@ -56,9 +57,6 @@ PRAGMA cache_size = -16384;
 """
 _BATCH = 2000
 _LONGEST_KEY = 200
-
-KINDS = tuple(RECORD_TYPES)
-KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 Value = str | int | None
 Row = tuple[Value, ...]
@@ -105,20 +103,19 @@ class RecordIndex:
         except sqlite3.Error as error:
             raise _lost(error) from error
 
-    def ask(self, question: str, values: Iterable[Value] = ()) -> Iterator[Row]:
+    def ask(self, question: str, *values: Value) -> Iterator[Row]:
         """Run a query over everything that was added."""
         self._write()
         try:
-            yield from self._database.execute(question, tuple(values))
+            yield from self._database.execute(question, values)
         except sqlite3.Error as error:
             raise _lost(error) from error
 
     def origin(self, number: Value) -> Origin:
         """Return the place of the record with a number."""
         question = "SELECT file, line, kind, id FROM records WHERE n = ?"
-        for file, line, kind, record_id in self.ask(question, (number,)):
-            return Origin(self._files[_whole(file)], _whole(line), KINDS[_whole(kind)], shown_id(record_id))
-        raise AssertionError(f"no record has the number {number!r}")
+        file, line, kind, record_id = next(self.ask(question, number))
+        return Origin(self._files[cast("int", file)], cast("int", line), cast("str", kind), shown_id(record_id))
 
     def _write(self) -> None:
         try:
@@ -133,10 +130,6 @@ class RecordIndex:
 def key_of(text: str) -> str:
     """Return an id as it is stored: itself, or its digest if it is too long."""
     return text if len(text) <= _LONGEST_KEY else f"sha256:{sha256(text.encode()).hexdigest()}"
-
-
-def _whole(value: Value) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _lost(error: sqlite3.Error) -> StoreError:

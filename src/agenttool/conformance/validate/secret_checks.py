@@ -200,7 +200,7 @@ def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
     for number, pointers, owner in index.ask(_STORED):
         if owner != tool:
             tool = owner
-            names = next(index.ask(_NAMES, (tool,)))[0]
+            names = next(index.ask(_NAMES, tool))[0]
             fields = FieldNames(msgspec.json.decode(cast("str", names), type=tuple[str, ...]))
         for pointer in msgspec.json.decode(cast("str", pointers), type=list[str]):
             if fields.are_passed_by(name_path(pointer)[1:]):

@@ -185,7 +185,10 @@ def output_schema(function: CallableInfo) -> JsonObject | None:
     Raises:
         ConfigError: pydantic knows the type, but the type has a mistake.
     """
-    returns = _awaited(function.returns)
+    returns = function.returns
+    kind = get_origin(returns)
+    if isinstance(kind, type) and issubclass(kind, Awaitable):  # a plain function that returns an awaitable
+        returns = get_args(returns)[-1]
     if (
         function.kind in {FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR}
         or returns in _TEXT_OR_NOTHING
@@ -206,12 +209,6 @@ def output_schema(function: CallableInfo) -> JsonObject | None:
             f"{function.name}() returns {returns!r}, which has no usable schema ({reason_of(error)}); correct the type"
         ) from error
     return schema if _is_structured(schema, members(schema, "$defs")) else None
-
-
-def _awaited(annotation: object) -> object:
-    """Return the result type of an awaitable that a plain function returns."""
-    kind = get_origin(annotation)
-    return get_args(annotation)[-1] if isinstance(kind, type) and issubclass(kind, Awaitable) else annotation
 
 
 def _is_stream(annotation: object) -> bool:
