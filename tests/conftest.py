@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+import warm_start
 from hypothesis import HealthCheck, settings
 
 from agenttool.schema.compile import Checker
@@ -34,6 +35,8 @@ for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB
 # A shell ignores SIGINT in background jobs; programs under test must receive it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+warm_start.install()
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
