@@ -130,7 +130,7 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
     ],
 )
 def test_what_a_shell_might_read_differently_is_in_doubt(text):
-    assert parse_commands(text).doubts
+    assert parse_commands(text).is_in_doubt
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
     ],
 )
 def test_what_is_plain_is_not_in_doubt(text):
-    assert parse_commands(text).doubts == ()
+    assert not parse_commands(text).is_in_doubt
 
 
 def test_text_that_is_only_quoted_runs_nothing():
@@ -232,4 +232,4 @@ def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
     # A substitution adds a word to the command it stands in, so the command found may be longer.
     found = [[word.text for word in each.words] for each in line.subcommands]
     for words, _ in parts:
-        assert line.doubts or any(each[: len(words)] == words for each in found), (text, found)
+        assert line.is_in_doubt or any(each[: len(words)] == words for each in found), (text, found)

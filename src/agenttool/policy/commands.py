@@ -238,19 +238,18 @@ def list_argv(argv: list[str]) -> CommandLine:
 
 def _expanded(line: CommandLine, depth: int) -> CommandLine:
     found: list[Subcommand] = []
-    doubts = dict.fromkeys(line.doubts)
+    is_in_doubt = line.is_in_doubt
     for subcommand in line.subcommands:
         inner = _inner(subcommand)
         found.append(replace(subcommand, is_wrapper=inner.is_transparent, is_opaque=inner.is_opaque))
         if depth == 0 and inner.line.subcommands:
-            doubts["too many commands stand behind each other"] = None
+            is_in_doubt = True
             continue
         below = _expanded(inner.line, depth - 1)
         # An allow that names a privileged wrapper covers what the wrapper runs.
-        is_listed = inner.is_transparent
-        found += [replace(each, is_wrapper=each.is_wrapper or not is_listed) for each in below.subcommands]
-        doubts |= dict.fromkeys(below.doubts)
-    return replace(line, subcommands=tuple(found), doubts=tuple(doubts))
+        found += [replace(each, is_wrapper=each.is_wrapper or not inner.is_transparent) for each in below.subcommands]
+        is_in_doubt = is_in_doubt or below.is_in_doubt
+    return replace(line, subcommands=tuple(found), is_in_doubt=is_in_doubt)
 
 
 _EMPTY = CommandLine()
@@ -271,10 +270,7 @@ class _Inner:
 
 
 _OPAQUE = _Inner(is_opaque=True)
-
-
-def _doubtful(why: str) -> _Inner:
-    return _Inner(line=CommandLine(doubts=(why,)))
+_IN_DOUBT = _Inner(line=CommandLine(is_in_doubt=True))
 
 
 def _inner(subcommand: Subcommand) -> _Inner:
@@ -282,7 +278,7 @@ def _inner(subcommand: Subcommand) -> _Inner:
     if not subcommand.words:
         return _Inner(is_opaque=_sets_variables(subcommand.assignments))
     if subcommand.name is None or subcommand.name in RESERVED or subcommand.name.startswith("-"):
-        return _doubtful("the name of a command is made when it runs, or is no name")
+        return _IN_DOUBT
     directory, slash, name = subcommand.name.rpartition("/")
     if slash and directory not in _SYSTEM_DIRECTORIES:
         # A program elsewhere may have the name of a known one and be something else.
@@ -292,7 +288,7 @@ def _inner(subcommand: Subcommand) -> _Inner:
 
 def _run_by(name: str, subcommand: Subcommand) -> _Inner:
     if name in _TEXT_RUNNERS:
-        return _doubtful(f"{name} runs text that is made when it runs")
+        return _IN_DOUBT
     if name in _SHELLS:
         return _shell(subcommand)
     if name in _WRAPPERS:
@@ -336,12 +332,12 @@ def _shell(subcommand: Subcommand) -> _Inner:
     """Parse `bash -c 'text'`; a file is opaque, and other text, also from a stream, may come from the line itself."""
     words = subcommand.words[1:]
     if any(not word.is_plain for word in words[:2]):
-        return _doubtful("a shell runs text that is made when it runs")
+        return _IN_DOUBT
     if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
         is_opaque = _sets_variables(subcommand.assignments)
         return _Inner(line=parse_commands(words[1].text), is_transparent=True, is_opaque=is_opaque)
     if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
-        return _doubtful("a shell runs text that it reads")
+        return _IN_DOUBT
     return _OPAQUE
 
 

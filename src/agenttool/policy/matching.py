@@ -112,7 +112,7 @@ class CallTargets:
     @property
     def is_in_doubt(self) -> bool:
         """Whether a command line cannot be read, so that it may run more than is listed."""
-        return any(line.doubts for line in self.lines)
+        return any(line.is_in_doubt for line in self.lines)
 
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
@@ -162,7 +162,7 @@ def _leads_to(place: tuple[str, ...], steps: tuple[str, ...]) -> bool:
     return len(place) == len(steps) and all(mine in ("*", yours) for mine, yours in zip(place, steps, strict=True))
 
 
-_UNREADABLE_COMMAND = CommandLine(doubts=("it is neither a text nor a list of texts",))
+_UNREADABLE_COMMAND = CommandLine(is_in_doubt=True)
 
 
 def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:

@@ -117,7 +117,7 @@ _PLAIN_NODES = WORDS - {"arithmetic_expansion"} | frozenset(
     unary_expression test_operator
     """.split()  # noqa: SIM905 -- as above
 )
-"""The kinds of node that every shell parses alike, if `_CHECKS` has no objection. Any other kind is in doubt."""
+"""The kinds of node that every shell parses alike, unless `_is_odd` objects. Any other kind is in doubt."""
 
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "unset", "unsetenv", "variable_name"})
 _COMMAND_PARTS = WORDS | {"command_name", "variable_assignment"}
@@ -206,41 +206,40 @@ def _has_gap(node: Node) -> bool:
     return any(left.end_byte != right.start_byte for left, right in pairwise(node.children))
 
 
-def _says(pattern: bytes) -> Callable[[Node], bool]:
-    found = re.compile(pattern)
-    return lambda node: found.search(node.text or b"") is not None
-
-
 _SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+"""A subscript such as `a[$(command)]`, which a shell runs if it reads the text as a variable."""
 
-
-_CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
-    "command": (_is_odd_command, "something stands between the words of a command"),
-    "declaration_command": (_is_odd_command, "something stands between the words of a command"),
-    "unset_command": (_is_odd_command, "something stands between the words of a command"),
-    "test_command": (_says(rb"^\[\[|^\[[^\n&|;<>()`]*[\n&|;<>()`]"), "a test has more in it than a test"),
-    "file_redirect": (_touches, "two words after a redirection touch"),
-    "concatenation": (_has_gap, "a word has a gap"),
-    "word": (_says(rb"(?<!\\)\s"), "a word has a space"),
-    "variable_assignment": (_is_odd_assignment, "it sets what is no variable"),
-    "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends, or what that runs"),
-    "comment": (_is_odd_comment, "a comment touches what stands before it"),
-    "file_descriptor": (_says(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"), "it redirects what is no file"),
-    "compound_statement": (_says(rb"^\{\S|^\(\("), "a brace has no space after it, or it is arithmetic"),
-    "negated_command": (_says(rb"^!\S"), "an exclamation mark has no space after it"),
-    "expansion": (_says(rb"@[A-Za-z]\}$|^\$\{[^}:]+:\s*[A-Za-z_$(]"), "it runs what a variable holds"),
-    "command_substitution": (_says(rb"^`[^\\]*\\"), "it has backquotes inside backquotes"),
+_ODD_NODES: dict[str, Callable[[Node], bool]] = {
+    "command": _is_odd_command,
+    "declaration_command": _is_odd_command,
+    "unset_command": _is_odd_command,
+    "file_redirect": _touches,
+    "concatenation": _has_gap,
+    "variable_assignment": _is_odd_assignment,
+    "heredoc_redirect": _is_odd_heredoc,
+    "comment": _is_odd_comment,
+}
+_ODD_TEXTS = {
+    "test_command": re.compile(rb"^\[\[|^\[[^\n&|;<>()`]*[\n&|;<>()`]"),  # more than a test
+    "word": re.compile(rb"(?<!\\)\s"),
+    "file_descriptor": re.compile(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"),
+    "compound_statement": re.compile(rb"^\{\S|^\(\("),  # a brace that is part of a word, or arithmetic
+    "negated_command": re.compile(rb"^!\S"),
+    "expansion": re.compile(rb"@[A-Za-z]\}$|^\$\{[^}:]+:\s*[A-Za-z_$(]"),  # runs what a variable holds
+    "command_substitution": re.compile(rb"^`[^\\]*\\"),  # backquotes inside backquotes
 }
 
 
-def ambiguity_of(node: Node) -> str | None:
-    """Return why a shell may parse one node differently; None if it would not."""
-    if node.type not in _PLAIN_NODES:
-        return f"it has a {node.type.replace('_', ' ')}, which is not understood"
+def _is_odd(node: Node) -> bool:
+    """Return whether a shell may parse one node differently."""
     if node.type in WORDS and (word := word_of(node)).is_plain and _SUBSCRIPT.search(word.text):
-        return "it has a subscript that a shell may run"
-    is_odd, why = _CHECKS.get(node.type, (None, None))
-    return why if is_odd is not None and is_odd(node) else None
+        return True
+    check, text = _ODD_NODES.get(node.type), _ODD_TEXTS.get(node.type)
+    return (
+        node.type not in _PLAIN_NODES
+        or (check is not None and check(node))
+        or (text is not None and text.search(node.text or b"") is not None)
+    )
 
 
 MAX_COMMAND = 65_536
@@ -299,30 +298,26 @@ class CommandLine:
 
     Attributes:
         text: the text itself.
-        doubts: why the list may be incomplete; an allow relies on the list only if there are none.
+        is_in_doubt: whether the list may be incomplete; an allow then does not rely on it.
     """
 
     text: str = ""
     subcommands: tuple[Subcommand, ...] = ()
-    doubts: tuple[str, ...] = ()
+    is_in_doubt: bool = False
 
 
 def parse_commands(text: str) -> CommandLine:
     """Parse a text into its simple commands, without the commands that these run."""
-    if len(text) > MAX_COMMAND:
-        return CommandLine(text=text, doubts=(f"it is longer than {MAX_COMMAND} characters",))
     try:
         source = text.encode()
     except UnicodeEncodeError:
-        return CommandLine(text=text, doubts=("it is not text in Unicode",))
+        return CommandLine(text=text, is_in_doubt=True)
+    if len(text) > MAX_COMMAND:
+        return CommandLine(text=text, is_in_doubt=True)
     root = Parser(_BASH).parse(source).root_node
-    reading = _CommandWalk()
-    if root.has_error:
-        reading.doubt("it does not parse")
-    if is_ambiguous(source, root):
-        reading.doubt("it is written so that shells may disagree about its words")
+    reading = _CommandWalk(is_in_doubt=root.has_error or is_ambiguous(source, root))
     reading.walk(root, 0)
-    return CommandLine(text=text, subcommands=tuple(reading.found), doubts=tuple(reading.doubts))
+    return CommandLine(text=text, subcommands=tuple(reading.found), is_in_doubt=reading.is_in_doubt)
 
 
 @dataclass(slots=True)
@@ -330,15 +325,13 @@ class _CommandWalk:
     """The commands found so far while a tree is walked."""
 
     found: list[Subcommand] = field(default_factory=list["Subcommand"])
-    doubts: dict[str, None] = field(default_factory=dict[str, None])
-
-    def doubt(self, why: str) -> None:
-        self.doubts[why] = None
+    is_in_doubt: bool = False
 
     def walk(self, node: Node, depth: int) -> None:
         """Find every command at or below a node, in the order of the text."""
         if depth > MAX_NESTING:
-            return self.doubt(f"it is nested more than {MAX_NESTING} deep")
+            self.is_in_doubt = True
+            return None
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 self._command(node, ())
@@ -355,9 +348,7 @@ class _CommandWalk:
         return self._below(node, depth)
 
     def _below(self, node: Node, depth: int) -> None:
-        why = ambiguity_of(node)
-        if why is not None:
-            self.doubt(why)
+        self.is_in_doubt = self.is_in_doubt or _is_odd(node)
         listed = _LISTED_WITH.get(node.type, ())
         for child in node.named_children:
             # Some parts were listed with the node; only what is substituted inside them still stands by itself.
@@ -372,8 +363,9 @@ class _CommandWalk:
             words = [Word(source_of_node(node.children[0])), *words, *assignments]
             assignments = []
         found = _with_redirects(Subcommand(words=tuple(words), assignments=tuple(assignments)), [*own, *redirects])
-        if any(word.text.startswith(("/dev/tcp/", "/dev/udp/")) for word in (*found.reads, *found.writes)):
-            self.doubt("it opens a network connection by a redirection")
+        # A redirection to such a file opens a network connection.
+        files = (*found.reads, *found.writes)
+        self.is_in_doubt = self.is_in_doubt or any(word.text.startswith(("/dev/tcp/", "/dev/udp/")) for word in files)
         self.found.append(found)
 
     def _redirected(self, node: Node, depth: int) -> None:
@@ -385,8 +377,7 @@ class _CommandWalk:
         else:
             if body is not None:
                 self.walk(body, depth + 1)
-                if any(_trailing(redirect) for redirect in redirects):
-                    self.doubt("a command continues after a redirection")
+                self.is_in_doubt = self.is_in_doubt or any(_trailing(redirect) for redirect in redirects)
             self._alone(redirects)
         for redirect in redirects:
             self._below(redirect, depth + 1)
