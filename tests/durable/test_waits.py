@@ -114,7 +114,7 @@ COLUMNS = {
     "for longer": "expires_at_ns = expires_at_ns + 1000000000",
     "for ever": "expires_at_ns = NULL",
     "approved by nobody": "kind = 'approved', approval_id = NULL, expires_at_ns = NULL",
-    "held by nobody": "kind = 'started'",
+    "held by nobody": "kind = 'no_checkpoint'",
 }
 
 

@@ -38,6 +38,13 @@ def question(number):
     return f"apr_{number:032x}-1"
 
 
+async def claim(calls, *, now, limit):
+    """Claim the calls that are due."""
+    due = await calls.due(now=now, limit=limit)
+    claimed = [await calls.claim_one(each.invocation_id, now=now, if_due=True) for each in due]
+    return [each for each in claimed if each is not None]
+
+
 async def do(calls, deed, *values):
     """Do one thing, and give what came of it."""
     outcome = None
@@ -52,7 +59,7 @@ async def do(calls, deed, *values):
         case "renew", (until,):
             await calls.renew_lease(Moment(until))
         case "claim", (now, limit):
-            outcome = sorted(await calls.claim(now=Moment(now), limit=limit), key=lambda call: call.invocation_id)
+            outcome = sorted(await claim(calls, now=Moment(now), limit=limit), key=lambda call: call.invocation_id)
         case "take", (number, now, if_due):
             outcome = await calls.claim_one(invocation_number(number), now=Moment(now), if_due=if_due)
         case "answer", (number, now):

@@ -110,15 +110,22 @@ async def test_the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(
             assert await calls.answer(_question(number), b"again", now_ns=NOW) is AnswerStatus.ANSWERED
 
 
+async def claim(calls, *, now, limit):
+    """Claim the calls that are due."""
+    due = await calls.due(now=now, limit=limit)
+    claimed = [await calls.claim_one(each.invocation_id, now=now, if_due=True) for each in due]
+    return [each for each in claimed if each is not None]
+
+
 async def test_calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER))
         await there.renew_lease(Moment(LATER))
         here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
-        assert await there.claim(now=Moment(NOW), limit=10) == []
+        assert await claim(there, now=Moment(NOW), limit=10) == []
         assert await there.claim_one(invocation_number(1), now=Moment(NOW)) is None
-        assert await here.claim(now=Moment(NOW), limit=10) == []
+        assert await claim(here, now=Moment(NOW), limit=10) == []
 
 
 async def test_calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(open_calls):
@@ -129,9 +136,9 @@ async def test_calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(
         for number in (1, 2, 3):
             dead.save(invocation_number(number), kind="started", body=b"%d" % number)
         await dead.settle()
-        assert _ids(await first.claim(now=Moment(LATER), limit=2)) == [invocation_number(1), invocation_number(2)]
-        assert _ids(await second.claim(now=Moment(LATER), limit=2)) == [invocation_number(3)]
-        assert await second.claim(now=Moment(LATER), limit=2) == []
+        assert _ids(await claim(first, now=Moment(LATER), limit=2)) == [invocation_number(1), invocation_number(2)]
+        assert _ids(await claim(second, now=Moment(LATER), limit=2)) == [invocation_number(3)]
+        assert await claim(second, now=Moment(LATER), limit=2) == []
         taken = await first.get(invocation_number(1))
         assert taken is not None
         assert (taken.owner, taken.body) == ("b", b"1")
@@ -145,10 +152,10 @@ async def test_a_change_of_the_wall_clock_expires_no_lease(open_calls):
         here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
-        assert await there.claim(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
+        assert await claim(there, now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
         assert await there.claim_one(invocation_number(1), now=Moment(LATEST, steady_ns=19, since="boot")) is None
         assert await there.due(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
-        dead = await there.claim(now=Moment(0, steady_ns=20, since="boot"), limit=10)
+        dead = await claim(there, now=Moment(0, steady_ns=20, since="boot"), limit=10)
         assert _ids(dead) == [invocation_number(1)], "nor does setting it back renew one"
 
 
@@ -158,8 +165,10 @@ async def test_leases_on_different_monotonic_clocks_are_compared_by_the_wall_clo
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
         here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
-        assert await there.claim(now=Moment(NOW, steady_ns=1, since="boot"), limit=10) == []
-        assert _ids(await there.claim(now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [invocation_number(1)]
+        assert await claim(there, now=Moment(NOW, steady_ns=1, since="boot"), limit=10) == []
+        assert _ids(await claim(there, now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [
+            invocation_number(1)
+        ]
 
 
 async def _is_refused(calls):
@@ -178,8 +187,8 @@ async def test_only_calls_that_are_due_are_claimed(open_calls):
         dead.save(invocation_number(4), kind="started", body=b"")
         await dead.settle()
         await alive.answer(_question(2), b"yes", now_ns=NOW)
-        assert _ids(await alive.claim(now=Moment(NOW), limit=10)) == [invocation_number(2), invocation_number(4)]
-        assert _ids(await alive.claim(now=Moment(LATER), limit=10)) == [invocation_number(3)]
+        assert _ids(await claim(alive, now=Moment(NOW), limit=10)) == [invocation_number(2), invocation_number(4)]
+        assert _ids(await claim(alive, now=Moment(LATER), limit=10)) == [invocation_number(3)]
         found = await alive.claim_one(invocation_number(1), now=Moment(LATER))
         assert found is not None
         assert found.body == b"1"
@@ -191,15 +200,15 @@ async def test_calls_of_a_released_lease_can_be_claimed_at_once(open_calls):
         await staying.renew_lease(Moment(LATEST))
         leaving.save(invocation_number(1), kind="started", body=b"")
         await leaving.settle()
-        assert await staying.claim(now=Moment(NOW), limit=10) == []
+        assert await claim(staying, now=Moment(NOW), limit=10) == []
         await leaving.release_lease()
-        assert _ids(await staying.claim(now=Moment(NOW), limit=10)) == [invocation_number(1)]
+        assert _ids(await claim(staying, now=Moment(NOW), limit=10)) == [invocation_number(1)]
 
 
 async def test_an_owner_without_a_lease_cannot_claim(open_calls):
     async with open_calls("a") as calls:
         try:
-            await calls.claim(now=Moment(NOW), limit=1)
+            await calls.claim_one(invocation_number(1), now=Moment(NOW))
         except StoreError:
             return
         raise AssertionError("an owner without a lease could claim")

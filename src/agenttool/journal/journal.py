@@ -1,13 +1,19 @@
-"""Append facts to the log, in order, and reject invalid status transitions."""
+"""Append facts to the log, in order, reject invalid status transitions, and read events, once or continuously."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 from typing import Protocol, cast
 
+from agenttool.errors import StoreError
+from agenttool.journal.projection import events_of
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.stores import DurableLog, EventLog
 from agenttool.ports.world import Clock
-from agenttool.records import InvocationId, InvocationStatus, ToolId
+from agenttool.records import InvocationId, InvocationStatus, ToolEvent, ToolId
+
+READ_AHEAD = 256
+"""How many facts are read at a time."""
 
 
 class Noted(Protocol):
@@ -81,3 +87,40 @@ class Journal:
     def _wake(self) -> None:
         for wake in tuple(self._readers):
             wake()
+
+
+async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:
+    """Yield events after a position, or new ones if it is negative, each with the position to continue from.
+
+    It ends when the journal is closed and all events were yielded.
+    """
+    after = journal.log.last if after < 0 else after
+    news = asyncio.Event()
+    stop = journal.listen(news.set)
+    try:
+        while True:
+            is_last = journal.is_closed
+            news.clear()
+            for position, event in read_events(journal.log, after):
+                after = position
+                yield position, event
+            if is_last:
+                return
+            await news.wait()
+    except StoreError:
+        if not journal.is_closed:  # else the file was closed before all events were read; the caller continues later
+            raise
+    finally:
+        stop()
+
+
+def read_events(log: EventLog, after: int) -> Iterator[tuple[int, ToolEvent]]:
+    """Yield the events that are there now.
+
+    Only the last event of a fact has its position: a caller that stops earlier reads the whole fact again.
+    """
+    while facts := log.read(after, READ_AHEAD):
+        for position, fact in facts:
+            events = list(events_of(fact, position=position))
+            yield from ((position if event is events[-1] else position - 1, event) for event in events)
+        after = facts[-1][0]

@@ -19,6 +19,7 @@ from agenttool.records import (
     Timestamp,
     ToolEvent,
     ToolInvocation,
+    ToolResult,
     replace,
 )
 
@@ -83,6 +84,11 @@ def records_of(facts: Iterable[Fact]) -> Iterator[Record]:
     for fact in facts:
         if fact.data is not None and not isinstance(fact.data, dict):
             yield from fact.data.records(fact)
+
+
+def result_in(facts: Sequence[Fact]) -> ToolResult | None:
+    """Return the result among the facts of one call; none if there is none."""
+    return next((record for record in records_of(facts) if isinstance(record, ToolResult)), None)
 
 
 def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.projection import invocation_of
-from agenttool.journal.reading import result_in
+from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
 from agenttool.pipeline.run import run_call

@@ -9,8 +9,8 @@ from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.codec import record_digest
 from agenttool.errors import ConfigError, RecordError
-from agenttool.journal.projection import events_of, invocation_of, records_of
-from agenttool.journal.reading import follow, result_in
+from agenttool.journal.journal import follow
+from agenttool.journal.projection import events_of, invocation_of, records_of, result_in
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.read_back import digest_in
 from agenttool.pipeline.retention import RetentionResult, retain

@@ -160,7 +160,7 @@ class AgentSurfaces:
             ConfigError: there is no such surface, or a name leads to no tool that can be loaded there.
         """
         before = self.surfaces.get(given)
-        chosen = SearchScope.as_created(before).to_load(self._services.index, names_in(names))
+        chosen = SearchScope.of(before, before.visibility).to_load(self._services.index, names_in(names))
         if not chosen:
             return before.record
         built = self._with_loaded(before, chosen)

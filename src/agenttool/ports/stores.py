@@ -127,7 +127,7 @@ class OpenCall(Part, frozen=True, kw_only=True):
     answer: bytes | None = None
 
 
-NO_CHECKPOINT = "started"
+NO_CHECKPOINT = "no_checkpoint"
 """The kind of an open call without a checkpoint: its body is empty, and the log has its facts."""
 
 
@@ -231,14 +231,6 @@ class OpenCalls(Protocol):
         """Return calls of dead owners that have work to do, the oldest first, and claim none of them.
 
         A call that waits for an answer has none until the answer is there or the call is due.
-        """
-        ...
-
-    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
-        """Claim calls that are due, exclusively, and return them as their owners left them.
-
-        Raises:
-            StoreError: this owner has no lease itself.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
@@ -102,24 +102,22 @@ class MemoryLog:
 
 
 class MemoryPayloads:
-    """Bytes in a dictionary."""
+    """Bytes in a dictionary, each with the time at which they were stored last."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._bytes: dict[Digest, bytes] = {}
-        self._put_at: dict[Digest, int] = {}
+        self._stored: dict[Digest, tuple[bytes, int]] = {}
 
     async def put(self, data: bytes, digest: Digest) -> str:
         """Store bytes."""
-        self._bytes.setdefault(digest, data)
-        self._put_at[digest] = time.time_ns()
+        self._stored[digest] = (data, time.time_ns())
         return f"payload:{digest}"
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
         """Return bytes or a range of them."""
-        data = self._bytes.get(digest)
-        if data is None:
+        if digest not in self._stored:
             return None
+        data, _ = self._stored[digest]
         return data[start:] if length is None else data[start : start + length]
 
     async def stream(self, digest: Digest) -> AsyncIterator[bytes]:
@@ -131,15 +129,14 @@ class MemoryPayloads:
 
     async def expire(self, before_ns: int) -> int:
         """Delete bytes that were not stored again since."""
-        old = [digest for digest, put_at in self._put_at.items() if put_at < before_ns]
+        old = [digest for digest, (_, put_at) in self._stored.items() if put_at < before_ns]
         for digest in old:
             self.drop(digest)
         return len(old)
 
     def drop(self, digest: Digest) -> None:
         """Delete bytes, as retention does."""
-        self._bytes.pop(digest, None)
-        self._put_at.pop(digest, None)
+        self._stored.pop(digest, None)
 
 
 @dataclass(slots=True)
@@ -213,7 +210,7 @@ class MemoryOpenCalls:
     def _close_question(self, call: OpenCall) -> None:
         if call.approval_id is not None:
             self._table.asking.pop(call.approval_id, None)
-        recorded = self._table.answers.get(call.approval_id) if call.approval_id else None
+        recorded = self._answer_to(call)
         if recorded is not None:
             self._table.answers[recorded.approval_id] = replace(recorded, body=b"")
 
@@ -245,39 +242,32 @@ class MemoryOpenCalls:
         due = (call for call in self._sorted() if call.owner not in alive and self._is_due(call, now.now_ns))
         return [self._with_answer(call) for call in due if call.invocation_id > (after or "")][:limit]
 
-    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
-        """Claim calls of dead owners that have work to do."""
-        return self._claim((call for call in self._sorted() if self._is_due(call, now.now_ns)), now, limit)
-
     async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Claim one call of a dead owner."""
-        call = self._table.calls.get(invocation_id)
-        is_wanted = call is not None and (not if_due or self._is_due(call, now.now_ns))
-        found = self._claim((call,) if call is not None and is_wanted else (), now, 1)
-        return found[0] if found else None
-
-    def _claim(self, chosen: Iterable[OpenCall], now: Moment, limit: int) -> list[OpenCall]:
-        alive = self._alive(now)
+        alive, call = self._alive(now), self._table.calls.get(invocation_id)
         if self._owner not in alive:
             raise StoreError(f"the owner {self._owner} has no lease; renew it before claiming calls of others")
-        found = [call for call in chosen if call.owner not in alive][:limit]
-        for call in found:
-            self._table.calls[call.invocation_id] = replace(call, owner=self._owner)
-            if call.owner is not None and call.owner != self._owner:
-                self._table.leases.pop(call.owner, None)
-        return [self._with_answer(call) for call in found]
+        if call is None or call.owner in alive or (if_due and not self._is_due(call, now.now_ns)):
+            return None
+        self._table.calls[invocation_id] = replace(call, owner=self._owner)
+        if call.owner is not None:
+            self._table.leases.pop(call.owner, None)
+        return self._with_answer(call)
 
     def _alive(self, now: Moment) -> set[str]:
         return {owner for owner, until in self._table.leases.items() if now.is_before(until)}
 
+    def _answer_to(self, call: OpenCall) -> RecordedAnswer | None:
+        return None if call.approval_id is None else self._table.answers.get(call.approval_id)
+
     def _with_answer(self, call: OpenCall) -> OpenCall:
-        recorded = self._table.answers.get(call.approval_id) if call.approval_id else None
+        recorded = self._answer_to(call)
         return call if recorded is None else replace(call, answer=recorded.body or None)
 
     def _is_due(self, call: OpenCall, now_ns: int) -> bool:
         due_ns = self._table.due_ns.get(call.invocation_id)
         is_late = due_ns is not None and due_ns <= now_ns
-        recorded = self._table.answers.get(call.approval_id) if call.approval_id else None
+        recorded = self._answer_to(call)
         return call.approval_id is None or is_late or (recorded is not None and recorded.body != b"")
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:

@@ -88,7 +88,7 @@ async def test_recovery_finds_a_call_that_only_an_unindexed_row_lists(open_store
     await dead.log.settle()
     assert loose(dead) == 1
     assert [each.owner for each in await heir.open_calls.due(now=Moment(0), limit=9)] == []
-    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    taken = await heir.open_calls.claim_one(invocation_number(1), now=LATER, if_due=True)
     assert (taken.invocation_id, taken.kind) == (invocation_number(1), NO_CHECKPOINT)
     await heir.close()
 
@@ -103,7 +103,7 @@ async def test_a_call_with_and_later_without_a_checkpoint_is_found_until_it_ends
     await write(dead, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     dead.open_calls.remove(invocation_number(1))
     await dead.documents.put("kind", "key", b"")
-    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    taken = await heir.open_calls.claim_one(invocation_number(1), now=LATER, if_due=True)
     assert (taken.invocation_id, taken.kind) == (invocation_number(1), NO_CHECKPOINT)
     await heir.close()
 
@@ -119,7 +119,7 @@ async def test_a_call_whose_first_commit_failed_is_found_after_the_next_one(open
         with pytest.raises(StoreError):
             await dead.documents.put("kind", "key", b"")
     await dead.log.settle()
-    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    taken = await heir.open_calls.claim_one(invocation_number(1), now=LATER, if_due=True)
     assert taken.invocation_id == invocation_number(1)
     assert heir._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await heir.close()

@@ -115,7 +115,7 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
         calls.awaiting_answer(limit=5),
         calls.awaiting_answer(after=one, limit=5),
         calls.page(after=invocation_number(99_000), limit=5),
-        calls.claim(now=Moment(1), limit=10),
+        calls.due(now=Moment(1), limit=10),
         calls.answer(one, b"yes", now_ns=1),
         calls.answers(after=0, limit=10),
         calls.claim_one(invocation_number(3), now=Moment(1)),
@@ -123,7 +123,7 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
         spent, found = await effort(store, asking)
         assert spent < 1000, found
     assert await calls.answer(one, b"no", now_ns=1) is AnswerStatus.ANSWERED
-    spent, found = await effort(store, calls.claim(now=Moment(1), limit=10))
+    spent, found = await effort(store, calls.due(now=Moment(1), limit=10))
     assert [call.invocation_id for call in found] == [invocation_number(77_777)]
     assert spent < 1000
     await store.close()

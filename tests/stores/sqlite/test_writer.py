@@ -140,7 +140,7 @@ async def test_a_call_appended_in_one_statement_is_recovered(alive, open_store, 
     await dead.log.settle()
     assert ways[-1] is True
     await heir.open_calls.renew_lease(Moment(3 * 10**18))
-    (taken,) = await heir.open_calls.claim(now=Moment(2 * 10**18), limit=9)
+    taken = await heir.open_calls.claim_one(invocation_number(2), now=Moment(2 * 10**18), if_due=True)
     assert taken.invocation_id == invocation_number(2)
     await heir.close()
 

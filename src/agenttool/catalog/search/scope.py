@@ -1,8 +1,7 @@
 """The tools that one caller may find on a surface, and the records that a search returns about them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Self
 
 from agenttool.catalog.entry import Entry
@@ -29,11 +28,6 @@ class SearchScope:
     pending_providers: tuple[str, ...] = ()
 
     @classmethod
-    def as_created(cls, surface: Surface) -> Self:
-        """Return the scope of a surface as it was created."""
-        return cls.of(surface, surface.visibility)
-
-    @classmethod
     def of(cls, surface: Surface, visibility: VisibilityMap) -> Self:
         """Return the scope of a surface, of which this visibility remains."""
         loaded, deferred = VisibleTools(visibility, SHOWN), VisibleTools(visibility, LOADABLE)
@@ -44,29 +38,37 @@ class SearchScope:
         """Return whether a tool is in scope."""
         return tool_id in self.deferred or tool_id in self.loaded
 
-    def __iter__(self) -> Iterator[ToolId]:
-        """Iterate over the ids of the tools in scope."""
-        return chain(self.deferred, self.loaded)
-
-    def __len__(self) -> int:
-        """Count the tools in scope."""
-        return len(self.deferred) + len(self.loaded)
-
     def __getitem__(self, tool_id: ToolId) -> Entry:
         """Return a tool in scope."""
         return self.deferred.get(tool_id) or self.loaded[tool_id]
 
     def search(self, index: ToolIndex, query: str, limit: int, encoded: Sequence[str] = ()) -> ToolSearchResult:
         """Search by words, by the meaning of encoded sentences, or by exact names after `select:`."""
-        text = query.lstrip()
-        if text[: len(SELECT)].lower() == SELECT:
-            return self._select(index, query, text[len(SELECT) :].split(","))
-        hits = index.find(query, self.findable, limit, encoded=encoded)
-        pending = (*self.pending_providers, MODEL) if index.is_encoding else self.pending_providers
-        return self._result(query, QueryType.KEYWORD, hits, pending=pending)
+        text, pending, missing = query.lstrip(), self.pending_providers, ()
+        is_selection = text[: len(SELECT)].lower() == SELECT
+        if is_selection:
+            hits, missing = self._select(index, text[len(SELECT) :].split(","))
+        else:
+            hits = index.find(query, self.findable, limit, encoded=encoded)
+            pending = (*pending, MODEL) if index.is_encoding else pending
+        matches = tuple(
+            SearchMatch(
+                tool_id=each.tool_id, name=self[each.tool_id].qualified_name, score=each.score, reason=each.reason
+            )
+            for each in hits
+        )
+        return ToolSearchResult(
+            query=query,
+            query_type=QueryType.SELECT if is_selection else QueryType.KEYWORD,
+            matches=matches,
+            total_deferred_tools=len(self.deferred),
+            pending_providers=pending,
+            missing_names=missing,
+            next_action=self._next_action(matches, missing, pending),
+        )
 
-    def _select(self, index: ToolIndex, query: str, names: Iterable[str]) -> ToolSearchResult:
-        """Return exactly the tools that are named; a bare name selects all tools that share it."""
+    def _select(self, index: ToolIndex, names: Iterable[str]) -> tuple[list[SearchHit], tuple[str, ...]]:
+        """Return exactly the tools that are named, and the names without a tool; tools may share a bare name."""
         hits: dict[ToolId, SearchHit] = {}
         missing: dict[str, None] = {}
         for name in filter(None, map(str.strip, names)):
@@ -76,33 +78,7 @@ class SearchScope:
                 hits.setdefault(each, SearchHit(each, 1.0, f"it is named {name!r}{shared}"))
             if not owners:
                 missing[name] = None
-        pending = self.pending_providers
-        return self._result(query, QueryType.SELECT, hits.values(), missing=tuple(missing), pending=pending)
-
-    def _result(
-        self,
-        query: str,
-        query_type: QueryType,
-        hits: Iterable[SearchHit],
-        *,
-        missing: tuple[str, ...] = (),
-        pending: tuple[str, ...],
-    ) -> ToolSearchResult:
-        matches = tuple(
-            SearchMatch(
-                tool_id=each.tool_id, name=self[each.tool_id].qualified_name, score=each.score, reason=each.reason
-            )
-            for each in hits
-        )
-        return ToolSearchResult(
-            query=query,
-            query_type=query_type,
-            matches=matches,
-            total_deferred_tools=len(self.deferred),
-            pending_providers=pending,
-            missing_names=missing,
-            next_action=self._next_action(matches, missing, pending),
-        )
+        return list(hits.values()), tuple(missing)
 
     def _next_action(
         self, matches: Sequence[SearchMatch], missing: Sequence[str], pending: Sequence[str]

@@ -98,13 +98,13 @@ def begin_immediate(connection: sqlite3.Connection, path: Path, *, deadline: flo
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, path: Path, *, timeout_s: float = BUSY_TIMEOUT_S) -> Generator[None]:
+def transaction(connection: sqlite3.Connection, path: Path) -> Generator[None]:
     """Commit the statements of the block together, or roll all of them back.
 
     Raises:
         StoreBusy: another process was writing all the time.
     """
-    begin_immediate(connection, path, deadline=time.monotonic() + timeout_s)
+    begin_immediate(connection, path, deadline=time.monotonic() + BUSY_TIMEOUT_S)
     try:
         yield
         connection.execute("COMMIT")

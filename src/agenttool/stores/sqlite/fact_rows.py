@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
+from agenttool.ports.stores import Head
 from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import call_of, decode_fact, lines_with, split_lines
 from agenttool.stores.sqlite.connect import RESTORE, as_json
@@ -96,6 +97,11 @@ def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     """Return the position and hash of the newest fact, or of the anchor if there is none."""
     found = connection.execute("SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT 1").fetchone()
     return found or find_anchor(connection)
+
+
+def as_head(found: tuple[int, bytes]) -> Head:
+    """Return a position and its hash in the form of the port."""
+    return Head(position=found[0], hash=found[1].hex())
 
 
 def find_end(connection: sqlite3.Connection, owner: str) -> tuple[ChainEnd, bool]:

@@ -12,7 +12,15 @@ from agenttool.ports.stores import Head, JournalFlaw
 from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, split_lines, time_of
 from agenttool.stores.sqlite.connect import as_json, reading
-from agenttool.stores.sqlite.fact_rows import STARTED_CALLS, find_anchor, find_head, index_rows, lines_of, read_forward
+from agenttool.stores.sqlite.fact_rows import (
+    STARTED_CALLS,
+    as_head,
+    find_anchor,
+    find_head,
+    index_rows,
+    lines_of,
+    read_forward,
+)
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import is_open
 from agenttool.stores.sqlite.verify import verify
@@ -119,7 +127,7 @@ class SqliteLog:
     def head(self) -> Head:
         """Return the end of the chain."""
         with reading(self._path):
-            return _head(find_head(self._reader))
+            return as_head(find_head(self._reader))
 
     def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
         """Walk the chain and yield every flaw."""
@@ -131,7 +139,7 @@ class SqliteLog:
         while not await self.group.perform(lambda connection: delete_facts(connection, self._steps, before_ns)):
             pass
         with reading(self._path):
-            return _head(find_anchor(self._reader))
+            return as_head(find_anchor(self._reader))
 
     def _wake(self) -> None:
         for wake in tuple(self._listeners):
@@ -148,10 +156,6 @@ class SqliteLog:
             if version != self._version:
                 self._version = version
                 self._wake()
-
-
-def _head(found: tuple[int, bytes]) -> Head:
-    return Head(position=found[0], hash=found[1].hex())
 
 
 def delete_facts(connection: sqlite3.Connection, steps: Mapping[str, Step], before_ns: int) -> bool:

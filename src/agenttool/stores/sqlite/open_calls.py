@@ -132,34 +132,26 @@ class SqliteOpenCalls:
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Return calls of dead owners that have work to do."""
         values = {**values_of(now), "after": after or "", "limit": limit}
-        await self._adopt(now)
+        await self._recover_started(now)
         with reading(self._path):
             found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
         return [_call(row) for row in found]
 
-    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
-        """Claim calls of dead owners that have work to do."""
-        return await self._claim(_DUE, now, after="", limit=limit)
-
     async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Claim one call of a dead owner."""
-        found = await self._claim(_ONE_DUE if if_due else _ONE, now, one=invocation_id)
-        return found[0] if found else None
+        chosen, values = _ONE_DUE if if_due else _ONE, {**values_of(now), "one": invocation_id}
+        await self._recover_started(now)
+        has_lease, call = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
+        if not has_lease:
+            raise StoreError(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
+        return call
 
-    async def _adopt(self, now: Moment) -> None:
+    async def _recover_started(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
         with reading(self._path):
             found = has_calls_to_recover(self._reader, now)
         if found:
             await self._group.perform(lambda connection: recover_started_calls(connection, self._steps, now))
-
-    async def _claim(self, chosen: str, now: Moment, **more: str | int) -> list[OpenCall]:
-        values = {**values_of(now), **more}
-        await self._adopt(now)
-        found = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
-        if found is None:
-            raise StoreError(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
-        return found
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Return one call."""
@@ -216,18 +208,18 @@ class SqliteOpenCalls:
             return [_call(row) for row in self._reader.execute(_CALL + which, values).fetchall()]
 
 
-def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Values) -> list[OpenCall] | None:
-    """Claim calls inside a transaction; none if the claiming owner has no lease."""
+def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Values) -> tuple[bool, OpenCall | None]:
+    """Claim a call inside a transaction; return whether the claiming owner has a lease, and the call as it was."""
     if not has_lease(connection, owner, values):
-        return None
-    found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchall()
-    calls = [_call(row) for row in found]
-    claimed = [(owner, call.invocation_id) for call in calls]
-    connection.executemany("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", claimed)
-    # The old owner loses its lease: if it only slept, it can write nothing when it wakes.
-    dead = {call.owner for call in calls if call.owner != owner}
-    connection.executemany("DELETE FROM processes WHERE owner = ?", [(each,) for each in dead])
-    return calls
+        return False, None
+    found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchone()
+    if found is None:
+        return True, None
+    call = _call(found)
+    connection.execute("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", (owner, call.invocation_id))
+    if call.owner is not None:  # it loses its lease: if it only slept, it can write nothing when it wakes
+        delete_lease(connection, call.owner)
+    return True, call
 
 
 def _call(row: _Row) -> OpenCall:

@@ -19,6 +19,7 @@ from agenttool.stores.sqlite.fact_rows import (
     IS_UNINDEXED,
     ROW_CALL,
     UNINDEXED_CALLS,
+    as_head,
     find_anchor,
     find_head,
     lines_of,
@@ -105,21 +106,19 @@ class SqliteReader:
     def head(self) -> Head:
         """Return the end of the chain."""
         with reading(self.path):
-            position, chained = find_head(self._connection)
-        return Head(position=position, hash=chained.hex())
+            return as_head(find_head(self._connection))
 
     def anchor(self) -> Head:
         """Return where the chain begins; after its first position, if older facts were deleted."""
         with reading(self.path):
-            position, chained = find_anchor(self._connection)
-        return Head(position=position, hash=chained.hex())
+            return as_head(find_anchor(self._connection))
 
     def heads(self, limit: int) -> list[Head]:
         """Return the newest positions of the chain with their hashes, the oldest of them first, at least its end."""
         query = "SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT ?"
         with reading(self.path):
             found = self._connection.execute(query, (limit,)).fetchall()
-        return [Head(position=last, hash=chained.hex()) for last, chained in reversed(found)] or [self.anchor()]
+        return [*map(as_head, reversed(found))] or [self.anchor()]
 
     def holds(self, head: Head) -> bool:
         """Return whether the chain has a position with its hash, or begins after it."""

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import ConfigError
-from agenttool.stores.sqlite.connect import RESTORE, UNREADABLE, advice_on, create_private_file, open_connection
+from agenttool.stores.sqlite.connect import (
+    RESTORE,
+    UNREADABLE,
+    advice_on,
+    create_private_file,
+    open_connection,
+    transaction,
+)
 
 APPLICATION_ID = 0x41677454
 """Identifies the files of this package: `AgtT`."""
@@ -69,7 +76,7 @@ def create_store(path: Path) -> None:
             is_new = is_empty(connection, str(path))  # before anything is changed
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if is_new:
-                _create_tables(connection, str(path))
+                _create_tables(connection, path)
             refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
@@ -81,17 +88,12 @@ def create_store(path: Path) -> None:
         raise ConfigError(f"the file system of {str(path)!r} does not support a write-ahead log; use a local disk")
 
 
-def _create_tables(connection: sqlite3.Connection, name: str) -> None:
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Create the tables in a new file, all of them or none."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if is_empty(connection, name):  # checked again: another process may have created them meanwhile
+    with transaction(connection, path):
+        if is_empty(connection, str(path)):  # checked again: another process may have created them meanwhile
             for statement in _SCHEMA:
                 connection.execute(statement)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def is_empty(connection: sqlite3.Connection, name: str) -> bool:
@@ -152,5 +154,5 @@ def _shape_of(connection: sqlite3.Connection) -> Shape:
 @cache
 def _current_shape() -> Shape:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        _create_tables(fresh, "a new file")
+        _create_tables(fresh, Path(":memory:"))
         return _shape_of(fresh)
