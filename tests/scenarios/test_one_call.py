@@ -195,3 +195,22 @@ async def test_cancelling_stops_what_can_stop(call, records, error, allow):
     assert (result.status.value, error(result), result.abort_reason) == ("canceled", "canceled", "user_interruption")
     assert "tool.invocation.cancel_requested" in events
     assert events[-1] == "tool.invocation.canceled"
+
+
+async def test_whole_floats_are_integers_also_inside_lists_and_mappings():
+    seen = []
+
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def count(sizes: list[int], by_name: dict[str, list[int]]) -> str:
+        """Count."""
+        seen.append(repr((sizes, by_name)))
+        sizes.clear()
+        return "counted"
+
+    async with Runtime.open(tools=[count]) as rt:
+        surface = await rt.surface()
+        sent = {"sizes": [1.0, 2], "by_name": {"a": [3.0]}}
+        result = await rt.call("count", sent, surface=surface)
+        invocation = await rt.journal.invocation(result.invocation_id)
+    assert seen == ["([1, 2], {'a': [3]})"]
+    assert invocation.model_input == sent

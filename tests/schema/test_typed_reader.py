@@ -17,16 +17,23 @@ SCHEMA: JsonObject = {
         "count": {"type": "integer", "title": "Count"},
         "name": {"type": "string"},
         "dry": {"type": "boolean"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "sizes": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
     },
     "required": ["count", "name"],
     "additionalProperties": False,
 }
 
 _scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-_values = _scalars | st.lists(_scalars, max_size=2)
+_values = _scalars | st.lists(_scalars, max_size=2) | st.dictionaries(st.text(), st.lists(_scalars), max_size=2)
 _members = st.sampled_from(["count", "name", "dry", "Name", "extra"])
 _likely = st.fixed_dictionaries(
-    {"count": st.integers() | _values, "name": st.text() | _values, "dry": st.booleans() | _values}
+    {"count": st.integers() | _values, "name": st.text() | _values},
+    optional={
+        "dry": st.booleans() | _values,
+        "tags": st.lists(st.text()) | _values,
+        "sizes": st.dictionaries(st.text(), st.lists(st.integers() | st.just(1.0))) | _values,
+    },
 )
 
 
@@ -69,6 +76,10 @@ def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
         {"properties": {"a": {"$ref": "#/$defs/x"}}},
         {"properties": {"a-b": {"type": "integer"}}, "required": ["a-b"]},
         {"properties": {"a": True}},
+        {"properties": {"a": {"type": "array"}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "minItems": 1}}},
+        {"properties": {"a": {"type": "object", "additionalProperties": False}}},
+        {"properties": {"a": {"type": "object", "properties": {}, "additionalProperties": {"type": "integer"}}}},
         {"type": ["object", "null"]},
     ):
         assert typed_reader({**flat, **more}) is None

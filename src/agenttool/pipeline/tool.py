@@ -239,6 +239,11 @@ def _defaults_of(contract: InputContract) -> tuple[Default, ...]:
 
 
 def _integral(value: Json) -> Json:
+    """Return a value in which every number that was written as `1.0` is an integer."""
+    if isinstance(value, dict):
+        return {name: _integral(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_integral(each) for each in value]
     return int(value) if type(value) is float and value.is_integer() else value
 
 

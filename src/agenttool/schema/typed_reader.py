@@ -38,10 +38,17 @@ def typed_reader(schema: JsonObject) -> TypedReader | None:
 
 
 def _type_of(member: Json) -> type | None:
-    if not isinstance(member, dict) or member.keys() - _MEMBER_KEYWORDS:
+    """Return the type of a simple value, or of a list or mapping of such; none if only the schema can check it."""
+    if not isinstance(member, dict):
         return None
-    kind = member.get("type")
-    return _TYPES.get(kind) if isinstance(kind, str) else None
+    kind, keywords = member.get("type"), member.keys() - _MEMBER_KEYWORDS
+    if kind == "array" and keywords == {"items"}:
+        item = _type_of(member["items"])
+        return None if item is None else list[item]
+    if kind == "object" and keywords == {"additionalProperties"}:
+        item = _type_of(member["additionalProperties"])
+        return None if item is None else dict[str, item]
+    return _TYPES.get(kind) if isinstance(kind, str) and not keywords else None
 
 
 def _reader_of(types: Mapping[str, type], required: Collection[str]) -> TypedReader:

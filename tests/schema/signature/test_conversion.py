@@ -82,7 +82,17 @@ def test_the_short_way_gives_what_the_annotation_says(kind, value):
     TypeAdapter(kind).validate_python(made, strict=True)
 
 
-@given(json_values(), st.sampled_from([object, Any, dict[str, Any], Free, Part, list[object], dict]))
+CONTAINERS = [list[str], list[int], dict[str, int], dict[str, list[int]], list[str | None], list[list[bool]] | None]
+
+
+@given(st.sampled_from(CONTAINERS), json_values())
+def test_simple_containers_get_what_pydantic_would_make_of_them(kind, value):
+    convert, check = converter(kind)
+    assume(check.accepts({"value": value}) and "." not in repr(value))
+    assert convert({"value": value}) == {"value": TypeAdapter(kind).validate_python(value)}
+
+
+@given(json_values(), st.sampled_from([object, Any, dict[str, Any], Free, Part, list[object], dict, *CONTAINERS]))
 def test_arguments_share_nothing_with_the_input_that_can_be_changed(value, kind):
     convert, check = converter(kind)
     sent = {"value": {"a": value} if kind is Free else value}

@@ -1,7 +1,7 @@
 """Conversion of JSON input to keyword arguments: unchanged where that is right, by pydantic where it is not.
 
-A schema for integers accepts 1.0, and a function could change a list that the records share. So only text, numbers,
-booleans and null pass unchanged, and integral floats become `int`.
+A schema for integers accepts 1.0, and a function could change a list that the records share. So text, numbers, booleans
+and null pass unchanged, lists and mappings of them are copied, and integral floats become `int`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +41,13 @@ _UNTOUCHED = {
 Each of these keywords has an equivalent in JSON Schema, so a checked value fits it.
 """
 
+_COPIED = {
+    "list": _ANYWHERE | {"items_schema", "min_length", "max_length"},
+    "dict": _ANYWHERE | {"keys_schema", "values_schema", "min_length", "max_length"},
+}
+"""Containers that pydantic would copy and otherwise not change, if their items are simple."""
+
+_CONTAINER = "container"
 _OTHER = "other"
 _LITERALS: dict[type[object], str] = {str: "str", bool: "bool", int: "int", type(None): "none"}
 
@@ -53,22 +60,44 @@ def conversion_of(
     An integer field may be written as `1.0`. The pipeline turns that into an integer, so it needs no conversion here.
     """
     integers: list[str] = []
+    containers: list[str] = []
     fields = core["fields"] if core["type"] == "typed-dict" else {"": core}
     for name, field in cast("dict[str, _CoreSchema]", fields).items():
         kinds = set(_kinds(field))
-        if _OTHER in kinds:
+        # pydantic turns the integers in a list of floats into floats.
+        if _OTHER in kinds or kinds >= {_CONTAINER, "float"}:
             return PydanticConversion(validate, sensitive), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
-    return None, frozenset(integers)
+        if _CONTAINER in kinds:
+            containers.append(name)
+    return (_copy_of(tuple(containers)) if containers else None), frozenset(integers)
+
+
+def _copy_of(names: tuple[str, ...]) -> Convert:
+    """Return the conversion that copies the lists and mappings in these arguments."""
+
+    def copied(given: JsonObject) -> dict[str, object]:
+        arguments: dict[str, object] = {**given}
+        for name in names:
+            if name in given:
+                arguments[name] = _copied(given[name])
+        return arguments
+
+    return copied
 
 
 def _kinds(core: object) -> Iterator[str]:
     """Yield the kinds of simple values that a type accepts; `_OTHER` for one that is not simple or is converted."""
     found = cast("_CoreSchema", core if isinstance(core, dict) else {})
     kind = found.get("type")
-    if not isinstance(kind, str) or found.keys() - _UNTOUCHED.get(kind, frozenset()):
+    if not isinstance(kind, str) or found.keys() - (_UNTOUCHED.get(kind) or _COPIED.get(kind, frozenset())):
         yield _OTHER
+    elif kind in _COPIED:
+        yield _CONTAINER
+        yield from _kinds(found.get("items_schema" if kind == "list" else "values_schema"))
+        if kind == "dict" and found.get("keys_schema") != {"type": "str"}:
+            yield _OTHER
     elif kind == "literal":
         yield from (_LITERALS.get(type(each), _OTHER) for each in cast("list[object]", found["expected"]))
     elif kind == "union":
