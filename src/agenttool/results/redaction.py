@@ -80,6 +80,9 @@ class Redactor:
         for path in self._paths:
             self._add(path)
         self._start: _PathNodes = (self._root,) if self._root.steps else ()
+        top = {step for step, node in self._root.steps.items() if node.ends}
+        self._top_level = None if self.is_whole or "*" in self._root.steps else frozenset(self._names | top)
+        """The sensitive members of an object without inner objects; none if a path can match any member."""
 
     def _add(self, path: str) -> None:
         if path in _WHOLE:
@@ -107,7 +110,15 @@ class Redactor:
 
     def find(self, value: Json) -> list[Json]:
         """Return the values at sensitive places, unchanged."""
-        return self._split(value)[1]
+        if self._top_level is None or not isinstance(value, dict):
+            return self._split(value)[1]
+        found: list[Json] = []
+        for name, item in value.items():
+            if isinstance(item, dict | list):
+                return self._split(value)[1]
+            if name in self._top_level:
+                found.append(item)
+        return found
 
     def _split(self, value: Json) -> tuple[Json, list[Json]]:
         """Return the redacted value, and the values that were removed from it."""
@@ -228,7 +239,7 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
-        shortest = min(map(len, self.secrets), default=0)
+        shortest = min(map(len, self.secrets))
         # A part of longer base64 data may leave out two characters of the secret's own.
         self._shortest = min(shortest, shortest * 4 // 3 - 2)
 
