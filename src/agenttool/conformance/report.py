@@ -135,13 +135,7 @@ def _tallies(findings: Sequence[RequirementProof]) -> tuple[CoverageCount, Cover
 
 
 def _reported(finding: RequirementProof) -> ReportedRequirement:
-    requirement = finding.requirement
+    of = finding.requirement
     return ReportedRequirement(
-        id=requirement.id,
-        standard=requirement.standard,
-        area=requirement.area,
-        level=requirement.level,
-        requirement=requirement.sentence,
-        covered=finding.is_covered,
-        tests=finding.proofs,
+        of.id, of.standard, of.area, of.level, of.sentence, covered=finding.is_covered, tests=finding.proofs
     )

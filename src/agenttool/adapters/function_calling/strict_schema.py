@@ -98,7 +98,8 @@ class StrictBudget:
         parts = list(subschemas(schema))
         optionals = sum(len(_optional_members(each)) for each in parts)
         unions = sum("anyOf" in each or isinstance(each.get("type"), list) for each in parts)
-        left = (_minus(self.tools, 1), _minus(self.optionals, optionals), _minus(self.unions, unions))
+        costs = zip((self.tools, self.optionals, self.unions), (1, optionals, unions), strict=True)
+        left = [None if limit is None else limit - cost for limit, cost in costs]
         if any(each is not None and each < 0 for each in left):
             return False
         self.tools, self.optionals, self.unions = left
@@ -218,9 +219,9 @@ class _StrictRewriter:
         if choices is not None:
             strict["enum"] = choices
         declared = node.get("type")
-        types: list[Json] = (
-            declared if isinstance(declared, list) else [declared] if isinstance(declared, str) else _types_of(choices)
-        )
+        types: list[Json] = declared if isinstance(declared, list) else [declared]
+        if not isinstance(declared, str | list):
+            types = [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices or ())]
         if not types:
             raise NotStrictError(f"{at or '/'} has no type")
         strict["type"] = types if len(types) > 1 else types[0]
@@ -259,7 +260,9 @@ class _StrictRewriter:
                 return strict
             raise NotStrictError(f"{at} may be absent and may be null, and null is not its default")
         annotations: JsonObject = {key: strict[key] for key in _ANNOTATIONS if key in strict}
-        description = f"{annotations.get('description', '')} Null leaves it out{_default_text(inner)}.".strip()
+        default = inner.get("default")
+        meaning = f", which means {default!r}" if isinstance(default, str | int | float) else ""
+        description = f"{annotations.get('description', '')} Null leaves it out{meaning}.".strip()
         bare = {key: value for key, value in strict.items() if key not in _ANNOTATIONS}
         branches = bare["anyOf"] if set(bare) == {"anyOf"} and isinstance(bare["anyOf"], list) else [bare]
         return {**annotations, "description": description, "anyOf": [*branches, _NULL]}
@@ -318,15 +321,6 @@ _TYPE_OF: dict[object, Json] = {
 }
 
 
-def _types_of(choices: list[Json] | None) -> list[Json]:
-    return [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices or ())]
-
-
-def _default_text(inner: JsonObject) -> str:
-    default = inner.get("default")
-    return f", which means {default!r}" if isinstance(default, str | int | float) else ""
-
-
 def _optional_members(node: JsonObject) -> frozenset[str]:
     required = node.get("required")
     properties = members(node, "properties").keys()
@@ -343,10 +337,6 @@ def _has_optional_members(schema: Json, root: JsonObject, seen: set[int] | None 
         return True
     inner = [*members(node, "properties").values(), node.get("items"), *union_branches(node)]
     return any(_has_optional_members(each, root, seen) for each in inner if isinstance(each, dict))
-
-
-def _minus(left: int | None, cost: int) -> int | None:
-    return None if left is None else left - cost
 
 
 def _length(texts: Iterable[Json]) -> int:

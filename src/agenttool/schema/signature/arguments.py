@@ -1,5 +1,6 @@
-"""The input side of a signature: one type for all arguments, its schemas and its defaults."""
+"""The signature of a callable: one type for all arguments, its schemas and its defaults."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, cast
@@ -14,13 +15,16 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.markers import Marker
-from agenttool.schema.signature.callables import EMPTY, CallableInfo, Parameter
-from agenttool.schema.signature.conversion import Convert, conversion_of
-from agenttool.schema.signature.schemas import CompactJsonSchema, MarkedFields, read_fields, reason_of, without_marks
+from agenttool.schema.signature.callables import EMPTY, CallableInfo, Docstring, FunctionKind, Parameter
+from agenttool.schema.signature.conversion import Convert, PydanticConversion, conversion_of
+from agenttool.schema.signature.schemas import CompactJsonSchema, output_schema, read_fields, reason_of, without_marks
 from agenttool.schema.traverse import members
 from agenttool.schema.views import mark_internal, model_view, pointers_to
 
 ArgumentsType = TypeAdapter[dict[str, object]]
+
+_WORDS = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
 
 _CONFIG = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -91,24 +95,51 @@ def _text(metadata: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputSignature:
-    """The input side of a signature: its schemas, defaults, marked fields and conversion."""
+class Signature:
+    """The signature of a callable. A field name means that member of the input on every level.
 
-    model_schema: JsonObject
-    runtime_schema: JsonObject
+    Attributes:
+        description: the docstring without its parameter sections; may be empty.
+        model_input_schema: what a model may send; it accepts no undeclared members and has no internal fields.
+        runtime_input_schema: the same with the internal fields; none if there are no internal fields.
+        output_schema: the schema of a structured return value; none for text, plain numbers and streams.
+        defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
+        context_parameter: filled by the runtime, and in no schema.
+        arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
+        integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
+        kind: how the callable runs; a `function` may still return an awaitable if a decorator hides it.
+    """
+
+    name: str
+    title: str | None
+    description: str
+    model_input_schema: JsonObject
+    runtime_input_schema: JsonObject | None
+    output_schema: JsonObject | None
     defaults: JsonObject
-    fields: MarkedFields
-    convert: Convert | None
-    integers: frozenset[str]
+    sensitive_fields: tuple[str, ...]
+    internal_only_fields: tuple[str, ...]
+    path_fields: tuple[str, ...]
+    url_fields: tuple[str, ...]
+    command_fields: tuple[str, ...]
+    context_parameter: str | None
+    arguments: Convert | None
+    integer_fields: frozenset[str]
+    kind: FunctionKind
+
+    @property
+    def can_reject(self) -> bool:
+        """Whether its types can reject an input that fits its schema."""
+        return isinstance(self.arguments, PydanticConversion)
 
 
-def read_inputs(function: CallableInfo, texts: dict[str, str]) -> InputSignature:
-    """Read the parameters of a function; `texts` has the text of each from the docstring.
+def read_signature(function: CallableInfo, docs: Docstring) -> Signature:
+    """Return the signature of a function whose docstring is parsed.
 
     Raises:
         ConfigError: a parameter has no JSON form, or its marker contradicts another field.
     """
-    arguments = [read_argument(function, each, texts.get(each.name, "")) for each in function.parameters]
+    arguments = [read_argument(function, each, docs.parameters.get(each.name, "")) for each in function.parameters]
     _reject_duplicates(function, arguments)
     adapter, generated = _describe(function, arguments)
     fields = read_fields(generated)
@@ -124,14 +155,31 @@ def read_inputs(function: CallableInfo, texts: dict[str, str]) -> InputSignature
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, fields.internal)
     convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive)
-    return InputSignature(
-        model_schema=model_view(runtime_schema, fields.internal),
-        runtime_schema=runtime_schema,
+    model_schema = model_view(runtime_schema, fields.internal)
+    return Signature(
+        name=function.name,
+        title=_title(function.name),
+        description=docs.description,
+        model_input_schema=model_schema,
+        runtime_input_schema=runtime_schema if runtime_schema != model_schema else None,
+        output_schema=output_schema(function),
         defaults=defaults,
-        fields=fields,
-        convert=convert,
-        integers=integers,
+        sensitive_fields=fields.sensitive,
+        internal_only_fields=fields.internal,
+        path_fields=fields.path,
+        url_fields=fields.url,
+        command_fields=fields.command,
+        context_parameter=function.context_parameter,
+        arguments=convert,
+        integer_fields=integers,
+        kind=function.kind,
     )
+
+
+def _title(name: str) -> str | None:
+    """Return a name as words: `read_file` and `ReadFile` become `Read file`."""
+    words = " ".join(_WORDS.findall(_HUMP.sub("_", name)))
+    return words[:1].upper() + words[1:].lower() if words else None
 
 
 def _reject_duplicates(function: CallableInfo, arguments: Sequence[Argument]) -> None:
