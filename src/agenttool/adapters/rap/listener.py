@@ -83,6 +83,8 @@ class CallbackApp:
             return call  # the body of an unverified sender is not read
         with self._callbacks.bodies.reserve() as has_room:
             body = await read_body(request.receive, self._max_body, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+            if not body:  # also if the client has disconnected
+                return CallbackReply(400, "the message is empty or incomplete")
             kind, key = request.headers.get("content-type"), request.headers.get("idempotency-key")
             return await self._callbacks.receive(token, kind, body, key)
 
