@@ -201,7 +201,7 @@ async def test_a_place_is_a_folder_or_a_url(tmp_path):
     assert isinstance(ObjectPayloads.open("memory:///")._store, MemoryStore)
     for place in ("gopher://x/y", tmp_path / "file" / "below"):
         (tmp_path / "file").touch()
-        with pytest.raises(ConfigError, match="cannot keep payloads"):
+        with pytest.raises(ConfigError, match="cannot store payloads"):
             ObjectPayloads.open(place)
 
 
@@ -213,7 +213,7 @@ async def test_only_a_digest_names_a_payload(tmp_path):
 async def test_a_store_that_fails_is_told_in_our_words(tmp_path):
     store = ObjectPayloads.open(tmp_path)
     (tmp_path / "sha256").write_text("in the way")
-    with pytest.raises(StoreError, match="cannot keep or read"):
+    with pytest.raises(StoreError, match="cannot write or read"):
         await store.put(DATA, DIGEST)
 
 

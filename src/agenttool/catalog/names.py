@@ -101,7 +101,6 @@ class NameTable:
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Return the records of tools that are absent for one reason; records are cached."""
-        is_new = absence not in self._absent
         cached = self._cached_records(absence)
         template = AbsentTool(
             reason=absence.reason,
@@ -110,12 +109,10 @@ class NameTable:
             may_change=absence.change is not None,
             would_change=absence.change,
         )
-        ids, names = self.ids, self.qualified
-        unknown = numbers if is_new else [each for each in numbers if cached[each] is None]
-        made = [replace(template, tool_id=ids[each], name=names[each]) for each in unknown]
-        for each, record in zip(unknown, made, strict=True):
-            cached[each] = record
-        return made if is_new else [record for each in numbers if (record := cached[each])]
+        for each in numbers:
+            if cached[each] is None:
+                cached[each] = replace(template, tool_id=self.ids[each], name=self.qualified[each])
+        return [record for each in numbers if (record := cached[each])]
 
     def _cached_records(self, absence: Absence) -> list[AbsentTool | None]:
         """Return the cached records of one reason, by number; a large catalog caches fewer reasons."""

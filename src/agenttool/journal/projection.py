@@ -1,4 +1,4 @@
-"""Projection of facts into records: the invocation as it stands, its events, and its other records."""
+"""Projection of facts into records: the current invocation, its events, and its other records."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast

@@ -110,7 +110,7 @@ class DeferredTool(Protocol):
     """What the pipeline needs of a deferred tool."""
 
     def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
-        """Return until when the result of a call is awaited; none for as long as it takes."""
+        """Return until when the result of a call is awaited; none if there is no limit."""
         ...
 
     def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
@@ -142,7 +142,7 @@ class ResultReceiver(Protocol):
         ...
 
     async def deliver(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
-        """Store the result of a call; it is durable when this returns, and the first one stands."""
+        """Store the result of a call; it is durable when this returns, and later ones are ignored."""
         ...
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:

@@ -202,7 +202,7 @@ class CallLaunched(Evidence, frozen=True):
 
     @property
     def _is_compact(self) -> bool:
-        """Whether the request and the shared decision say everything."""
+        """Whether the request and the shared decision are the whole content."""
         return self.change is None and not self.salt
 
     def compact(self, fact: Fact) -> CompactFact | ProjectedFact:

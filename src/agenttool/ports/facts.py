@@ -1,6 +1,6 @@
 """The entries of the journal: facts, which are cheap to append and become the standard's records on read.
 
-A fact says that a call took a step. Steps that take no time of their own are appended together: a plain call is two
+A fact records that a call took a step. Steps that take no time of their own are appended together: a plain call is two
 facts, launched and ended, which replay as ten events. The path of a call appends what it has at hand: nothing, plain
 members, or an `Evidence` that becomes records when the journal is read.
 """

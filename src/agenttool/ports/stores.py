@@ -12,7 +12,7 @@ from agenttool.records import ApprovalId, ClosedEnum, Digest, InvocationId, Part
 class EventLog(Protocol):
     """All facts, in order. Facts are never changed; positions count from 1 and never move.
 
-    A reader in order of positions sees only what is stored durably; a single call is returned as it stands.
+    A reader in order of positions sees only what is stored durably; `facts_of` also returns pending facts.
     """
 
     @property
@@ -266,7 +266,7 @@ class OpenCalls(Protocol):
         ...
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> AnswerStatus:
-        """Record the answer to a question; the first from any process stands, if it is in time."""
+        """Record the answer to a question, if it is in time and the first from any process."""
         ...
 
     async def was_answered(self, approval_id: ApprovalId) -> bool:
@@ -313,7 +313,7 @@ class PayloadStore(Protocol):
 
 
 class DocumentStore(Protocol):
-    """Small documents by kind and key, which adapters keep across processes; a document is durable once `put` returns.
+    """Small documents by kind and key, which adapters share across processes; a document is durable once `put` returns.
 
     Several processes may use one store. `swap` decides which of them was first.
     """

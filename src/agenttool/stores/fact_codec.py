@@ -28,7 +28,7 @@ from agenttool.records import (
 )
 
 SEPARATOR = b"\t"
-"""Stands between a line of JSON, which contains no tab, and the part that it shares with other lines."""
+"""Separates a line of JSON, which contains no tab, from the part that it shares with other lines."""
 
 MAX_SHARED = 1024
 """The number of shared parts whose encoding is cached."""

@@ -60,8 +60,8 @@ class ObjectPayloads:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cls(LocalStore(folder), folder=folder)
         except (BaseError, OSError, ValueError) as error:
-            words = f"cannot keep payloads in {str(place)!r}: {_first_line(error)}; name a folder or a URL"
-            raise ConfigError(words) from error
+            message = f"cannot store payloads in {str(place)!r}: {_first_line(error)}; name a folder or a URL"
+            raise ConfigError(message) from error
 
     async def put(self, data: bytes, digest: Digest) -> str:
         """Store bytes under their digest."""
@@ -244,8 +244,8 @@ def _converting_errors(what: str, *, missing_is_error: bool = False) -> Generato
     except (BaseError, OSError) as error:
         if isinstance(error, FileNotFoundError) and not missing_is_error:
             raise
-        words = f"cannot keep or read the payload {what!r}: {_first_line(error)}; look at the store of payloads"
-        raise StoreError(words) from error
+        message = f"cannot write or read the payload {what!r}: {_first_line(error)}; look at the store of payloads"
+        raise StoreError(message) from error
 
 
 def _first_line(error: Exception) -> str:

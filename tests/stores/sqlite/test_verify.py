@@ -100,7 +100,7 @@ async def test_verify_raises_if_the_anchor_is_missing(open_store, write, tamper)
     store = open_store()
     await write(store, 1)
     tamper("DELETE FROM anchors")
-    with pytest.raises(StoreError, match="where its chain begins"):
+    with pytest.raises(StoreError, match="the anchor of the log is missing"):
         flaws(store)
     await store.close()
 

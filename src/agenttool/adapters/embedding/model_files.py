@@ -54,7 +54,7 @@ POOLING_SWITCHES = {
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What the model's own configuration files say about pooling, length and prompts."""
+    """The pooling, the length limit and the prompts in the configuration files of a model."""
 
     pooling: Pooling
     max_tokens: int

@@ -22,14 +22,14 @@ STALE_LIMIT = 500
 """How many documents may be removed before unused words are deleted; in a large store, as many as it holds."""
 
 SUMMARY_WORDS = 35
-"""The first words of a description, which say what a tool does; the rest are details."""
+"""The first words of a description, which describe what a tool does; the rest are details."""
 
 STATEMENT_WORDS = 4
 """A sentence with fewer words, such as `Beta.`, does not describe a tool."""
 
 
 class DocumentField(IntEnum):
-    """Where a word stands, in the order in which reasons list it."""
+    """The field that contains a word, in the order in which reasons list it."""
 
     NAME = 0
     ALIAS = 1

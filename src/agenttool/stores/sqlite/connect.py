@@ -157,7 +157,7 @@ def advice_on(error: Exception, path: Path, otherwise: str) -> str:
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return "its disk is full: free some space, and try again; what was stored is still there"
     if code == sqlite3.SQLITE_IOERR:
-        return "its disk fails: look at what the system says of it, and try again once it is mended"
+        return "its disk fails: read the system log, repair the disk, and try again"
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) and not _is_writable(path):
         return "nothing can be written there: check the permissions, and whether the disk is mounted read-only"
     return otherwise

@@ -139,7 +139,7 @@ def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:
     query = "SELECT position, CAST(hash AS BLOB) FROM anchors ORDER BY position DESC LIMIT 1"
     found = connection.execute(query).fetchone()
     if found is None:
-        raise StoreError(f"the log does not say any more where its chain begins; {RESTORE}")
+        raise StoreError(f"the anchor of the log is missing, so that its chain has no beginning; {RESTORE}")
     return found
 
 

@@ -93,7 +93,7 @@ class GroupCommit:
         if self.lost and fact[0] in self.lost:
             raise StoreError(f"another process has claimed {fact[0]}; look there for its result")
         if len(batch.facts) >= BACKLOG:
-            raise StoreError(f"{BACKLOG} facts wait for a disk that fails; free or mend it, then settle")
+            raise StoreError(f"{BACKLOG} facts wait for a failing disk; free some space or repair it, and try again")
         batch.facts.append(fact)
         if not self._is_lingering:
             self.linger()

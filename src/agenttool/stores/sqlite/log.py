@@ -73,7 +73,7 @@ class SqliteLog:
         """Append one fact."""
         call, line = fact.invocation_id, encode_fact(fact)
         if len(line) > FACT_BYTES:
-            size = f"{len(line):,} bytes, and the log takes {FACT_BYTES:,} at most"
+            size = f"{len(line):,} bytes, and the limit is {FACT_BYTES:,}"
             raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; pass a file, not its content")
         group = self.group
         batch = group.add((call, line))

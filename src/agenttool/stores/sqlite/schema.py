@@ -10,6 +10,7 @@ from agenttool.errors import ConfigError
 from agenttool.stores.sqlite.connect import (
     RESTORE,
     UNREADABLE,
+    StoreBusy,
     advice_on,
     create_private_file,
     open_connection,
@@ -80,7 +81,7 @@ def create_store(path: Path) -> None:
             refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
-    except UNREADABLE as error:
+    except (StoreBusy, *UNREADABLE) as error:
         raise ConfigError(
             f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, path, 'give it another file')}"
         ) from error

@@ -392,7 +392,7 @@ class Writer:
 
     def _give_up(self, error: sqlite3.Error) -> StoreError:
         self._disconnect()
-        return StoreError(f"cannot write to {str(self._path)!r}: {error}; nothing was delivered, free or mend the disk")
+        return StoreError(f"cannot write to {str(self._path)!r}: {error}; nothing was stored; free or repair the disk")
 
     def _disconnect(self) -> None:
         if self._connection is not None:
