@@ -4,7 +4,6 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TypeVar, cast
@@ -48,24 +47,8 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 _P = TypeVar("_P", bound=Part)
 
 
-@dataclass(slots=True)
-class _PathNode:
-    """One node of the tree of sensitive paths; `ends` means that a path ends here."""
-
-    steps: "dict[str, _PathNode]" = field(default_factory=dict[str, "_PathNode"])
-    ends: bool = False
-
-    def add(self, steps: list[str]) -> None:
-        node = self
-        for step in steps:
-            node = node.steps.setdefault(step, _PathNode())
-        node.ends = True
-
-    def after(self, step: str) -> "list[_PathNode]":
-        return [self.steps[each] for each in (step, "*") if each in self.steps]
-
-
-_PathNodes = tuple[_PathNode, ...]
+_Paths = tuple[tuple[str, ...], ...]
+"""The remaining steps of each path that leads to a sensitive place below the current value."""
 
 
 class Redactor:
@@ -74,26 +57,27 @@ class Redactor:
     def __init__(self, paths: Iterable[str]) -> None:
         """Compile paths; see `compile_redactor`."""
         self._paths = tuple(paths)
-        self._root = _PathNode()
         self._names: set[str] = set()
+        self._start: _Paths = ()
         self.is_whole = False
         for path in self._paths:
             self._add(path)
-        self._start: _PathNodes = (self._root,) if self._root.steps else ()
-        top = {step for step, node in self._root.steps.items() if node.ends}
-        self._top_level = None if self.is_whole or "*" in self._root.steps else frozenset(self._names | top)
+        top = {path[0] for path in self._start if len(path) == 1}
+        has_star = any(path[0] == "*" for path in self._start)
+        self._top_level = None if self.is_whole or has_star else frozenset(self._names | top)
         """The sensitive members of an object without inner objects; none if a path can match any member."""
 
     def _add(self, path: str) -> None:
         if path in _WHOLE:
             self.is_whole = True
         elif path.startswith("/"):
-            self._root.add([step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")])
+            steps = [step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")]
+            self._start = (*self._start, tuple(steps))
         else:
             self._names.add(path)
             steps = [step for step in _INDEX.sub(r".\1", path).removeprefix("$").split(".") if step]
             if len(steps) > 1:
-                self._root.add(steps)
+                self._start = (*self._start, tuple(steps))
             else:
                 self._names.update(steps)
 
@@ -128,13 +112,13 @@ class Redactor:
         except RecursionError:
             return MARKER, [value]
 
-    def _redacted(self, value: Json, nodes: _PathNodes, found: list[Json]) -> Json:
+    def _redacted(self, value: Json, paths: _Paths, found: list[Json]) -> Json:
         if not isinstance(value, dict | list):
             return value
         changed: dict[str, Json] = {}
         is_list = isinstance(value, list)
         for step, item in ((str(at), item) for at, item in enumerate(value)) if is_list else value.items():
-            inner = self._inner(step, nodes, through=is_list)
+            inner = self._inner(step, paths, through=is_list)
             if inner is None:
                 found.append(item)
             new = MARKER if inner is None else self._redacted(item, inner, found)
@@ -144,16 +128,16 @@ class Redactor:
             return value
         return [changed.get(str(at), item) for at, item in enumerate(value)] if is_list else {**value, **changed}
 
-    def _inner(self, step: str, nodes: _PathNodes, *, through: bool) -> _PathNodes | None:
-        """Return the nodes one step down, or none where a path ends; a path passes through lists it does not name."""
+    def _inner(self, step: str, paths: _Paths, *, through: bool) -> _Paths | None:
+        """Return the paths one step down, or none where one ends; a path passes through lists it does not name."""
         if not through and step in self._names:
             return None
-        if not nodes:
-            return nodes
-        inner = tuple(found for node in nodes for found in node.after(step))
-        if any(node.ends for node in inner):
+        if not paths:
+            return paths
+        inner = tuple(path[1:] for path in paths if path[0] in (step, "*"))
+        if () in inner:
             return None
-        return (*inner, *nodes) if through else inner
+        return (*inner, *paths) if through else inner
 
 
 def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
