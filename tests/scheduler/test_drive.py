@@ -11,6 +11,12 @@ from agenttool.scheduler.drive import Drive, Stopped, stops_on_interrupt
 LEFT = Stopped(abandoned=True)
 
 
+def pass_on(drive):
+    """Raise the caller's own cancellation, as a caller does once its result is recorded."""
+    if drive.caller_canceled is not None:
+        raise drive.caller_canceled
+
+
 async def turns(count=3):
     for _ in range(count):
         await asyncio.sleep(0)
@@ -253,7 +259,7 @@ def test_a_caller_that_is_canceled_may_write_a_result_before_it_goes(play, drive
         ended = await drive.run(for_ever())
         await turns()
         written.append(ended)
-        drive.pass_on()
+        pass_on(drive)
         written.append("went on")
 
     with pytest.raises(asyncio.CancelledError, match="enough"):
@@ -272,7 +278,7 @@ def test_a_callers_cancellation_is_passed_on_even_if_the_tool_swallowed_it(play,
 
     async def caller():
         assert await drive.run(tool()) == "saved"
-        drive.pass_on()
+        pass_on(drive)
 
     with pytest.raises(asyncio.CancelledError):
         play(caller(), lambda task: task.cancel())
@@ -283,7 +289,7 @@ def test_a_callers_own_timeout_is_seen_as_such_outside(play, drive):
         try:
             async with asyncio.timeout(0):
                 await drive.run(for_ever())
-                drive.pass_on()
+                pass_on(drive)
         except TimeoutError:
             return untouched()
 
@@ -298,7 +304,7 @@ def test_a_canceled_caller_does_not_wait_for_a_deaf_tool_for_ever(play, drive, g
 
     async def caller():
         assert await drive.run(tool()) == LEFT
-        drive.pass_on()
+        pass_on(drive)
 
     with pytest.raises(asyncio.CancelledError):
         play(caller(), lambda task: task.cancel(), lambda _: glass.run_out())
@@ -321,7 +327,7 @@ def test_a_task_canceled_before_it_called_is_still_canceled(play, drive):
     async def caller():
         asyncio.current_task().cancel()
         assert await drive.run(for_ever()) == Stopped()
-        drive.pass_on()
+        pass_on(drive)
 
     with pytest.raises(asyncio.CancelledError):
         play(caller())
@@ -334,7 +340,7 @@ def test_stopping_a_call_stops_the_call_inside_it_which_may_write_its_own_result
     async def tool():
         written.append(await inner.run(for_ever()))
         await turns()
-        inner.pass_on()
+        pass_on(inner)
 
     async def caller():
         return await drive.run(tool()), untouched()

@@ -95,7 +95,7 @@ class Drive:
 
     Attributes:
         stop_asked: whether `stop` was called before the end. If the tool still ended by itself, its result is valid.
-        caller_canceled: the caller's own task was canceled meanwhile; see `pass_on`.
+        caller_canceled: the cancellation of the caller's own task; raise it once the result is recorded.
     """
 
     stop_asked: bool = False
@@ -112,19 +112,15 @@ class Drive:
     _timer: TimerHandle | None = None
     _message: tuple[object, ...] = ()
 
-    def __init__(self, grace: GracePeriod, on_wait: Callable[[], None] | None = None) -> None:
-        """Store the grace period, and a callback for the first time that the tool waits.
-
-        A tool that never waits cannot be stopped, so timers are set up only once it waits.
-        """
+    def __init__(self, grace: GracePeriod) -> None:
+        """Store the grace period."""
         self._grace = grace
-        self._on_wait = on_wait
 
     @coroutine
     def run(self, tool: Coroutine[object, object, T]) -> Generator[object, None, T | Stopped]:
         """Run a tool to its end, and return or raise its outcome; return `Stopped` if it was canceled.
 
-        A cancellation never leaves this method, not even the caller's own: record the result, then call `pass_on`.
+        A cancellation never leaves this method, not even the caller's own: see `caller_canceled`.
         """
         if self.stop_asked:
             tool.close()
@@ -158,11 +154,6 @@ class Drive:
             # A tool that stops itself is canceled as soon as it waits for something.
             if current_task() is not self._task:
                 self._cancel_task()
-
-    def pass_on(self) -> None:
-        """Raise the caller's own cancellation, which was delayed until the result is recorded."""
-        if self.caller_canceled is not None:
-            raise self.caller_canceled
 
     @coroutine
     def carry(  # noqa: C901, PLR0912, PLR0915 -- one loop with all its exits
@@ -205,8 +196,6 @@ class Drive:
         self._task = current_task()
         if self._task is not None:
             self._before = self._task.cancelling()
-        if self._on_wait is not None:
-            self._on_wait()
         if self.stop_asked:
             self._grant(self._grace.after_stop)
 
@@ -244,7 +233,7 @@ class Drive:
         return 0 if self._task is None else self._task.cancelling() - self._asked
 
     def _settle(self, canceled: CancelledError | None) -> None:
-        """Uncancel the cancellations of this run, and store that of the caller for `pass_on`."""
+        """Uncancel the cancellations of this run, and store that of the caller."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
