@@ -22,6 +22,7 @@ KNOWS = {
     "msgspec": {
         "records/record.py",
         "codec/",
+        "config/table.py",
         "schema/record_schemas.py",
         "adapters/rap/wire/",
         "results/",

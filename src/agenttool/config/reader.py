@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar, cast
 
-from msgspec import Struct
-from msgspec.structs import asdict
-
 from agenttool.config.settings import (
     Config,
     PermissionsTable,
@@ -22,11 +19,11 @@ from agenttool.config.settings import (
     StoreTable,
     SurfaceSetting,
 )
-from agenttool.config.table import TableError, read_table
+from agenttool.config.table import TableError, members_of, read_table
 from agenttool.errors import ConfigError
-from agenttool.records import JsonObject, RuleSource
+from agenttool.records import JsonObject, Part, RuleSource
 
-_T = TypeVar("_T", bound=Struct)
+_T = TypeVar("_T", bound=Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,7 @@ def _store(written: SettingsFile) -> StoreSetting | None:
     if table is None:
         return None
     folder, place = written.file.resolve().parent, written.place("store", key="url")
-    return StoreSetting(**asdict(table), folder=folder, place=place)
+    return StoreSetting(**members_of(table), folder=folder, place=place)
 
 
 def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:

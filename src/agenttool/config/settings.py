@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
-
-from agenttool.config.table import Switch, Text
-from agenttool.records import JsonObject, RuleSource
+from agenttool.config.table import Meta, Switch, Text
+from agenttool.records import JsonObject, Part, RuleSource
 
 LAST_PORT = 65_535
 
@@ -36,7 +34,7 @@ class Setting:
         return where if self.line is None else f"{where}:{self.line}"
 
 
-class PermissionsTable(Struct, frozen=True, kw_only=True):
+class PermissionsTable(Part, frozen=True, kw_only=True):
     """The table `[permissions]`."""
 
     mode: Text | None = None
@@ -44,13 +42,13 @@ class PermissionsTable(Struct, frozen=True, kw_only=True):
     workspace: _Folders = ()
 
 
-class SearchTable(Struct, frozen=True, kw_only=True):
+class SearchTable(Part, frozen=True, kw_only=True):
     """The table `[search]`."""
 
     model: Annotated[str, Meta(min_length=1, description='a folder; write model = "FOLDER"')]
 
 
-class StoreTable(Struct, frozen=True, kw_only=True):
+class StoreTable(Part, frozen=True, kw_only=True):
     """The table `[store]`: where the journal and the payloads are stored; retention defaults to unlimited."""
 
     url: Annotated[str, Meta(min_length=1, description='a text; write url = "sqlite:agenttool.db"')]
@@ -66,7 +64,7 @@ class StoreSetting(StoreTable, frozen=True, kw_only=True):
     place: str
 
 
-class SurfaceSetting(Struct, frozen=True, kw_only=True):
+class SurfaceSetting(Part, frozen=True, kw_only=True):
     """The table `[surface]`: limits and capabilities of surfaces; a limit of `false` means no limit."""
 
     max_tools: _Limit | None = None
@@ -92,7 +90,7 @@ class SurfaceSetting(Struct, frozen=True, kw_only=True):
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 
-class ServerSetting(Struct, frozen=True, kw_only=True):
+class ServerSetting(Part, frozen=True, kw_only=True):
     """The table `[server]`: the listening address of the server, and its public URL.
 
     Attributes:

@@ -11,10 +11,14 @@ from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
+from msgspec import field as key
+from msgspec.structs import asdict as members_of
 
-from agenttool.records import JsonObject
+from agenttool.records import JsonObject, Part
 
-_T = TypeVar("_T", bound=msgspec.Struct)
+__all__ = ["Meta", "Switch", "TableError", "Text", "Texts", "key", "members_of", "read_table"]
+
+_T = TypeVar("_T", bound=Part)
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a text; write it in quotes")]
 Switch = Annotated[bool, Meta(description="true or false; write one of them")]
@@ -47,7 +51,7 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
     fields = _fields(kind)
     for name in members:
         if name not in fields:
-            raise TableError(f"{what} has no {name!r}; {suggestion(str(name), fields)}", name)
+            raise TableError(f"{what} has no {name!r}; {_suggestion(str(name), fields)}", name)
     listed = {name: [value] if isinstance(value, str) and fields[name][0] else value for name, value in members.items()}
     try:
         return msgspec.convert(listed, kind)
@@ -61,14 +65,14 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
         raise TableError(f"{name} must be {expected}, got {shown}; {remedy}", name) from error
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     """Return the remedy for an unknown name: the closest known one, or all of them."""
     close = get_close_matches(name, list(known), 1)
     return f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[bool, str]]:
+def _fields(kind: type[Part]) -> dict[str, tuple[bool, str]]:
     """Return for each key whether it takes a tuple, and its description."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, tuple[bool, str]] = {}

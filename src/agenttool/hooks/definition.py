@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, cast
 
-from msgspec import Meta, Struct, field
-
-from agenttool.config.table import Switch, Text, Texts, read_table
+from agenttool.config.table import Meta, Switch, Text, Texts, key, read_table
 from agenttool.errors import ConfigError
 from agenttool.ports.hooks import HookRunner
-from agenttool.records import HookEvent, JsonObject, ToolDeclaration
+from agenttool.records import HookEvent, JsonObject, Part, ToolDeclaration
 
 DEFAULT_TIMEOUT_S = 10.0
 
@@ -96,16 +94,16 @@ _OnFailure = Annotated[
 ]
 
 
-class HookSetting(Struct, frozen=True, kw_only=True):
+class HookSetting(Part, frozen=True, kw_only=True):
     """One `[[hooks]]` table of a settings file."""
 
     name: Text
-    events: _Events = field(name="event")
+    events: _Events = key(name="event")
     command: _Command
-    tools: Texts = field(name="tool", default=("*",))
+    tools: Texts = key(name="tool", default=("*",))
     timeout_s: _Seconds = DEFAULT_TIMEOUT_S
-    is_trusted: Switch = field(name="trusted", default=False)
-    env: _Variables = field(default_factory=dict)
+    is_trusted: Switch = key(name="trusted", default=False)
+    env: _Variables = key(default_factory=dict)
     pass_env: Texts = ()
     on_failure: _OnFailure = "fail"
 

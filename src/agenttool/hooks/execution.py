@@ -5,14 +5,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
-from msgspec import structs
-
 from agenttool.codec import parse_object, sorted_json
 from agenttool.errors import words_of
 from agenttool.hooks.definition import Hook
 from agenttool.hooks.reply import SILENT, HookReply, read_reply
 from agenttool.ports.hooks import HookQuestion
 from agenttool.records import JsonObject
+from agenttool.records import replace as replace_record
 
 
 class HookEnvironment(Protocol):
@@ -101,7 +100,7 @@ async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> Ho
         said = read_reply(await hook.runner.run(own), own.hook_event)
         if said.updated_input is None or hook.is_trusted:
             return said
-        return structs.replace(said, updated_input=world.restored(said.updated_input, question.input))
+        return replace_record(said, updated_input=world.restored(said.updated_input, question.input))
 
     answer, fault = await world.attempt(answered, timeout_s=hook.timeout_s)
     if fault is None:

@@ -2,13 +2,10 @@
 
 from typing import Annotated, cast
 
-import msgspec
-from msgspec import Meta, Struct
-
 from agenttool.codec import json_bytes, parse_object
-from agenttool.config.table import TableError, read_table
+from agenttool.config.table import Meta, TableError, members_of, read_table
 from agenttool.errors import RecordError
-from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject
+from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject, Part, replace
 from agenttool.records.record import UNSET
 from agenttool.schema.explain import pointer_of
 
@@ -16,7 +13,7 @@ _ADVICE = "correct it or leave it out"
 _Words = Annotated[str, Meta(description=f"text; {_ADVICE}")]
 
 
-class HookReply(Struct, frozen=True, kw_only=True):
+class HookReply(Part, frozen=True, kw_only=True):
     """The seven outputs of a hook (AT-HOOK-04 to AT-HOOK-10); most hooks return none."""
 
     message: _Words | None = None
@@ -74,7 +71,7 @@ def _read(answer: object) -> HookReply:
     """Return a copy of the reply, so that later changes of the original have no effect."""
     if answer is None:
         return SILENT
-    said = msgspec.structs.asdict(answer) if isinstance(answer, HookReply) else answer
+    said = members_of(answer) if isinstance(answer, HookReply) else answer
     if not isinstance(said, dict):
         raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
     members = cast("JsonObject", said)
@@ -88,7 +85,7 @@ def _read(answer: object) -> HookReply:
             own |= parse_object(json_bytes({name: members[name]}))
         except RecordError as error:
             raise RecordError(f"{name} is {error}", pointer=pointer_of((name,))) from error
-    return msgspec.structs.replace(msgspec.convert(own, HookReply), updated_output=output)
+    return replace(read_table(own, HookReply, "a hook's answer"), updated_output=output)
 
 
 def changed_fields(before: JsonObject, after: JsonObject) -> tuple[str, ...]:

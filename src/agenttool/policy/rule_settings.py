@@ -35,13 +35,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Annotated, Literal, cast
 
-import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import asdict
-
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, to_json
 from agenttool.config import Setting
-from agenttool.config.table import Text, Texts, read_table
+from agenttool.config.table import Meta, Text, Texts, key, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingFields, steps_of
@@ -58,12 +54,14 @@ from agenttool.records import (
     JsonObject,
     Lifecycle,
     NativeMapping,
+    Part,
     RuleSource,
     Timestamp,
     ToolDeclaration,
     ToolId,
     ToolKind,
 )
+from agenttool.records import replace as replace_record
 
 _Behavior = Annotated[Literal["allow", "ask", "deny"], Meta(description="allow, ask or deny; write one of them")]
 _Namespaces = Annotated[
@@ -77,16 +75,16 @@ _Arguments = Annotated[dict[str, object], Meta(description="a table; write { NAM
 _Calls = Annotated[list[JsonObject], Meta(description='a list of calls; write [{ tool = "…", arguments = {…} }]')]
 
 
-class Example(Struct, frozen=True, kw_only=True):
+class Example(Part, frozen=True, kw_only=True):
     """A call that a rule must match, or must not; checked when the rule is loaded."""
 
     tool: Text
-    arguments: _Arguments = {}
+    arguments: _Arguments = key(default_factory=dict)
     kind: Text | None = None
     operation: Text | None = None
 
 
-class RuleTable(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RuleTable(Part, frozen=True, kw_only=True):
     """The keys of one rule, as written."""
 
     name: Text | None = None
@@ -99,14 +97,14 @@ class RuleTable(Struct, frozen=True, kw_only=True, omit_defaults=True):
     command: Texts = ()
     url: Texts = ()
     resource: Texts = ()
-    argument: _Tests = {}
+    argument: _Tests = key(default_factory=dict)
     hook: Text | None = None
     settles: Texts = ()
     because: Text | None = None
     expires_at: Annotated[object, Meta(description="a moment; write it as 2030-01-31T12:00:00Z")] = None
     declaration_digest: Text | None = None
-    must_match: _Calls = []
-    must_not_match: _Calls = []
+    must_match: _Calls = key(default_factory=list)
+    must_not_match: _Calls = key(default_factory=list)
 
 
 def read_rule(setting: Setting) -> Rule:
@@ -144,8 +142,7 @@ def read_rule(setting: Setting) -> Rule:
 def rule_members(members: JsonObject) -> JsonObject:
     """Return the keys of a valid rule in one form: every list is written as a list, defaults are left out."""
     table = read_table(members, RuleTable, "a rule")
-    table = msgspec.structs.replace(table, expires_at=_moment(table.expires_at))
-    return cast("JsonObject", msgspec.json.decode(msgspec.json.encode(table)))
+    return to_json(replace_record(table, expires_at=_moment(table.expires_at)))
 
 
 def _check_whole(table: RuleTable, source: RuleSource) -> None:
@@ -196,7 +193,9 @@ def _argument_test(pointer: str, test: JsonObject) -> ArgumentTest:
     if not test:
         raise ValueError(f"{what} must be a table, got {test!r}; write {{ max = 100 }}")
     _check_json(test, what)
-    return ArgumentTest(**asdict(read_table(test, ArgumentConditions, what)), pointer=pointer, steps=steps_of(pointer))
+    return ArgumentTest(
+        **members_of(read_table(test, ArgumentConditions, what)), pointer=pointer, steps=steps_of(pointer)
+    )
 
 
 def _check_json(value: Json, what: str) -> None:
@@ -278,10 +277,10 @@ def read_rules(settings: Iterable[Setting]) -> tuple[Rule, ...]:
 def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
     """Return a message for each example that the rule does not satisfy."""
     problems: list[str] = []
-    for key, wanted in (("must_match", True), ("must_not_match", False)):
-        for each in cast("list[JsonObject]", members.get(key, [])):
-            _check_json(each, f"a call in {key}")
-            example = read_table(each, Example, f"a call in {key}")
+    for name, wanted in (("must_match", True), ("must_not_match", False)):
+        for each in cast("list[JsonObject]", members.get(name, [])):
+            _check_json(each, f"a call in {name}")
+            example = read_table(each, Example, f"a call in {name}")
             if not _is_as_promised(rule, example, wanted=wanted):
                 problems.append(
                     f"rule {rule.ref!r} {'does not match' if wanted else 'matches'} the call of {example.tool!r} with "

@@ -6,17 +6,15 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Annotated, cast, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct, field
-
 from agenttool.codec import digest_of_bytes
-from agenttool.config.table import Switch, Text
+from agenttool.config.table import Meta, Switch, Text, key
 from agenttool.errors import ConfigError
 from agenttool.policy.commands import CommandPattern
 from agenttool.policy.fields import MatchingField, values_at
 from agenttool.policy.paths import PathPattern
 from agenttool.policy.urls import UrlPattern
 from agenttool.policy.wildcards import fits
-from agenttool.records import UNSET, Behavior, Digest, Json, RuleSource, Timestamp, ToolKind
+from agenttool.records import UNSET, Behavior, Digest, Json, Part, RuleSource, Timestamp, ToolKind
 
 
 def has_passed(moment: Timestamp, now: Timestamp) -> bool:
@@ -37,15 +35,15 @@ def parse_timestamp(text: str) -> datetime:
 _Number = Annotated[float, Meta(description="a number; write it without quotes")]
 
 
-class ArgumentConditions(Struct, frozen=True, kw_only=True):
+class ArgumentConditions(Part, frozen=True, kw_only=True):
     """The conditions on one argument; all that are given must hold."""
 
     equals: Annotated[object, Meta(description="a JSON value; write one")] = UNSET
     one_of: Annotated[list[object], Meta(min_length=1, description="a list; write it in brackets")] | None = None
     glob: Text | None = None
     prefix: Text | None = None
-    minimum: _Number | None = field(name="min", default=None)
-    maximum: _Number | None = field(name="max", default=None)
+    minimum: _Number | None = key(name="min", default=None)
+    maximum: _Number | None = key(name="max", default=None)
     present: Switch | None = None
 
 
