@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from agenttool import Runtime, tool
 from agenttool.errors import StoreError
 from agenttool.server import handlers
-from agenttool.server.app import make_app
 from agenttool.server.handlers import status_of
 
 
@@ -36,7 +35,7 @@ async def pigeon(to: str) -> str:
 
 
 @pytest.fixture
-def http():
+def http(make_app):
     """A program on this machine that talks to a served runtime."""
     app = make_app(lambda: Runtime.open(tools=[send, add, pigeon]))
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client:
@@ -187,7 +186,7 @@ def test_neither_a_proxy_nor_a_web_page_may_ask(http, path, headers):
     assert "mail.send" not in answer.text
 
 
-def test_a_program_on_another_machine_may_not_ask():
+def test_a_program_on_another_machine_may_not_ask(make_app):
     app = make_app(lambda: Runtime.open(tools=[send]))
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("203.0.113.9", 50_000)) as client:
         assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.FORBIDDEN
@@ -214,7 +213,7 @@ def _health(client, wanted):
 
 
 @pytest.mark.slow
-def test_a_store_fault_is_reported_until_it_is_resolved(tmp_path):
+def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
     app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send]))
     with (
         TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client,

@@ -15,14 +15,13 @@ from starlette.testclient import TestClient
 
 from agenttool import Runtime
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.server.app import make_app
 
 WORD = "a-token-of-a-fair-length"
 HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 
 
 @pytest.fixture
-def asking():
+def asking(make_app):
     """Ask a runtime that asks for a token."""
     with TestClient(make_app(Runtime.open, admits=Bearer(WORD)), **HERE) as client:
         yield client
@@ -45,14 +44,14 @@ def asking():
     ],
 )
 @pytest.mark.parametrize("path", ["/status", "/"])
-def test_what_says_of_itself_that_a_proxy_passed_it_on_is_not_from_here(name, path):
+def test_what_says_of_itself_that_a_proxy_passed_it_on_is_not_from_here(make_app, name, path):
     with TestClient(make_app(Runtime.open), **HERE) as client:
         assert client.get(path).status_code == HTTPStatus.OK
         assert client.get(path, headers={name: "x"}).status_code == HTTPStatus.FORBIDDEN
         assert client.get("/healthz", headers={name: "x"}).status_code == HTTPStatus.OK
 
 
-async def test_what_comes_as_nginx_passes_requests_on_by_itself_is_not_from_here(serve_app):
+async def test_what_comes_as_nginx_passes_requests_on_by_itself_is_not_from_here(make_app, serve_app):
     """It names the server as its host, says nothing of the client, and speaks HTTP/1.0."""
     async with serve_app(make_app(Runtime.open)) as url:
         host, port = url.removeprefix("http://").split(":")

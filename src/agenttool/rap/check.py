@@ -60,20 +60,7 @@ class CallbackInbox:
         """Bind a free port."""
         self._received: dict[str, list[Callback | str]] = {}
         self._arrived = asyncio.Event()
-        self._listener = Listener(self, (_LOOPBACK, 0))
-
-    @property
-    def url(self) -> str:
-        """The URL that it listens on."""
-        return self._listener.url
-
-    def open(self) -> None:
-        """Start to receive messages."""
-        self._listener.start()
-
-    async def close(self) -> None:
-        """Stop."""
-        await self._listener.stop()
+        self.listener = Listener(self, (_LOOPBACK, 0))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Receive one message."""
@@ -115,11 +102,11 @@ async def open_check(url: str, credential: Credential | None = None) -> AsyncGen
     if not host:
         raise ConfigError(f"a provider is named by its base URL, such as 'https://gh.example', got {url!r}; correct it")
     client, inbox = HttpClient(SsrfPolicy.parse([host])), CallbackInbox()
-    inbox.open()
+    inbox.listener.start()
     try:
         yield ProviderCheck(url.rstrip("/"), credential, client, inbox)
     finally:
-        await inbox.close()
+        await inbox.listener.stop()
         await client.close()
 
 
@@ -221,7 +208,7 @@ class ProviderCheck:
 
     def _invocation(self, operation: str, arguments: JsonObject | list[object], **members: str) -> JsonObject:
         name = f"check-{secrets.token_hex(6)}"
-        callback_url = f"{self._inbox.url}/{secrets.token_urlsafe(16)}?check={name}"
+        callback_url = f"{self._inbox.listener.url}/{secrets.token_urlsafe(16)}?check={name}"
         required = {"operation": operation, "arguments": arguments, "id": name, "group_id": self._thread}
         return {**required, "callback_url": callback_url, **members}  # pyright: ignore[reportReturnType] -- one of the arguments is invalid on purpose
 

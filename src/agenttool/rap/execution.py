@@ -10,7 +10,7 @@ from typing import cast
 
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.limiter import ConcurrencyLimiter, Quota, RequestKey
-from agenttool.adapters.rap.wire import Invocation, read, write
+from agenttool.adapters.rap.wire import Invocation, read
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
@@ -180,7 +180,7 @@ class CallRunner:
         elif isinstance(value, Subscribed):
             await self._subscribe(run.call, value)
         else:
-            return write(result_message(stored, value))
+            return result_message(stored, value)
         return None
 
     def _find_tool(self, invocation: Invocation) -> RapTool:

@@ -113,12 +113,7 @@ class Provider:
         Raises:
             ConfigError: its signature does not suit a tool, or another tool has its name.
         """
-
-        def add(given: _F) -> _F:
-            self._settings.add_tool(declare(given, options))
-            return given
-
-        return add if function is None else add(function)
+        return self._add(function, options, is_subscription=False)
 
     @overload
     def subscription(self, function: _F, /) -> _F: ...
@@ -132,9 +127,11 @@ class Provider:
         Raises:
             ConfigError: it yields nothing, its signature does not suit a tool, or another tool has its name.
         """
+        return self._add(function, options, is_subscription=True)
 
+    def _add(self, function: _F | None, options: RapToolOptions, *, is_subscription: bool) -> _F | Callable[[_F], _F]:
         def add(given: _F) -> _F:
-            self._settings.add_tool(declare(given, options, is_subscription=True))
+            self._settings.add_tool(declare(given, options, is_subscription=is_subscription))
             return given
 
         return add if function is None else add(function)

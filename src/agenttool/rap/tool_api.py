@@ -3,6 +3,9 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+import msgspec
 
 from agenttool.adapters.rap.subscriptions import MAX_EVENT_CHARS
 from agenttool.adapters.rap.translate import ERROR_PREFIX
@@ -80,7 +83,14 @@ class Event:
     bookmark: str | None = None
 
 
-def result_message(call: NewCall, value: object) -> ToolResultMessage:
+class _ResultMembers(TypedDict, total=False):
+    text: str
+    content: tuple[ContentItem, ...]
+    display_as: tuple[Segment, ...] | None
+    subscription: bool
+
+
+def result_message(call: NewCall, value: object) -> bytes:
     """Return the result message of a successful call.
 
     Raises:
@@ -89,36 +99,32 @@ def result_message(call: NewCall, value: object) -> ToolResultMessage:
     if isinstance(value, Image):
         value = Result(parts=(value,))
     if not isinstance(value, Result):
-        return ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, text=text_of(value))
+        return _result(call, text=text_of(value))
     try:
         content = tuple(item for part in value.parts for item in _items(part))
-        segments = tuple(value.display_as) or None
-        return ToolResultMessage(
-            group_id=call.thread, id=call.id, call_id=call.call_id, content=content, display_as=segments
-        )
+        return _result(call, content=content, display_as=tuple(value.display_as) or None)
     except (TypeError, ValueError) as error:
         raise Declined("the result of this tool cannot be sent; contact its operator") from error
 
 
 def confirmation_message(call: NewCall, text: str | None) -> bytes:
     """Return the result that confirms a subscription, with the id that cancels it."""
-    text = f"{text or 'Subscribed.'} Subscription id: {call.id}"
-    return write(
-        ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, text=text, subscription=True)
-    )
+    return _result(call, text=f"{text or 'Subscribed.'} Subscription id: {call.id}", subscription=True)
 
 
 def error_message(call: NewCall, message: str) -> bytes:
     """Return the result of a failed call."""
-    text = ERROR_PREFIX + clean_message(message).removeprefix(ERROR_PREFIX)
-    return write(ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, text=text))
+    return _result(call, text=ERROR_PREFIX + clean_message(message).removeprefix(ERROR_PREFIX))
 
 
 def too_large_message(result: bytes) -> bytes:
     """Return the result that replaces one that its runtime rejected for its size."""
-    rejected = read(result, ToolResultMessage)
     text = f"{ERROR_PREFIX}the tool did its work, but its result of {len(result)} bytes is too large; ask for less"
-    return write(ToolResultMessage(group_id=rejected.group_id, id=rejected.id, call_id=rejected.call_id, text=text))
+    return write(msgspec.structs.replace(read(result, ToolResultMessage), text=text, content=None, display_as=None))
+
+
+def _result(call: NewCall, **members: Unpack[_ResultMembers]) -> bytes:
+    return write(ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, **members))
 
 
 def event_message(thread: str, call_id: str, event: Event) -> bytes:

@@ -1,7 +1,5 @@
 """The ASGI application of a runtime, with the table of all routes."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -16,24 +14,11 @@ from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surf
 from agenttool.server.security import Problem, local_only, problem_response
 
 
-def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = None) -> Starlette:
-    """Return an application that opens the runtime when the server starts and closes it when the server stops.
-
-    If the store is durable, waiting calls stay in the store for the next runtime. With `admits`, every route except
-    callbacks and `/healthz` requires one of its tokens.
-    """
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        async with open_runtime() as runtime:
-            app.state.runtime, app.state.admits = runtime, admits
-            yield
-
-    return Starlette(routes=_ROUTES, exception_handlers=_HANDLERS, lifespan=lifespan)
-
-
 def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
-    """Return an application for a runtime that the caller has opened and will close."""
+    """Return an application for a runtime that the caller has opened and will close.
+
+    With `admits`, every route except callbacks and `/healthz` requires one of its tokens.
+    """
     app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS)
     app.state.runtime, app.state.admits = runtime, admits
     return app

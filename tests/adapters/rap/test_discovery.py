@@ -261,25 +261,6 @@ async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_
         assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
 
 
-async def test_a_server_that_posts_a_result_is_asked_at_once_though_its_turn_is_far_off(taken_up, monkeypatch):
-    monkeypatch.setattr(discovery, "_delay", lambda _: 1000.0)
-    async with taken_up() as (rt, server, call, invocation):
-        server.statuses.clear()
-        assert await server.settle(invocation, "wet") == 200
-        assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
-
-
-async def test_signs_of_life_do_not_make_a_runtime_hammer_on_a_server(taken_up, monkeypatch):
-    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 1000.0)
-    monkeypatch.setattr(discovery, "MAX_DELAY_S", 1000.0)
-    choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
-    async with taken_up() as (_, server, _, invocation):
-        before = len(asked(server))
-        for _ in range(20):
-            assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
-        assert len(asked(server)) - before <= 1
-
-
 async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_it_comes(taken_up):
     choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
     async with taken_up() as (rt, server, call, invocation):

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from agenttool.adapters.rap.http_client import (
     MAX_OVERHEAD_BYTES,
-    ConnectionPool,
     HttpClient,
     HttpConnection,
-    HttpEndpoint,
     RawResponse,
     RequestOptions,
     encode_request,
@@ -237,19 +235,17 @@ async def test_no_more_are_at_work_than_allowed_and_all_of_them_rest(courier):
         host.gate.set()
         assert {(await each).status for each in asking} == {200}
         assert host.most_at_work == 4
-        assert host.connections == len(carrying._pool._idle) == 4
+        assert host.connections == len(carrying._idle) == 4
 
 
 async def test_a_connection_that_has_rested_for_long_is_closed():
     async with hosted(Host()) as (host,):
-        place = HttpEndpoint("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = ConnectionPool(HERE, Resolver(), shares(4), idle_s=0.05)
-        request = encode_request("GET", "h", "/", {}, None)
-        assert (await connections.exchange(place, request, 10)).status == 200
+        connections = HttpClient(HERE, limits=shares(4), idle_s=0.05)
+        assert (await connections.get(host.url)).status == 200
         async with asyncio.timeout(60):
             while connections._idle:  # noqa: ASYNC110 -- nobody is told of it
                 await asyncio.sleep(0.02)
-        assert (await connections.exchange(place, request, 10)).status == 200
+        assert (await connections.get(host.url)).status == 200
         assert host.connections == 2
         await connections.close()
         await asyncio.sleep(0.02)  # the other side hears of it
@@ -270,7 +266,7 @@ async def test_a_request_that_is_given_up_leaves_no_connection_behind(courier):
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert carrying._pool._idle == []
+        assert carrying._idle == []
         host.gate.set()
         assert (await carrying.get(host.url)).status == 200
 
@@ -282,9 +278,8 @@ async def test_every_address_of_a_name_is_tried(monkeypatch):
 
     monkeypatch.setattr(Resolver, "addresses_of", addresses_of)
     async with hosted(Host()) as (host,):
-        place = HttpEndpoint("twofold.test", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = ConnectionPool(HERE, Resolver(), shares(4), idle_s=1)
-        assert (await connections.exchange(place, encode_request("GET", "h", "/", {}, None), 10)).status == 200
+        connections = HttpClient(HERE, limits=shares(4))
+        assert (await connections.get(host.url.replace("127.0.0.1", "twofold.test"))).status == 200
         await connections.close()
         await asyncio.sleep(0.02)  # the other side hears of it
 
@@ -298,11 +293,10 @@ async def test_who_leaves_in_the_moment_of_the_answer_leaves_no_connection_behin
         raise asyncio.CancelledError
 
     async with hosted(Host()) as (host,):
-        place = HttpEndpoint("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = ConnectionPool(HERE, Resolver(), shares(4), idle_s=1)
+        connections = HttpClient(HERE, limits=shares(4))
         monkeypatch.setattr(HttpConnection, "exchange", answered_and_left)
         with pytest.raises(asyncio.CancelledError):
-            await connections.exchange(place, encode_request("GET", "h", "/", {}, None), 10)
+            await connections.get(host.url)
         assert [each.is_open for each in made] == [False]
         await connections.close()
         await asyncio.sleep(0.02)  # the other side hears of it

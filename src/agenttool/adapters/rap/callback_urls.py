@@ -16,7 +16,7 @@ from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import ClosedEnum, InvocationId
+from agenttool.records import InvocationId
 
 _UNIQUE, _SEAL, _MARK = 32, 32, 16
 
@@ -30,13 +30,6 @@ _ADDRESS_KIND, _ADDRESS_KEY = "rap_address", "served"
 
 STARTUP_TIMEOUT_S = 10.0
 """How long to wait for another process, which accepts connections before it answers them."""
-
-
-class InvalidCallbackUrl(ClosedEnum):
-    """Why a callback URL is not valid."""
-
-    FORGED = "forged"
-    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +49,12 @@ class CallbackUrls:
         unique = invocation_id.partition("_")[2]
         return f"{self.base.rstrip('/')}/{unique}{self._seal('call', unique)}{self._mark(unique, thread_id)}"
 
-    def verify(self, token: str, now_ns: int) -> InvocationId | InvalidCallbackUrl:
-        """Return the call of a token; the seal is verified before anything else is read."""
+    def verify(self, token: str) -> InvocationId | None:
+        """Return the call of a token; None if it is forged. The seal is verified before anything else is read."""
         unique, seal = token[:_UNIQUE], token[_UNIQUE : _UNIQUE + _SEAL]
-        if len(token) != _UNIQUE + _SEAL + _MARK or not token.isascii():
-            return InvalidCallbackUrl.FORGED
-        if not hmac.compare_digest(seal, self._seal("call", unique)):
-            return InvalidCallbackUrl.FORGED
-        call = InvocationId("inv_" + unique)
-        return InvalidCallbackUrl.EXPIRED if now_ns > self.expires_at_ns(call) else call
+        has_form = len(token) == _UNIQUE + _SEAL + _MARK and token.isascii()
+        is_valid = has_form and hmac.compare_digest(seal, self._seal("call", unique))
+        return InvocationId("inv_" + unique) if is_valid else None
 
     def expires_at_ns(self, invocation_id: InvocationId) -> int:
         """Return when the URL of a call expires; an id begins with its creation time in milliseconds."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from agenttool.adapters.rap.callback_urls import CallbackUrls, InvalidCallbackUrl
+from agenttool.adapters.rap.callback_urls import CallbackUrls
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.limiter import RateLimiter
 from agenttool.adapters.rap.request_body import BodyBudget, is_json
@@ -81,7 +81,6 @@ class CallbackHandler:
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     withdraw: Callable[[InvocationId, str], None]
-    on_activity: Callable[[ToolId], None]
     bodies: BodyBudget = field(default_factory=BodyBudget)
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
     _concurrent: int = 0
@@ -110,11 +109,11 @@ class CallbackHandler:
 
     def verify_token(self, token: str) -> InvocationId | CallbackReply:
         """Return the call of a callback URL, or the reply to the sender; called before the body is read."""
-        call = self.urls.verify(token, self.now_ns())
-        if not isinstance(call, InvalidCallbackUrl):
+        call = self.urls.verify(token)
+        if call is not None and self.now_ns() <= self.urls.expires_at_ns(call):
             return call
-        log.warning("a callback was sent to a URL that is %s", call.value)
-        return CallbackReply(GONE if call is InvalidCallbackUrl.EXPIRED else UNKNOWN, "no such callback URL")
+        log.warning("a callback was sent to a URL that is %s", "forged" if call is None else "expired")
+        return CallbackReply(UNKNOWN if call is None else GONE, "no such callback URL")
 
     def thread_lock(self, thread_id: str) -> asyncio.Lock:
         """Return the lock that serializes changes to a thread."""
@@ -160,7 +159,6 @@ class CallbackHandler:
         awaited = await self.door.get(call)
         if awaited is None:
             return _late(call)
-        self.on_activity(awaited.tool_id)
         opened = await self._subscribe(awaited) if message.subscription else None
         is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
         taken = await self.door.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
@@ -207,7 +205,6 @@ class CallbackHandler:
         awaited = await self.door.get(call)
         if awaited is None:
             return _late(call)
-        self.on_activity(awaited.tool_id)
         found = self.source_of(awaited.tool_id)
         if found is None:
             return _UNKNOWN_SOURCE

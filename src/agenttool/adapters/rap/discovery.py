@@ -5,7 +5,6 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agenttool.adapters.rap.declare import Toolset
@@ -98,7 +97,6 @@ class Discovery:
         self._toolsets: dict[str, Toolset] = {}
         self._statuses: dict[str, SourceStatus] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._activity: dict[str, asyncio.Event] = {each.name: asyncio.Event() for each in self._sources}
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
@@ -121,12 +119,6 @@ class Discovery:
                 retries = self._retry(source, self._schedule(source), on_change)
                 self._tasks.append(asyncio.create_task(retries))  # noqa: TID251 -- `stop` is its parent
 
-    def note_activity(self, name: str) -> None:
-        """Note that a server sent a callback; if it was away, it is tried soon."""
-        status = self._statuses.get(name)
-        if status is not None and status.state is ProviderState.CONNECTING:
-            self._activity[name].set()
-
     async def stop(self) -> None:
         """Stop the retries."""
         tasks, self._tasks = self._tasks, []
@@ -137,7 +129,7 @@ class Discovery:
 
     async def _retry(self, source: RapSource, delay_s: float, on_change: Callable[[], Awaitable[None]]) -> None:
         while not (before := self._statuses[source.name]).is_ready:
-            await self._sleep(self._activity[source.name], delay_s)
+            await asyncio.sleep(delay_s)
             await self._discover(source)
             delay_s = self._schedule(source)
             if self._statuses[source.name].state is not before.state:
@@ -151,15 +143,6 @@ class Discovery:
             next_ns = self._now_ns() + round(delay_s * 1e9)
             self._statuses[source.name] = replace(status, next_try_at_ns=next_ns)
         return delay_s
-
-    async def _sleep(self, activity: asyncio.Event, delay_s: float) -> None:
-        """Sleep for the delay, or until the server shows activity, but at least for the first delay."""
-        least_s = min(delay_s, FIRST_DELAY_S)
-        await asyncio.sleep(least_s)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(delay_s - least_s):
-                await activity.wait()
-        activity.clear()
 
     async def _discover_first(self, source: RapSource) -> None:
         try:

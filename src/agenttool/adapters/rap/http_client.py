@@ -26,7 +26,6 @@ MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a response may have besides its body: its head and the framing of its chunks."""
 
 MAX_IDLE_CONNECTIONS = 100
-_IDLE_S = 15.0
 _FIRST_FINAL_STATUS = 200
 _DEFAULT_CONCURRENCY = 100
 _MAX_DOUBLINGS = 16
@@ -82,11 +81,26 @@ def backoff_s(attempts: int, *, first_s: float, max_s: float) -> float:
 class HttpClient:
     """Sends requests over pooled connections. A failure is a reply, not an exception."""
 
-    def __init__(self, policy: SsrfPolicy, *, timeout_s: float = 15.0, limits: ConcurrencyLimits | None = None) -> None:
-        """Take the SSRF policy, and either the limits on concurrent requests or only the timeout of one."""
+    def __init__(
+        self,
+        policy: SsrfPolicy,
+        *,
+        timeout_s: float = 15.0,
+        limits: ConcurrencyLimits | None = None,
+        idle_s: float = 15.0,
+    ) -> None:
+        """Take the SSRF policy, the limits on requests or only the timeout of one, and how long to stay connected."""
+        most = _DEFAULT_CONCURRENCY
         self._policy = policy
         self._resolver = Resolver()
-        self._pool = ConnectionPool(policy, self._resolver, limits or _default_limits(timeout_s), idle_s=_IDLE_S)
+        self._limiter = ConcurrencyLimiter(
+            limits
+            or ConcurrencyLimits(
+                total=most, per_owner=most, per_key=most, timeout_s=timeout_s, queue_timeout_s=timeout_s
+            )
+        )
+        self._idle_s = idle_s
+        self._idle: list[tuple[HttpEndpoint, HttpConnection, asyncio.TimerHandle]] = []
 
     async def post(
         self,
@@ -131,7 +145,8 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close the idle connections."""
-        await self._pool.close()
+        while self._idle:
+            self._close_idle(self._idle[0][1])
 
     async def _send(
         self,
@@ -150,7 +165,7 @@ class HttpClient:
             endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             request = encode_request(method, parts.netloc, target, headers, body)
-            status, read = await self._pool.exchange(endpoint, request, max_bytes, options)
+            status, read = await self._exchange(endpoint, request, max_bytes, options)
         except RecordError as error:
             return HttpReply(fault=str(error), is_refused=True)
         except TimeoutError as error:
@@ -159,11 +174,60 @@ class HttpClient:
             return HttpReply(fault=f"the connection failed: {type(error).__name__}")
         return HttpReply(status=status, body=read[:max_bytes])
 
+    async def _exchange(
+        self, endpoint: "HttpEndpoint", request: bytes, max_bytes: int, options: RequestOptions
+    ) -> "RawResponse":
+        """Send a request once the limiter permits it, and return the response with up to `max_bytes` of its body.
 
-def _default_limits(timeout_s: float) -> ConcurrencyLimits:
-    """Return limits that serve requests in order, and let none wait longer than it may take."""
-    most = _DEFAULT_CONCURRENCY
-    return ConcurrencyLimits(total=most, per_owner=most, per_key=most, timeout_s=timeout_s, queue_timeout_s=timeout_s)
+        Raises:
+            RecordError: the endpoint may not be contacted.
+            OSError: it cannot be reached, the connection failed, or the response is not HTTP.
+            UnicodeError: its host name is not valid.
+        """
+        async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
+            reused = self._take_idle(endpoint)
+            if reused is not None:
+                try:
+                    return await self._use(reused, endpoint, request, max_bytes)
+                except ConnectionError:  # the other side closed it at the same time
+                    if reused.has_received or options.send_once:
+                        raise
+            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
+            return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
+
+    async def _use(
+        self, connection: "HttpConnection", endpoint: "HttpEndpoint", request: bytes, max_bytes: int
+    ) -> "RawResponse":
+        try:
+            response = await connection.exchange(request, max_bytes)
+        except BaseException:  # also if the request was canceled after its response came
+            connection.close()
+            raise
+        if connection.is_open:
+            self._add_idle(endpoint, connection)
+        return response
+
+    def _take_idle(self, endpoint: "HttpEndpoint") -> "HttpConnection | None":
+        """Remove and return the open connection that became idle last."""
+        for position in reversed(range(len(self._idle))):
+            if self._idle[position][0] == endpoint:
+                _, connection, timer = self._idle.pop(position)
+                timer.cancel()
+                if connection.is_open:
+                    return connection
+        return None
+
+    def _add_idle(self, endpoint: "HttpEndpoint", connection: "HttpConnection") -> None:
+        timer = asyncio.get_running_loop().call_later(self._idle_s, self._close_idle, connection)
+        self._idle.append((endpoint, connection, timer))
+        if len(self._idle) > MAX_IDLE_CONNECTIONS:
+            self._close_idle(self._idle[0][1])
+
+    def _close_idle(self, connection: "HttpConnection") -> None:
+        [timer] = [timer for _, each, timer in self._idle if each is connection]
+        timer.cancel()
+        self._idle = [each for each in self._idle if each[1] is not connection]
+        connection.close()
 
 
 class HttpEndpoint(NamedTuple):
@@ -194,84 +258,6 @@ def encode_request(method: str, host: str, target: str, headers: Mapping[str, st
     return "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")
 
 
-class ConnectionPool:
-    """Connections to other hosts, each used by one request at a time, and idle ones that are reused for a while."""
-
-    def __init__(self, policy: SsrfPolicy, resolver: Resolver, limits: ConcurrencyLimits, *, idle_s: float) -> None:
-        """Take where connections may lead, the limits on them, and how long one may stay idle."""
-        self._policy = policy
-        self._resolver = resolver
-        self._limiter = ConcurrencyLimiter(limits)
-        self._idle_s = idle_s
-        self._idle: list[tuple[HttpEndpoint, HttpConnection, float]] = []
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def exchange(
-        self, endpoint: HttpEndpoint, request: bytes, max_bytes: int, options: RequestOptions = DEFAULT_OPTIONS
-    ) -> RawResponse:
-        """Send a request once the limiter permits it, and return the response with up to `max_bytes` of its body.
-
-        Raises:
-            RecordError: the endpoint may not be contacted.
-            OSError: it cannot be reached, the connection failed, or the response is not HTTP.
-            UnicodeError: its host name is not valid.
-        """
-        async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
-            reused = self._take_idle(endpoint)
-            if reused is not None:
-                try:
-                    return await self._use(reused, endpoint, request, max_bytes)
-                except ConnectionError:  # the other side closed it at the same time
-                    if reused.has_received or options.send_once:
-                        raise
-            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
-            return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
-
-    async def _use(
-        self, connection: "HttpConnection", endpoint: HttpEndpoint, request: bytes, max_bytes: int
-    ) -> RawResponse:
-        try:
-            response = await connection.exchange(request, max_bytes)
-        except BaseException:  # also if the request was canceled after its response came
-            connection.close()
-            raise
-        if connection.is_open:
-            self._add_idle(endpoint, connection)
-        return response
-
-    async def close(self) -> None:
-        """Close the idle connections."""
-        if self._timer is not None:
-            self._timer.cancel()
-        while self._idle:
-            self._idle.pop()[1].close()
-
-    def _take_idle(self, endpoint: HttpEndpoint) -> "HttpConnection | None":
-        """Remove and return the open connection that became idle last."""
-        for position in reversed(range(len(self._idle))):
-            if self._idle[position][0] == endpoint:
-                connection = self._idle.pop(position)[1]
-                if connection.is_open:
-                    return connection
-        return None
-
-    def _add_idle(self, endpoint: HttpEndpoint, connection: "HttpConnection") -> None:
-        loop = asyncio.get_running_loop()
-        self._idle.append((endpoint, connection, loop.time()))
-        if len(self._idle) > MAX_IDLE_CONNECTIONS:
-            self._idle.pop(0)[1].close()
-        if self._timer is None:
-            self._timer = loop.call_later(self._idle_s, self._close_expired, loop)
-
-    def _close_expired(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close connections that were idle for too long; the oldest are first in the list."""
-        while self._idle and self._idle[0][2] <= loop.time() - self._idle_s:
-            self._idle.pop(0)[1].close()
-        self._timer = None
-        if self._idle:
-            self._timer = loop.call_later(self._idle_s, self._close_expired, loop)
-
-
 async def _connect(endpoint: HttpEndpoint, addresses: list[str]) -> "HttpConnection":
     """Connect to the first checked address that accepts; TLS still verifies the host name of the URL."""
     for address in addresses[:-1]:
@@ -297,22 +283,29 @@ def tls_context() -> ssl.SSLContext:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection, with one exchange at a time. Any error closes it, so that no response is mistaken for another."""
+    """One connection, with one exchange at a time. Any error closes it, so that no response is mistaken for another.
+
+    `httptools` parses the responses, and calls the methods that start with `on`.
+    """
 
     def __init__(self) -> None:
         """Start unconnected; the event loop connects it."""
         self._transport: asyncio.Transport | None = None
-        self._reader = _ResponseReader()
+        self._parser = httptools.HttpResponseParser(self)
+        self._response: asyncio.Future[RawResponse] | None = None
+        self._body = bytearray()
+        self._max_bytes = self._received = self._status = 0
+        self._is_reusable = self._has_length = False
 
     @property
     def is_open(self) -> bool:
         """Whether another exchange may start."""
-        return self._transport is not None and self._reader.response is None and not self._transport.is_closing()
+        return self._transport is not None and self._response is None and not self._transport.is_closing()
 
     @property
     def has_received(self) -> bool:
         """Whether any byte came for the last request, so that the other side has surely seen it."""
-        return self._reader.received > 0
+        return self._received > 0
 
     async def exchange(self, request: bytes, max_bytes: int) -> RawResponse:
         """Send a request and return its response, with up to `max_bytes` of the body.
@@ -322,14 +315,16 @@ class HttpConnection(asyncio.Protocol):
         """
         if self._transport is None or not self.is_open:
             raise ConnectionError("the connection is closed")
-        reader = self._reader
-        response = reader.start(max_bytes)
+        self._response = asyncio.get_running_loop().create_future()
+        self._is_reusable = self._has_length = False
+        self._body.clear()
+        self._max_bytes, self._received, self._status = max_bytes, 0, 0
         try:
             self._transport.write(request)
-            return await response
+            return await self._response
         finally:
-            reader.response = None
-            if not reader.is_reusable or self._transport.get_write_buffer_size():
+            self._response = None
+            if not self._is_reusable or self._transport.get_write_buffer_size():
                 self.close()
 
     def close(self) -> None:
@@ -343,87 +338,54 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes of a response; bytes between two exchanges close the connection."""
-        if self._reader.response is None:
+        if self._response is None:
             self.close()
-        else:
-            self._reader.feed(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the current response, if any."""
-        self._reader.end(exc)
-
-
-class _ResponseReader:
-    """Parses one response after the other; `httptools` calls the methods that start with `on`.
-
-    Attributes:
-        response: completed once, when the response is complete, exceeds its limit, or fails.
-        is_reusable: whether another response may follow this one.
-        received: the number of bytes received for it.
-    """
-
-    def __init__(self) -> None:
-        self.response: asyncio.Future[RawResponse] | None = None
-        self.is_reusable = False
-        self._parser = httptools.HttpResponseParser(self)
-        self._body = bytearray()
-        self._max_bytes = self.received = self._status = 0
-        self._has_length = False
-
-    def start(self, max_bytes: int) -> "asyncio.Future[RawResponse]":
-        """Prepare for the next response."""
-        self.response = asyncio.get_running_loop().create_future()
-        self.is_reusable = self._has_length = False
-        self._body.clear()
-        self._max_bytes, self.received, self._status = max_bytes, 0, 0
-        return self.response
-
-    def feed(self, data: bytes) -> None:
-        self.received += len(data)
+            return
+        self._received += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the response is not valid HTTP")
-        if self.received - len(self._body) > MAX_OVERHEAD_BYTES:
+        if self._received - len(self._body) > MAX_OVERHEAD_BYTES:
             self._fail("the head of the response is too long")
 
-    def end(self, error: Exception | None) -> None:
-        """End at the close of the connection; a response without a length ends there."""
-        if error is None and self._status >= _FIRST_FINAL_STATUS and not self._has_length:
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the current response; one without a length ends with its connection."""
+        if exc is None and self._status >= _FIRST_FINAL_STATUS and not self._has_length:
             self._complete()
         else:
             self._fail("the connection was closed before the end of the response")
 
     def on_message_begin(self) -> None:
-        self.is_reusable = False  # more than one response came
-        self._has_length = False
+        """Note that more than one response came."""
+        self._is_reusable = self._has_length = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Note whether the response says where it ends."""
         self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")
 
     def on_headers_complete(self) -> None:
+        """Store the status."""
         self._status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
+        """Store a part of the body, up to the limit."""
         if len(self._body) <= self._max_bytes:
             self._body += data
             if len(self._body) > self._max_bytes:
                 self._complete()
 
     def on_message_complete(self) -> None:
-        if self._status >= _FIRST_FINAL_STATUS and self._is_awaited:  # 1xx responses precede the final one
-            self.is_reusable = self._parser.should_keep_alive()
+        """Complete the response, unless it is one of status 1xx, which precede the final one."""
+        if self._status >= _FIRST_FINAL_STATUS and self._response is not None and not self._response.done():
+            self._is_reusable = self._parser.should_keep_alive()
             self._complete()
 
-    @property
-    def _is_awaited(self) -> bool:
-        return self.response is not None and not self.response.done()
-
     def _complete(self) -> None:
-        if self.response is not None and not self.response.done():
-            self.response.set_result(RawResponse(self._status, bytes(self._body)))
+        if self._response is not None and not self._response.done():
+            self._response.set_result(RawResponse(self._status, bytes(self._body)))
 
     def _fail(self, reason: str) -> None:
-        self.is_reusable = False
-        if self.response is not None and not self.response.done():
-            self.response.set_exception(ConnectionError(reason))
+        self._is_reusable = False
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(ConnectionError(reason))

@@ -147,7 +147,6 @@ class RapClient:
             now_ns=host.now_ns,
             unique=host.unique,
             withdraw=self._withdraw,
-            on_activity=lambda tool_id: self._discovery.note_activity(source_name_in(tool_id)),
         )
         self._registry = RapToolRegistry(
             declare_tool=host.declare,
