@@ -17,8 +17,9 @@ async def test_work_that_is_stopped_before_it_began_is_closed(recwarn):
         done.append("began")
         await asyncio.Event().wait()
 
-    async with BackgroundTasks() as tasks:
-        tasks.start(work())
+    tasks = BackgroundTasks()
+    tasks.start(work())
+    await tasks.stop()
     gc.collect()
     assert (done, [str(each.message) for each in recwarn]) == ([], [])
 
@@ -33,10 +34,11 @@ async def test_one_piece_that_fails_takes_no_other_down(caplog):
         await asyncio.sleep(0)
         done.set()
 
-    async with BackgroundTasks() as tasks:
-        tasks.start(fail())
-        tasks.start(work())
-        await done.wait()
+    tasks = BackgroundTasks()
+    tasks.start(fail())
+    tasks.start(work())
+    await done.wait()
+    await tasks.stop()
     assert "a background task failed: KeyError" in caplog.text
     assert "secret" not in caplog.text
 
@@ -52,9 +54,10 @@ async def test_a_task_that_ignores_cancellation_is_awaited_and_logged(caplog, mo
             except asyncio.CancelledError:
                 canceled.append("again")
 
-    async with BackgroundTasks() as tasks:
-        tasks.start(work())
-        await asyncio.sleep(0)
+    tasks = BackgroundTasks()
+    tasks.start(work())
+    await asyncio.sleep(0)
+    await tasks.stop()
     assert len(canceled) == 5
     assert caplog.text.count("1 canceled functions are still running") == 1
 

@@ -5,8 +5,6 @@ import logging
 from collections.abc import Coroutine
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
-from typing import Self
 
 from agenttool.errors import AgentToolError
 
@@ -30,19 +28,13 @@ def error_location(error: Exception) -> str:
 
 
 class BackgroundTasks:
-    """The tasks of one provider. A failing task is logged and does not affect the others; leaving cancels all."""
+    """The tasks of one provider. A failing task is logged and does not affect the others."""
 
     def __init__(self) -> None:
         """Start with no task."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
-        """Return the tasks."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def stop(self) -> None:
         """Cancel all tasks and wait until they end; log those that do not stop."""
         is_logged = False
         while self._tasks:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from agenttool.adapters.rap.credentials import is_single_use
@@ -109,22 +109,22 @@ class ProviderService:
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Cancel a caller's call or subscription; the caller does not learn whether it existed."""
         if not self._notice_rates.take(caller):
-            await self._cancel_matching(tables.cancel_call, caller, thread, call_id)
+            await self._cancel_matching(caller, thread, call_id)
 
     async def close_thread(self, caller: str, thread: str) -> None:
         """Cancel the questions and subscriptions of a closed thread, and run the author's clean-up."""
         if self._notice_rates.take(caller):
             return
-        await self._cancel_matching(tables.close_thread, caller, thread)
+        await self._cancel_matching(caller, thread)
         with suppress(StoreError):  # then the notice counts as lost
             if not await self._store.run(tables.is_owned_by_other, caller, thread):
                 for clean_up in self.settings.on_close:
                     self._tasks.start(clean_up(thread))
 
-    async def _cancel_matching(self, operation: Callable[..., list[int]], *arguments: str) -> None:
-        """Cancel the calls that an operation returns; if the disk fails, the notice counts as lost."""
+    async def _cancel_matching(self, caller: str, thread: str, call_id: str | None = None) -> None:
+        """Cancel the calls that a notice names; if the disk fails, the notice counts as lost."""
         try:
-            self._cancel_all(await self._store.run(operation, *arguments))
+            self._cancel_all(await self._store.run(tables.cancel_calls, caller, thread, call_id))
         except StoreError as error:
             _log.error("a notice could not be processed: %s", error)
 
@@ -214,7 +214,8 @@ async def open_service(settings: ProviderSettings) -> AsyncGenerator[ProviderSer
         stack.push_async_callback(store.close)
         client = HttpClient(settings.policy, limits=settings.limits.delivery_limits)
         stack.push_async_callback(client.close)
-        tasks = await stack.enter_async_context(BackgroundTasks())
+        tasks = BackgroundTasks()
+        stack.push_async_callback(tasks.stop)
         service = ProviderService(settings, store, client, tasks)
         await service.recover()
         yield service

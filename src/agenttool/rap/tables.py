@@ -16,7 +16,7 @@ may run again up to the question after a crash. A `subscribed` call has sent its
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -159,32 +159,20 @@ def _end_pending(connection: sqlite3.Connection, call: int, state: CallState) ->
     return updated.fetchone() is not None
 
 
-def cancel_call(connection: sqlite3.Connection, caller: str, thread: str, call_id: str) -> list[int]:
-    """Mark a caller's call as canceled, and return its number; empty for calls of other callers."""
+def cancel_calls(connection: sqlite3.Connection, caller: str, thread: str, call_id: str | None = None) -> list[int]:
+    """Cancel one call of a caller, or all its questions and subscriptions in a thread; return the numbers of the calls.
+
+    Subscriptions end here, and the runner stops the other calls. Without a call id, running work continues.
+    """
     rows = connection.execute(
-        "UPDATE calls SET is_canceled = 1"
-        " WHERE thread = ? AND id = ? AND caller = ? AND state <> 'settled' RETURNING number",
-        (thread, call_id, caller),
-    )
-    return _end_subscriptions(connection, rows)
-
-
-def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> list[int]:
-    """Cancel the questions and subscriptions of a thread, and return their calls; running work continues."""
-    rows = connection.execute(
-        "UPDATE calls SET is_canceled = 1"
-        " WHERE thread = ? AND caller = ? AND state IN ('asking', 'subscribed') RETURNING number",
-        (thread, caller),
-    )
-    return _end_subscriptions(connection, rows)
-
-
-def _end_subscriptions(connection: sqlite3.Connection, rows: sqlite3.Cursor) -> list[int]:
-    """End the subscriptions among canceled calls, and return all calls; the runner stops the others."""
-    calls = [number for (number,) in rows.fetchall()]
-    for call in calls:
-        cancel_subscription(connection, call)
-    return calls
+        "UPDATE calls SET is_canceled = 1 WHERE thread = ?1 AND caller = ?2 AND"
+        " CASE WHEN ?3 IS NULL THEN state IN ('asking', 'subscribed') ELSE id = ?3 AND state <> 'settled' END"
+        " RETURNING number",
+        (thread, caller, call_id),
+    ).fetchall()
+    for row in rows:
+        cancel_subscription(connection, row[0])
+    return [row[0] for row in rows]
 
 
 def is_owned_by_other(connection: sqlite3.Connection, caller: str, thread: str) -> bool:
@@ -226,19 +214,19 @@ def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind,
 
 def next_message(connection: sqlite3.Connection, call: int) -> OutgoingMessage | None:
     """Return the oldest message of a call."""
-    row = connection.execute(
-        "SELECT messages.number, call, caller, kind, callback_url, messages.body, queued_at"
-        " FROM messages JOIN calls ON calls.number = call WHERE call = ? ORDER BY messages.number LIMIT 1",
-        (call,),
-    ).fetchone()
-    return None if row is None else OutgoingMessage(*row)._replace(kind=MessageKind(row[3]))
+    return next(_messages(connection, "call = ? ORDER BY messages.number LIMIT 1", call), None)
 
 
 def next_messages(connection: sqlite3.Connection) -> list[OutgoingMessage]:
     """Return the next message of every call that has one."""
-    calls = connection.execute("SELECT DISTINCT call FROM messages").fetchall()
-    found = [next_message(connection, call) for (call,) in calls]
-    return [message for message in found if message is not None]
+    return list(_messages(connection, "messages.number IN (SELECT min(number) FROM messages GROUP BY call)"))
+
+
+def _messages(connection: sqlite3.Connection, condition: str, *values: int) -> Iterator[OutgoingMessage]:
+    columns = "messages.number, call, caller, kind, callback_url, messages.body, queued_at"
+    query = f"SELECT {columns} FROM messages JOIN calls ON calls.number = call WHERE {condition}"  # noqa: S608 -- constants only
+    for row in connection.execute(query, values).fetchall():
+        yield OutgoingMessage(*row)._replace(kind=MessageKind(row[3]))
 
 
 def delete_message(connection: sqlite3.Connection, message: OutgoingMessage) -> OutgoingMessage | None:

@@ -8,7 +8,7 @@ import pytest
 from agenttool import ConfigError, Runtime, tool
 from agenttool.adapters.rap import discovery
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply
+from agenttool.adapters.rap.http_client import HttpClient, RawResponse
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.policy.rules import Rule
@@ -149,11 +149,11 @@ async def test_settings_name_sources(tmp_path, monkeypatch):
 async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the_clear(monkeypatch):
     posted = []
 
-    async def exchange(self, url, asked, terms):
-        posted.append(url)
+    async def exchange(self, endpoint, *_):
+        posted.append(endpoint)
         tool = {"name": "probe", "description": "d", "inputSchema": {"type": "object"}}
         told = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
-        return HttpReply(status=200, body=json.dumps(told).encode())
+        return RawResponse(200, json.dumps(told).encode())
 
     monkeypatch.setattr(HttpClient, "_exchange", exchange)
     source = RapSource(name="gh", url="https://gh.example", credential=Bearer("a-token-of-sixteen"))
@@ -161,7 +161,7 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
         result = await rt.call("probe", {}, surface=await rt.surface())
         assert result.is_error
         assert "https" in str(result.error)
-    assert not [url for url in posted if url.startswith("http://")]
+    assert all(endpoint.is_tls for endpoint in posted)
 
 
 @pytest.mark.requirement("RAP-025")

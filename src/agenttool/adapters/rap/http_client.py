@@ -18,7 +18,7 @@ import httptools
 
 from agenttool.adapters.rap.credentials import check_headers
 from agenttool.adapters.rap.limiter import ConcurrencyLimiter, ConcurrencyLimits, RequestKey
-from agenttool.adapters.rap.ssrf import Resolver, SsrfPolicy, check_url, is_address, resolve
+from agenttool.adapters.rap.ssrf import Resolver, SsrfPolicy, check_url, resolve
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -137,11 +137,8 @@ class HttpClient:
             RecordError: it may not be contacted.
         """
         check_url(url, self._policy)
-        host = urlsplit(url).hostname or ""
-        if is_address(host):
-            return
         with suppress(OSError, UnicodeError):
-            await resolve(host, self._policy, self._resolver, caller)
+            await resolve(urlsplit(url).hostname or "", self._policy, self._resolver, caller)
 
     async def close(self) -> None:
         """Close the idle connections."""

@@ -119,10 +119,13 @@ class ConcurrencyLimiter:
             TimeoutError: no permit was granted in time, or the work took too long.
         """
         await self.acquire(key)
+        deadline = asyncio.timeout(self._limits.timeout_s)
         try:
-            async with asyncio.timeout(self._limits.timeout_s):
+            async with deadline:
                 yield
         except TimeoutError:
+            if not deadline.expired():
+                raise
             raise TimeoutError(f"no answer within {self._limits.timeout_s:g} seconds") from None
         finally:
             self.release(key)

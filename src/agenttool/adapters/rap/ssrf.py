@@ -182,11 +182,6 @@ async def resolve(host: str, policy: SsrfPolicy, resolver: "Resolver", caller: s
     return addresses
 
 
-def is_address(host: str) -> bool:
-    """Return whether a host is an address, so that it needs no lookup."""
-    return _literal(host) is not None
-
-
 @lru_cache(maxsize=4096)
 def _literal(host: str) -> _Address | None:
     try:

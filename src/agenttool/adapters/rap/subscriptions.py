@@ -106,11 +106,6 @@ class InjectedEvent(Part, frozen=True, kw_only=True):
     text: str
     is_final: bool = False
 
-    @property
-    def subscriber(self) -> str:
-        """The thread that has the subscription."""
-        return self.thread.thread_id if self.is_inline else self.thread.ancestors[-1]
-
 
 class SubscribeOutcome(ClosedEnum):
     """What became of a request to open a subscription."""
@@ -208,7 +203,8 @@ class SubscriptionStore:
         body = await self._documents.get(_EVENTS, event_id)
         if body is None:
             return
-        thread_id = read_own(body, InjectedEvent).subscriber
+        event = read_own(body, InjectedEvent)
+        thread_id = event.thread.thread_id if event.is_inline else event.thread.ancestors[-1]
         await self._documents.put(_BY_THREAD, _key(thread_id, event_id), None)
         await self._documents.put(_EVENTS, event_id, None)
 

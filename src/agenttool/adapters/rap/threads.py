@@ -23,13 +23,6 @@ _MAX_QUEUED = 1000
 """How many updates wait for a client that does not read; then the oldest is dropped, because later ones replace it."""
 
 
-class ThreadRecord(Part, frozen=True, kw_only=True):
-    """A thread that calls were made in."""
-
-    thread: Thread
-    is_closed: bool = False
-
-
 class ThreadRegistry:
     """The threads of a store, across processes. Callbacks count only for threads that are open."""
 
@@ -42,7 +35,7 @@ class ThreadRegistry:
         """Record a thread as open, also one that was closed."""
         if self._open.get(thread.thread_id) == thread:
             return
-        await self._documents.put(_THREADS, thread.thread_id, write_own(ThreadRecord(thread=thread)))
+        await self._documents.put(_THREADS, thread.thread_id, write_own(thread))
         if len(self._open) > _MAX_CACHED:
             self._open.clear()
         self._open[thread.thread_id] = thread
@@ -50,16 +43,12 @@ class ThreadRegistry:
     async def find(self, thread_id: str) -> Thread | None:
         """Return an open thread; None if it is closed or unknown."""
         body = await self._documents.get(_THREADS, thread_id)
-        known = None if body is None else read_own(body, ThreadRecord)
-        return None if known is None or known.is_closed else known.thread
+        return None if body is None else read_own(body, Thread)
 
     async def close(self, thread_id: str) -> None:
-        """Record a thread as closed."""
+        """Delete a thread, so that it counts as closed."""
         self._open.pop(thread_id, None)
-        body = await self._documents.get(_THREADS, thread_id)
-        if body is not None:
-            known = read_own(body, ThreadRecord)
-            await self._documents.put(_THREADS, thread_id, write_own(ThreadRecord(thread=known.thread, is_closed=True)))
+        await self._documents.put(_THREADS, thread_id, None)
 
 
 class View(Part, frozen=True, kw_only=True):
