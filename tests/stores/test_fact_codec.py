@@ -22,7 +22,7 @@ from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.facts import Fact
 from agenttool.records import Behavior, HookEvent, RuleSource
-from agenttool.stores.fact_codec import decode_fact, encode_fact, join_lines, lines_with, split_lines
+from agenttool.stores.fact_codec import decode_fact, encode_fact, join_lines, split_lines
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.strategies import json_values
@@ -228,14 +228,12 @@ async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
     assert [line.count(b"needle") for line in ends] == [2, 2], "once asked, once answered"
 
 
-_line = st.tuples(st.sampled_from([b"", b"x", b"here", b"x here x"]), st.sampled_from([b"", b"\tone", b"\ttwo"]))
+_line = st.tuples(st.sampled_from([b"", b"x"]), st.sampled_from([b"", b"\tone", b"\ttwo"]))
 
 
 @given(st.lists(_line.map(b"".join), min_size=1, max_size=20))
-def test_lines_that_hold_a_word_are_found_as_if_all_had_been_taken_apart(lines):
-    text = join_lines(lines)
-    assert split_lines(text) == lines
-    assert list(lines_with(text, b"here")) == [each for each in enumerate(lines) if b"here" in each[1]]
+def test_joined_lines_are_split_into_the_same_lines(lines):
+    assert split_lines(join_lines(lines)) == lines
 
 
 def test_a_result_as_older_versions_kept_it_is_read():

@@ -1,7 +1,6 @@
 """Facts as bytes: one line of JSON each, and the text in which lines that are committed together are joined."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -34,7 +33,6 @@ MAX_SHARED = 1024
 """The number of shared parts whose encoding is cached."""
 
 _encode = msgspec.json.Encoder().encode
-_SHARED = re.compile(SEPARATOR + rb"([^\n]+)")
 _shared: dict[int, tuple[Part, bytes]] = {}
 
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "planned", "created_at": ""}
@@ -178,25 +176,6 @@ def split_lines(text: bytes) -> list[bytes]:
             last = shared or last
             lines[place] = head + separator + last
     return lines
-
-
-def lines_with(text: bytes, word: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that contain a word, each with its place, without splitting the others.
-
-    A line that contains the word only in its shared part, which an earlier line carries, is not found.
-    """
-    place = begin = 0
-    found = text.find(word)
-    while found >= 0:
-        start = text.rfind(b"\n", 0, found) + 1
-        end = text.find(b"\n", found)
-        end = len(text) if end < 0 else end
-        place += text.count(b"\n", begin, start)
-        begin, line = start, text[start:end]
-        if line.endswith(SEPARATOR):
-            line += next(reversed(_SHARED.findall(text, 0, start)), b"")
-        yield place, line
-        found = text.find(word, end)
 
 
 def decode_fact(line: bytes, steps: Mapping[str, Step]) -> Fact:

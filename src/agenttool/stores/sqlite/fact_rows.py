@@ -16,7 +16,7 @@ from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head
 from agenttool.records import InvocationId
-from agenttool.stores.fact_codec import call_of, decode_fact, lines_with, split_lines
+from agenttool.stores.fact_codec import call_of, decode_fact, split_lines
 from agenttool.stores.sqlite.connect import RESTORE, as_json
 
 PendingFact: TypeAlias = tuple[str | None, bytes]
@@ -189,14 +189,6 @@ def split_rows(rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, last - len(lines) + 1)
 
 
-def _split_rows_with(rows: Iterable[FactRow], word: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that contain a word, each with its position; the others are skipped."""
-    for last, text in rows:
-        first = last - text.count(b"\n")
-        for place, line in lines_with(text, word.encode()):
-            yield first + place, line
-
-
 def read_forward(
     connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
 ) -> list[tuple[int, Fact]]:
@@ -228,5 +220,5 @@ def read_backward(
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of one call, oldest first, each with its position."""
-    lines = _split_rows_with(connection.execute(_OF_CALL, {"call": invocation_id}), invocation_id)
-    return ((place, line) for place, line in lines if call_of(line) == invocation_id)
+    lines, named = split_rows(connection.execute(_OF_CALL, {"call": invocation_id})), invocation_id.encode()
+    return ((place, line) for place, line in lines if named in line and call_of(line) == invocation_id)
