@@ -69,8 +69,8 @@ def test_what_is_no_json_object_is_refused(out):
     ("code", "message"),
     [
         (1, "exit code 1: oops"),
-        (-9, "killed by SIGKILL: oops"),
-        (-11, "killed by SIGSEGV"),
+        (-9, "killed by signal 9: oops"),
+        (-11, "killed by signal 11"),
         (-60, "killed by signal 60"),
     ],
 )

@@ -36,7 +36,7 @@ async def test_a_command_sees_no_secret_unless_it_is_trusted_and_none_is_on_reco
         ("echo '{\"additional_context\": [{}, 1]}'", "(at '/additional_context')"),
         ("echo '{\"permission_result\": true}'", "(at '/permission_result')"),
         ('echo \'{"permission_result": "allow"}\'; echo no good >&2; exit 2', "exit code 2: no good"),
-        ("kill -KILL $$", "killed by SIGKILL"),
+        ("kill -KILL $$", "killed by signal 9"),
         ("exec yes", "more than 1048576 bytes to stdout"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import os.path
 import shutil
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,12 +36,10 @@ def question_json(question: HookQuestion) -> bytes:
         "tool_id": question.tool_id,
         "tool_name": question.tool_name,
         "input": question.input,
+        "output": question.output,
+        "details": question.details,
     }
-    if question.output is not None:
-        members["output"] = question.output
-    if question.details is not None:
-        members["details"] = question.details
-    return json_bytes(members)
+    return json_bytes({name: value for name, value in members.items() if value is not None})
 
 
 def parse_answer(ended: ProcessResult, clean: Callable[[str], str]) -> JsonObject | None:
@@ -58,22 +55,14 @@ def parse_answer(ended: ProcessResult, clean: Callable[[str], str]) -> JsonObjec
     """
     if ended.code:
         said = clean(ended.err.decode(errors="replace")).strip() or "its stderr is empty"
-        raise ChildProcessError(f"{_end(ended.code)}: {said}")
+        end = f"exit code {ended.code}" if ended.code > 0 else f"killed by signal {-ended.code}"
+        raise ChildProcessError(f"{end}: {said}")
     if not ended.out.strip():
         return None
     try:
         return parse_object(ended.out, what="it")
     except RecordError as error:
         raise RecordError(f"stdout must hold one JSON object or nothing: {error}") from error
-
-
-def _end(code: int) -> str:
-    if code > 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
