@@ -60,7 +60,6 @@ from agenttool.records.record import field
 from agenttool.results.redaction import Redactor, Scrubber
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import CallLimiter, Permit
-from agenttool.scheduler.timeouts import Expiry
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 _signal_lock = threading.Lock()
@@ -470,7 +469,7 @@ class Call(Live, eq=False):
         seconds = self.timeout_s
         return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
 
-    def run_out(self, expiry: Expiry = Expiry.CAP) -> None:
+    def run_out(self) -> None:
         """Stop the call, because a timeout has expired."""
         self.stop.reason = self.stop.reason or AbortReason.TIMEOUT
         if self.drive is not None:

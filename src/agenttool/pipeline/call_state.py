@@ -11,7 +11,7 @@ from agenttool.ports.facts import Fact
 from agenttool.records import AbortReason, Cancellation, Json, Live, Part, SchedulerPolicy, Timestamp
 from agenttool.results.redaction import Redactor, Scrubber, compile_scrubber
 from agenttool.scheduler.limiter import CallLimiter, Permit
-from agenttool.scheduler.timeouts import Deadline, Deadlines, Expiry, TimeLimit
+from agenttool.scheduler.timeouts import Deadline, Deadlines, TimeLimit
 
 
 class StopState(Live, eq=False):
@@ -126,7 +126,7 @@ class RunTimer:
 
     __slots__ = ("_cap_at", "_deadline", "_deadlines", "_expire", "_limit", "_pauses")
 
-    def __init__(self, deadlines: Deadlines, expire: Callable[[Expiry], None]) -> None:
+    def __init__(self, deadlines: Deadlines, expire: Callable[[], None]) -> None:
         """Take the timer of the runtime, and what to call when a timeout expires."""
         self._deadlines = deadlines
         self._expire = expire
@@ -183,4 +183,4 @@ class RunTimer:
             self._cap_at = None if self._cap_at is None else self._limit.cap_at
 
     def _ring(self) -> None:
-        self._expire(Expiry.CAP)
+        self._expire()

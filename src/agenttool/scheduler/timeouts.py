@@ -6,7 +6,6 @@ a heap, and the loop has one timer for the earliest.
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
-from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -106,39 +105,26 @@ def _is_live(queued_at: float, deadline: Deadline) -> bool:
     return deadline.callback is not None and queued_at == deadline.queued_at
 
 
-class Expiry(StrEnum):
-    """Which of a call's two timeouts expired."""
-
-    IDLE = "idle"
-    CAP = "cap"
-
-
 class TimeLimit:
     """The two timeouts of one call: total and idle. Progress restarts the idle timeout only.
 
     Both are suspended while the call is paused, so that waiting for an approver does not count. Pauses nest.
     """
 
-    __slots__ = ("_cap_at", "_deadline", "_deadlines", "_expire", "_idle", "_idle_at", "_paused_at", "_pauses")
+    __slots__ = ("_cap_at", "_deadline", "_deadlines", "_idle", "_idle_at", "_paused_at", "_pauses")
 
     def __init__(
-        self,
-        deadlines: Deadlines,
-        expire: Callable[[Expiry], None],
-        *,
-        cap: float | None = None,
-        idle: float | None = None,
+        self, deadlines: Deadlines, expire: Callable[[], None], *, cap: float | None = None, idle: float | None = None
     ) -> None:
         """Start both timeouts now; None means no timeout."""
         now = deadlines.now()
         self._deadlines = deadlines
-        self._expire = expire
         self._idle = idle
         self._cap_at = inf if cap is None else now + cap
         self._idle_at = inf if idle is None else now + idle
         self._pauses = 0
         self._paused_at = 0.0
-        self._deadline = deadlines.arm(min(self._cap_at, self._idle_at), self._ring)
+        self._deadline = deadlines.arm(min(self._cap_at, self._idle_at), expire)
 
     @property
     def cap_at(self) -> float:
@@ -174,6 +160,3 @@ class TimeLimit:
     def _move(self) -> None:
         at = inf if self._pauses else min(self._cap_at, self._idle_at)
         self._deadlines.move(self._deadline, at)
-
-    def _ring(self) -> None:
-        self._expire(Expiry.CAP if self._cap_at <= self._idle_at else Expiry.IDLE)
