@@ -102,9 +102,9 @@ async def test_the_synchronous_runtime_has_the_groups_and_methods_of_the_asynchr
         pairs = [(sync.SyncRuntime(rt, None), rt), (sync.SyncModelTools, ModelTools)]
         groups = [name for name in vars(pairs[0][0]) if name not in {"target", "loop"}]
         pairs += [(getattr(pairs[0][0], name), getattr(rt, name)) for name in groups]
-        assert len(groups) == 4
+        assert len(groups) == 5
         for synchronous, asynchronous in pairs:
-            names = public_names(asynchronous) - {"open", "rap"}
+            names = public_names(asynchronous) - {"open"}
             assert public_names(synchronous) - {"surface"} == names - {"surface"}
             for name in names - set(groups):
                 ours, theirs = getattr(type(synchronous), name, None), getattr(type(asynchronous), name, None)

@@ -1,31 +1,26 @@
 """`Runtime`: declare tools, make surfaces, call, approve, read the journal."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
-from agenttool.adapters.rap.settings import RapSource
-from agenttool.assemble.given import Tool, all_of, declared, listed, one, refuse_without_loop
+from agenttool.adapters.python.source import Tool, declared
+from agenttool.assemble.checks import all_of, listed, one, require_loop
 from agenttool.assemble.opening import open_world, policy_of
-from agenttool.assemble.settings import (
-    circumstances_of,
-    refuse_twins,
-    settings_of,
-    sources_of,
-    surface_policy,
-    with_commands,
-)
+from agenttool.assemble.settings import circumstances_of, settings_of, surface_policy, with_commands
+from agenttool.assemble.sources import make_sources
 from agenttool.codec import read, write
-from agenttool.errors import ConfigError, StoreError
+from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
+from agenttool.pipeline.attached_sources import AttachedSources, SourceManager
 from agenttool.pipeline.background import unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
@@ -45,9 +40,8 @@ from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.offer import OfferedTool
-from agenttool.ports.source import Host
-from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
-from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.source import Source, SourceSettings, SourceStatus
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelTools
 from agenttool.records import (
     INVOCATION,
@@ -66,9 +60,6 @@ from agenttool.records import (
 )
 from agenttool.records import replace as replace_record
 
-if TYPE_CHECKING:
-    from agenttool.adapters.rap.source import RapClient
-
 __all__ = ["Runtime", "World"]
 
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
@@ -84,13 +75,11 @@ class Runtime:
         journal: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
         deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
         prompts: what those calls ask people: `list`, `choose`.
-        rap: the RAP session, once the runtime is entered and has such sources.
+        sources: where tools come from besides `tools=`: `status`, `get`, `find`.
     """
 
     approvals: ApprovalQueue
     journal: JournalView
-
-    rap: "RapClient | None" = None
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
         self,
@@ -104,9 +93,9 @@ class Runtime:
         advisers: Iterable[Adviser] = (),
         surface_policy: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
-        sources: Sequence[RapSource] = (),
+        sources: Iterable[Source] = (),
         callback_url: str | None = None,
-        serves: bool = False,
+        is_served: bool = False,
     ) -> None:
         """Join the parts; must be called inside a running event loop. `open` makes the parts from options.
 
@@ -121,17 +110,25 @@ class Runtime:
             default_timeout_s=default_timeout_s,
         )
         self._end_world = world.close
+        attached, failed = tuple(sources), dict[str, SourceStatus]()
+        self.sources = AttachedSources(attached, failed, world.clock.now_ns)
         self._bind(
             Agent(
                 world,
                 options,
                 surface_policy or SurfacePolicy(),
                 circumstances or Circumstances(),
-                lambda provider: None if self.rap is None else self.rap.asked_again_in(provider),
+                self.sources.next_try_in,
             )
         )
-        self._sources, self._callback_url, self._serves = sources, callback_url, serves
-        self._sourced: set[ToolId] = set()
+        self._source_manager = SourceManager(
+            attached,
+            failed,
+            agent=self._agent,
+            results=self.deferred,
+            public_url=callback_url,
+            is_served=is_served,
+        )
         for tool in map(declared, tools):
             tool_id = tool.declaration.tool_id
             if self._agent.catalog.find(tool_id) is not None:
@@ -159,7 +156,7 @@ class Runtime:
         surface: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
         search_model: str | Path | None = None,
-        sources: Iterable[RapSource] = (),
+        sources: Iterable[Source | SourceSettings] = (),
         callback_url: str | None = None,
     ) -> Self:
         """Make a runtime for the running event loop.
@@ -181,21 +178,21 @@ class Runtime:
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
             circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
             search_model: the folder of a sentence-embedding model that adds search by meaning.
-            sources: servers whose tools are loaded when the runtime is entered; those of the settings file come first.
+            sources: where more tools come from when the runtime is entered: objects with the methods of `Source`, or
+                the settings of a server, such as a `RapSource`. Those of the settings file come first.
             callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
                 another process on the store, else a port of its own on this machine.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
         """
-        refuse_without_loop()
+        require_loop()
         settings, rules = settings_of(config, rules)
         policy = policy_of(settings, rules, mode, interactive)
         chosen = [declared(each) for each in listed("tools", tools)]
         all_hooks = with_commands(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
-        all_sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
-        refuse_twins(all_sources)
+        all_sources = make_sources(settings, sources)
         world = open_world(
             settings, store=store, payloads=payloads, lease_s=lease_s, thread=thread, search_model=search_model
         )
@@ -212,7 +209,7 @@ class Runtime:
             else one(circumstances, Circumstances),
             sources=all_sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
-            serves=callback_url is not None,
+            is_served=callback_url is not None,
         )
 
     async def __aenter__(self) -> Self:
@@ -224,14 +221,17 @@ class Runtime:
             StoreError: the store cannot be written.
             ConfigError: another process of the store is served under another `callback_url`.
         """
-        if self._sources and self._core.parent is None:
-            self.rap = await self._open_sources()
+        is_root = self._core.parent is None
+        if is_root:
+            try:
+                await self._source_manager.connect()
+            except BaseException:
+                await self._close_world()  # `__aexit__` does not run after a failed `__aenter__`
+                raise
         if self._agent.recovery is not None:
             await self._agent.recovery.start()
-        if self.rap is not None and self._core.parent is None:
-            self.rap.start_retries()
-            if self._agent.prompts is not None:
-                self._agent.prompts.start()
+        if is_root and self.sources.names and self._agent.prompts is not None:
+            self._agent.prompts.start()
         return self
 
     async def __aexit__(
@@ -239,60 +239,17 @@ class Runtime:
     ) -> None:
         """Take no more calls, stop those that run, and leave those that wait to the next process if they are stored."""
         is_root = self._core.parent is None
-        if self.rap is not None and is_root:
-            await self.rap.stop_listening()
         self._agent.close()
         await self._agent.stop_calls()
         if not is_root:
             return
         await self._agent.stop()
+        await self._close_world()
+
+    async def _close_world(self) -> None:
+        await self._source_manager.close()
         if self._end_world is not None:
             await self._end_world()
-        if self.rap is not None:
-            await self.rap.close()
-
-    async def _open_sources(self) -> "RapClient":
-        # Imported here because it brings an HTTP client and server, which most runtimes do not need.
-        from agenttool.adapters.rap.source import RapClient  # noqa: PLC0415 -- see above
-
-        core = self._core
-        if core.durability.documents is None:
-            raise ConfigError("sources need a store; open the runtime with one")
-        host = Host(
-            door=self.deferred,
-            shelf=core.durability.documents,
-            thread=core.thread,
-            now_ns=core.now_ns,
-            unique=core.ids.unique,
-            secret=core.ids.secret,
-            declare=self._take,
-            hear=self._hear,
-        )
-        try:
-            return await RapClient.open(self._sources, host, self._callback_url, serves=self._serves)
-        except BaseException:
-            if self._end_world is not None:
-                await self._end_world()  # `__aexit__` does not run after a failed `__aenter__`
-            raise
-
-    def _take(self, tool: DeclaredTool) -> None:
-        """Add or update a tool of a source; reject one whose id belongs to a tool declared elsewhere."""
-        tool_id = tool.declaration.tool_id
-        if tool_id not in self._sourced and self._agent.catalog.find(tool_id) is not None:
-            raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
-        self.declare(tool)
-        self._sourced.add(tool_id)
-
-    async def _hear(self, providers: Mapping[str, ProviderState]) -> None:
-        """Update surfaces after a source connected or was lost, and recover calls that waited for its tools."""
-        # A server that is not connected has no tools: tools in its namespace were declared elsewhere, and are ready.
-        others = {entry.tool.declaration.namespace for entry in self._agent.catalog}
-        await self._agent.surfacing.set_provider_states(
-            {name: ProviderState.READY if name in others else state for name, state in providers.items()}
-        )
-        if self._agent.recovery is not None and self._core.durability.has_lease:
-            with suppress(StoreError):  # recovery runs again soon
-                await self._agent.recovery.recover()
 
     def child(
         self,
@@ -321,7 +278,7 @@ class Runtime:
         self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
         self.approvals = ApprovalQueue(agent.core, agent.recovery)
         self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
-        self.deferred = DeferredCalls(agent.results, agent.prompts)
+        self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: self._surfaces.is_closed)
         self.prompts = PromptQueue(agent.prompts)
 
     def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:

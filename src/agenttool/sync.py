@@ -17,6 +17,7 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from agenttool.errors import ConfigError
 from agenttool.pipeline.approval_queue import ApprovalQueue
+from agenttool.pipeline.attached_sources import AttachedSources
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.ports.deferred import Thread
@@ -161,6 +162,20 @@ class SyncPrompts(LoopProxy[PromptQueue]):
     choose = _awaited(PromptQueue.choose)
 
 
+class SyncSources(LoopProxy[AttachedSources]):
+    """`rt.sources` for code without an event loop."""
+
+    status = _awaited(AttachedSources.status)
+    get = _called(AttachedSources.get)
+    find = _called(AttachedSources.find)
+    next_try_in = _called(AttachedSources.next_try_in)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sources."""
+        return self.target.names
+
+
 class SyncModelTools(LoopProxy[ModelTools]):
     """The tools of one conversation, for code without an event loop."""
 
@@ -197,6 +212,7 @@ class SyncRuntime(LoopProxy[Runtime]):
         journal: as `Runtime.journal`.
         deferred: as `Runtime.deferred`.
         prompts: as `Runtime.prompts`.
+        sources: as `Runtime.sources`.
     """
 
     def __init__(self, target: Runtime, loop: asyncio.AbstractEventLoop) -> None:
@@ -206,6 +222,7 @@ class SyncRuntime(LoopProxy[Runtime]):
         self.journal = SyncJournal(target.journal, loop)
         self.deferred = SyncDeferred(target.deferred, loop)
         self.prompts = SyncPrompts(target.prompts, loop)
+        self.sources = SyncSources(target.sources, loop)
 
     call = _awaited(Runtime.call)
     batch = _awaited(Runtime.batch)

@@ -127,7 +127,7 @@ async def called_back(folder, mill, callbacks, rules):
     source = RapSource(name="mill", url=f"http://127.0.0.1:{mill}", allow=("127.0.0.0/8",))
     place, url = f"sqlite:{folder}/calls.db", f"http://127.0.0.1:{callbacks}"
     async with Runtime.open(store=place, rules=rules, sources=[source], callback_url=url) as rt:
-        listener = Listener(rt.rap.app, ("127.0.0.1", callbacks))
+        listener = Listener(rt.sources.get("rap").app, ("127.0.0.1", callbacks))
         listener.start()
         try:
             yield rt

@@ -31,16 +31,16 @@ async def start_all(garden):
             for name, arguments in (("grow", {}), ("water", {"bed": 3}), ("read_meter", {}), ("watch", {}))
         ]
         [thread] = {each.thread.thread_id for each in await rt.deferred.list()}
-        return calls, rt.rap.callbacks.urls.url(calls[0], thread), thread
+        return calls, rt.sources.get("rap").callbacks.urls.url(calls[0], thread), thread
 
 
 async def came_of(garden, calls):
     """Give what came of calls that end, and the events that came meanwhile, once there is one."""
     async with asyncio.timeout(BOUND_S), garden.caller() as rt:
         results = [await rt.wait(call) for call in calls]
-        async for _ in rt.rap.subscriptions.follow():
+        async for _ in rt.sources.get("rap").subscriptions.follow():
             break
-        events = await rt.rap.subscriptions.events()
+        events = await rt.sources.get("rap").subscriptions.events()
         return [each.content[0].text for each in results], [each.text for each in events]
 
 

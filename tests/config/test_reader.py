@@ -114,7 +114,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
         ("[surface]\nskills = [1]", "FILE:2: skills must be a list of names, got "),
         ("[search]\nmodel = 3", 'FILE:2: model must be a folder, got 3; write model = "FOLDER"'),
         ("\nsources = 1", "FILE:2: sources must be tables; write [sources.NAME]"),
-        ('[sources.a]\nkind = "rap"\n[sources.b]\nkind = "x"', "FILE:4: no source is of the kind 'x'; use one of rap"),
+        ('[sources.a]\nkind = "rap"\n[sources.b]\nkind = "x"', "FILE:3: no source is of the kind 'x'; use one of "),
         ("[server]\nport = true", "FILE:2: port must be from 0 to 65535, got True; 0 is any free port"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import random
 from typing import cast
 
-from agenttool.assemble.given import all_of
+from agenttool.assemble.checks import all_of
 from agenttool.assemble.settings import place_of, rules_of, workspace_of
 from agenttool.config import Config
 from agenttool.errors import ConfigError

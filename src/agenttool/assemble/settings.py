@@ -1,12 +1,11 @@
 """A settings file, as far as other rooms have to read it: rules, hooks, places, sources, surfaces."""
 
 import os.path
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.adapters.rap.settings import RapSource, read_source
 from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
@@ -126,33 +125,6 @@ def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
     if payloads is not None and "://" not in payloads:
         payloads = str(setting.folder / payloads)
     return f"sqlite:{setting.folder / file}", payloads
-
-
-def sources_of(settings: Config) -> tuple[RapSource, ...]:
-    """Read the sources of settings.
-
-    Raises:
-        ConfigError: one is wrong; says in which file and line.
-    """
-    found: list[RapSource] = []
-    for name, setting in settings.sources.items():
-        try:
-            found.append(read_source(name, setting.members, lambda variable: environment((variable,)).get(variable)))
-        except ConfigError as error:
-            raise ConfigError(f"{setting.place}: {error}") from error
-    return tuple(found)
-
-
-def refuse_twins(sources: Sequence[RapSource]) -> None:
-    """Let no two sources share a name.
-
-    Raises:
-        ConfigError: two do.
-    """
-    names = [each.name for each in sources]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"two sources are named {twice!r}; rename one of them")
 
 
 def circumstances_of(setting: SurfaceSetting | None) -> Circumstances:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agenttool.adapters.rap.declare import source_name_in
 from agenttool.assemble import Tool
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, find_settings, load_tools
@@ -369,7 +370,8 @@ class ApprovalSession:
         if await self.rt.deferred.get(invocation_id) is not None:
             return f"its server works on it, and `agenttool serve` receives the result; then run:\n{show}"
         invocation = await self.rt.journal.invocation(invocation_id)
-        if self.rt.rap is not None and invocation is not None and self.rt.rap.knows(invocation.tool_id):
+        sources = {each.source for each in await self.rt.sources.status()}
+        if invocation is not None and source_name_in(invocation.tool_id) in sources:
             return f"its process, or `agenttool serve` with these settings, continues it; then run:\n{show}"
         recover = f"  agenttool approvals --from MODULE{self._options.arguments}"
         return f"its process continues it; if that process is gone, name the module of the tool:\n{recover}"

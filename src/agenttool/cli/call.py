@@ -218,7 +218,7 @@ class CallMonitor:
     async def __aenter__(self) -> Self:
         """Start to follow events and prompts."""
         self._tasks = [asyncio.ensure_future(self._follow_events())]
-        if self._rt.rap is not None:
+        if self._rt.sources.names:
             self._tasks.append(asyncio.ensure_future(self._poll_prompts()))
         await asyncio.sleep(0)
         return self

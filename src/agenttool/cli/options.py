@@ -90,7 +90,7 @@ def require_tools(rt: Runtime, given: list[Tool]) -> None:
     Raises:
         ConfigError: there are none.
     """
-    if not given and rt.rap is None:
+    if not given and not rt.sources.names:
         raise ConfigError("no tools are given; name their module, or add a source to the settings")
 
 

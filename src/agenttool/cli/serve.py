@@ -9,6 +9,7 @@ from rich.console import Console
 
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
+from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
     HttpServer,
@@ -88,7 +89,7 @@ def _access_token(token_env: str | None) -> Bearer | None:
 
 async def _warn_about_moved_callbacks(runtime: Runtime) -> None:
     """Warn if calls wait for results that go to an earlier callback address."""
-    rap = runtime.rap
+    rap = runtime.sources.find(RapClient)
     if rap is None or rap.moved_from is None:
         return
     if await runtime.deferred.list(limit=1) or await rap.subscriptions.of(limit=1):

@@ -94,7 +94,6 @@ def _dotted(names: tuple[str, ...]) -> str:
 
 
 _KNOWN = ("hooks", "permissions", "rules", "search", "server", "sources", "store", "surface")
-_SOURCE_KINDS = ("rap",)
 
 
 def environment(names: Iterable[str]) -> dict[str, str]:
@@ -160,11 +159,8 @@ def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{written.place('sources', name)}: a source must be a table; write [sources.{name}]")
-        kind = table.get("kind")
-        if kind not in _SOURCE_KINDS:
-            wrong = written.place("sources", name, key="kind")
-            raise ConfigError(f"{wrong}: no source is of the kind {kind!r}; use one of {', '.join(_SOURCE_KINDS)}")
-        members = {key: value for key, value in table.items() if key != "kind"}
+        if not isinstance(table.get("kind"), str):
+            raise ConfigError(f'{written.place("sources", name)}: a source needs a kind; write kind = "rap"')
         line = written.line("sources", name)
-        found[name] = Setting(members=members, file=str(written.file), line=line, source=source)
+        found[name] = Setting(members=table, file=str(written.file), line=line, source=source)
     return found

@@ -51,7 +51,7 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
     fields = _fields(kind)
     for name in members:
         if name not in fields:
-            raise TableError(f"{what} has no {name!r}; {_suggestion(str(name), fields)}", name)
+            raise TableError(f"{what} has no {name!r}; {suggestion(str(name), fields)}", name)
     listed = {name: [value] if isinstance(value, str) and fields[name][0] else value for name, value in members.items()}
     try:
         return msgspec.convert(listed, kind)
@@ -65,7 +65,7 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
         raise TableError(f"{name} must be {expected}, got {shown}; {remedy}", name) from error
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """Return the remedy for an unknown name: the closest known one, or all of them."""
     close = get_close_matches(name, list(known), 1)
     return f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"

@@ -203,10 +203,11 @@ def _refused(prompt_id: str, message: str) -> Chosen:
 class DeferredCalls:
     """The calls that wait for a deferred result: `rt.deferred`. It receives results and prompts from their servers."""
 
-    def __init__(self, results: DeferredResults | None, prompts: Prompts | None) -> None:
+    def __init__(self, results: DeferredResults | None, prompts: Prompts | None, is_closed: Callable[[], bool]) -> None:
         """Take the deferred results and prompts; None if the runtime stores none."""
         self._results = results
         self._prompts = prompts
+        self._is_closed = is_closed
 
     async def list(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[PendingCall, ...]:
         """Return the calls of every process that wait for a deferred result, the oldest first."""
@@ -227,8 +228,10 @@ class DeferredCalls:
         """Store the result of a deferred call, in the format of its tool; the first result stands.
 
         Raises:
-            StoreError: it could not be stored; deliver it again.
+            StoreError: it could not be stored, or the runtime is closing; deliver it again.
         """
+        if self._is_closed():
+            raise StoreError("the runtime is closing; deliver the result again")
         return AnswerStatus.UNKNOWN if self._results is None else await self._results.deliver(invocation_id, body)
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:

@@ -1,12 +1,47 @@
-"""The services of a runtime that a source of tools may use."""
+"""Sources of tools: the one protocol that every kind implements, and what a runtime offers to a source.
 
-from collections.abc import Awaitable, Callable, Mapping
+A source is an object with a name and three methods. It is passed as `Runtime.open(sources=[...])`, or made from a
+`[sources.NAME]` table by the factory of its kind, which a package registers as an entry point of the group
+`agenttool.sources`.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
+from agenttool.errors import ConfigError
 from agenttool.ports.deferred import ResultReceiver, Thread
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
+from agenttool.records import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """The state of one server, or of a source that has no servers.
+
+    Attributes:
+        source: its name, which is the namespace of its tools.
+        state: `connecting` while it does not answer, `unavailable` if its tools cannot be used.
+        fault: why none of its tools is offered; contains no address and no secret.
+        since_ns: since when it has been ready, or not ready; 0 if that is not recorded.
+        tries: how often the source tried to connect to it.
+        next_try_at_ns: when the source tries again; None if it does not.
+    """
+
+    source: str
+    state: ProviderState
+    fault: str | None = None
+    since_ns: int = 0
+    tries: int = 1
+    next_try_at_ns: int | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its tools can be used."""
+        return self.state is ProviderState.READY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,21 +49,101 @@ class Host:
     """The interface of a runtime to a source.
 
     Attributes:
-        door: receives deferred results and prompts.
-        shelf: stores documents across processes.
+        declare: adds a tool, or replaces the one with its id, at any time; raises `ConfigError` if it is invalid.
+        set_states: updates the states of namespaces, after their tools were declared; surfaces change at once.
+        results: receives deferred results and prompts.
+        documents: stores documents across processes.
         thread: the conversation of the calls.
+        public_url: the URL at which servers reach this runtime; None if it has none.
+        is_served: whether this process serves `public_url`.
         now_ns: returns the wall-clock time.
         unique: returns a new unique id of 32 hexadecimal digits; ids sort by time.
         secret: returns random bytes that cannot be guessed.
-        declare: adds one tool, at any time; raises `ConfigError` if it is invalid.
-        hear: updates the states of the servers behind namespaces, after their tools were declared.
     """
 
-    door: ResultReceiver
-    shelf: DocumentStore
+    declare: Callable[[DeclaredTool], None]
+    set_states: Callable[[Mapping[str, ProviderState]], Awaitable[None]]
+    results: ResultReceiver
+    documents: DocumentStore
     thread: Thread
+    public_url: str | None
+    is_served: bool
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     secret: Callable[[], bytes]
-    declare: Callable[[DeclaredTool], None]
-    hear: Callable[[Mapping[str, ProviderState]], Awaitable[None]]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A source of tools, such as the servers of one protocol.
+
+    A runtime connects it once, when the runtime is entered, and closes it once, when the runtime is left. In between
+    the source acts on its own: it declares tools with `host.declare`, again when they change, and reports with
+    `host.set_states` when a server is lost or is back. A call runs the executor of the `DeclaredTool`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the source, unique in a runtime."""
+        ...
+
+    async def connect(self, host: Host) -> None:
+        """Connect, and declare the tools that are available now.
+
+        An exception costs only the tools of this source: it is logged, and its text is the fault in
+        `rt.sources.status()`. A source that may become available later returns, and tries again on its own.
+
+        Raises:
+            ConfigError: the deployment is wrong; the runtime does not start.
+        """
+        ...
+
+    def health(self) -> Sequence[SourceStatus]:
+        """Return the current state of each server, or one state; returns at once."""
+        ...
+
+    async def close(self) -> None:
+        """Stop, and release everything; calls have ended by now. Called once, also if `connect` failed."""
+        ...
+
+
+@runtime_checkable
+class SourceSettings(Protocol):
+    """The settings of one source or server: a table of the settings file, or a record of the kind, as `RapSource`."""
+
+    @property
+    def kind(self) -> str:
+        """The kind, by which its factory is found."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name, unique in a runtime."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A `[sources.NAME]` table of a settings file.
+
+    Attributes:
+        members: the keys of the table without `kind`.
+        place: the file and line, for messages.
+    """
+
+    kind: str
+    name: str
+    members: JsonObject
+    place: str
+
+    @contextmanager
+    def locate_errors(self) -> Generator[None]:
+        """Prefix the message of a `ConfigError` with the place of the table."""
+        try:
+            yield
+        except ConfigError as error:
+            raise ConfigError(f"{self.place}: {error}") from error
+
+
+SourceFactory = Callable[[Sequence[SourceSettings]], Iterable[Source]]
+"""Makes the sources of one kind from all of their settings; raises `ConfigError` if some are invalid."""

@@ -1,7 +1,7 @@
 """The handlers of the HTTP API: callbacks, health, status, surfaces and tool search."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import TypeVar, cast
 
@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import json_bytes, read_own, to_json
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.surface_options import SurfaceContext
@@ -35,8 +36,8 @@ class CallbackEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; a runtime without RAP sources has no callback URLs and answers 404."""
-        runtime: Runtime = scope["app"].state.runtime
-        app = PlainTextResponse("not found", status_code=404) if runtime.rap is None else runtime.rap.app
+        rap = scope["app"].state.runtime.sources.find(RapClient)
+        app = PlainTextResponse("not found", status_code=404) if rap is None else rap.app
         await app(scope, receive, send)
 
 
@@ -76,22 +77,22 @@ async def status_of(runtime: Runtime) -> JsonObject:
         "more": [name for name, entries in listed if len(entries) > MAX_LISTED],
         **{name: [] for name in ("unsettled", "sources", "subscriptions", "views", "faults")},
     }
-    rap = runtime.rap
-    if rap is None:
-        return page
-    page["unsettled"] = [
-        {**_members(each, "invocation_id", "tool_id", thread=each.thread), "awaits": rap.awaits(each.tool_id)}
-        for each in await runtime.deferred.unsettled(limit=MAX_LISTED)
-    ]
-    withheld = rap.withheld
+    rap = runtime.sources.find(RapClient)
+    withheld: Mapping[str, tuple[str, ...]] = {} if rap is None else rap.withheld
     page["sources"] = [
         {
             "name": each.source,
             **_members(each, "state", "since_ns", "tries", "next_try_at_ns"),
             "last_error": each.fault,
-            "withheld": [*withheld[each.source]],
+            "withheld": [*withheld.get(each.source, ())],
         }
-        for each in rap.statuses
+        for each in await runtime.sources.status()
+    ]
+    if rap is None:
+        return page
+    page["unsettled"] = [
+        {**_members(each, "invocation_id", "tool_id", thread=each.thread), "awaits": rap.awaits(each.tool_id)}
+        for each in await runtime.deferred.unsettled(limit=MAX_LISTED)
     ]
     page["subscriptions"] = [
         _members(each, "tool_call_id", "source", "name", thread=each.thread)

@@ -189,7 +189,7 @@ async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(running,
         statuses = [await server.post(invocation, **told, content={"at": each}) for each in range(8)]
         assert statuses == [200] * 5 + [503] * 3
         assert await server.post_bytes(invocation["callback_url"], b"{") == 503
-        assert [view.content for view in await rt.rap.views.of()] == [{"at": 4}]
+        assert [view.content for view in await rt.sources.get("rap").views.of()] == [{"at": 4}]
         assert await server.post(other, **told, content={"at": "other"}) == 200
         assert await server.settle(invocation) == 200
         assert not (await rt.wait(call.invocation_id)).is_error
@@ -204,7 +204,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
         await rt.in_thread("apart").start("read_probe", {"bed": 1}, surface=await rt.surface())
         apart = await server.invoked(3)
         inside, most, gate = {}, {}, asyncio.Event()
-        take = rt.rap.callbacks.__class__._process
+        take = rt.sources.get("rap").callbacks.__class__._process
 
         async def watched(self, call, message, *rest):
             thread = message.group_id
@@ -218,7 +218,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
             finally:
                 inside[thread] -= 1
 
-        monkeypatch.setattr(rt.rap.callbacks.__class__, "_process", watched)
+        monkeypatch.setattr(rt.sources.get("rap").callbacks.__class__, "_process", watched)
         assert await asyncio.gather(*map(server.settle, (one, two, apart))) == [200, 200, 200]
         assert set(most.values()) == {1}
 
@@ -311,7 +311,7 @@ async def test_results_find_their_calls_after_a_restart(running, tool_server, st
     async with running(server, options=store) as rt:
         token = invocation["callback_url"].rpartition("/")[2]
         server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
-        moved = rt.rap.callbacks.urls.base + "/" + token
+        moved = rt.sources.get("rap").callbacks.urls.base + "/" + token
         assert await server.post(invocation, "tool_result", text="after all", url=moved) == 200
         assert (await rt.wait(call.invocation_id)).content[0].text == "after all"
 

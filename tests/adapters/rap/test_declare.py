@@ -31,7 +31,7 @@ async def test_a_new_session_asks_afresh_and_an_old_one_keeps_its_copy(running, 
     async with running(server) as rt:
         server.manifest["tools"] = [tool("water")]
         assert "tool_s0.water" not in (await rt.surface()).tool_refs
-        sources = rt._sources
+        sources = rt.sources.get("rap").servers
         async with type(rt).open(sources=sources) as another:
             assert "tool_s0.water" in (await another.surface()).tool_refs
 
@@ -63,7 +63,7 @@ async def test_a_manifest_with_one_fault_offers_nothing_and_reports_the_fault(ru
     async with running(bad, good) as rt:
         names = {entry for entry in (await rt.surface()).tool_refs if not entry.startswith("tool_rap.")}
         assert names == {"tool_s1.open_valve"}
-        (told,) = rt.rap.faults
+        (told,) = rt.sources.get("rap").faults
         assert "'s0'" in told
         assert "none of its tools is offered" in told
 
@@ -74,7 +74,7 @@ async def test_a_server_that_is_down_costs_only_its_own_tools(running, tool_serv
     down.statuses["/.well-known/rap-toolset"] = [500]
     async with running(down, good) as rt:
         assert "tool_s1.open_valve" in (await rt.surface()).tool_refs
-        (told,) = rt.rap.faults
+        (told,) = rt.sources.get("rap").faults
         assert "500" in told
 
 
@@ -85,7 +85,7 @@ async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_
     async with running(one, other) as rt:
         names = set((await rt.surface()).tool_refs)
         assert names == {"tool_rap.cancel_subscription", "tool_s0.water", "tool_s1.open_valve"}
-        assert [each.partition(": ")[2] for each in rt.rap.faults] == [
+        assert [each.partition(": ")[2] for each in rt.sources.get("rap").faults] == [
             "'read_probe', because 's1' has that name, too, so no source offers it; rename one of them",
             "'read_probe', because 's0' has that name, too, so no source offers it; rename one of them",
         ]
@@ -152,7 +152,7 @@ async def test_a_hint_that_makes_no_sense_makes_us_careful_and_costs_no_tool(run
     server = tool_server(tools=[tool(annotations=odd, displayScript=5), tool("water", annotations=["readOnly"])])
     async with running(server, trusts_annotations=True, options={"rules": []}) as rt:
         assert {"tool_s0.read_probe", "tool_s0.water"} <= set((await rt.surface()).tool_refs)
-        assert rt.rap.faults == ()
+        assert rt.sources.get("rap").faults == ()
         assert "'readOnly', 'destructive'" in caplog.text
         await rt.start("read_probe", {}, surface=await rt.surface())
         (question,) = await rt.approvals.list()

@@ -12,6 +12,7 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
+from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState, Role
 from agenttool.records import Behavior, EventType, RuleSource, ToolEvent
 from agenttool.server.handlers import status_of
@@ -36,7 +37,7 @@ async def until(true):
 
 async def there(rt, place=0):
     """Wait until a server has said what it offers."""
-    await until(lambda: rt.rap.statuses[place].is_ready)
+    await until(lambda: rt.sources.get("rap").health()[place].is_ready)
 
 
 def asked(server):
@@ -52,7 +53,7 @@ async def test_tools_of_a_server_that_comes_later_appear_by_themselves(away):
         await there(rt)
         after = rt.current(before)
         assert "tool_s0.read_probe" in after.tool_refs
-        assert rt.rap.faults == ()
+        assert rt.sources.get("rap").faults == ()
         call = await rt.start("read_probe", {"bed": 1}, surface=after)
         await server.settle(await server.invoked(), "wet")
         assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
@@ -89,7 +90,7 @@ async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_wh
     async with away(status=status) as (rt, server):
         surface = await rt.surface()
         result = await rt.call("s0.read_probe", {"bed": 1}, surface=surface)
-        error, again_ns = result.error, rt.rap.statuses[0].next_try_at_ns
+        error, again_ns = result.error, rt.sources.get("rap").health()[0].next_try_at_ns
         assert (error.error_class, error.error_code, error.next_action) == ("unknown_tool", code, "wait_for_provider")
         assert f"'s0' {told}" in error.message
         assert again_ns is not None
@@ -112,7 +113,7 @@ async def test_a_call_on_an_old_surface_names_the_current_one(away):
     async with away() as (rt, _):
         surface = await rt.surface()
         await there(rt)
-        await until(lambda: not rt.rap.awaits("tool_s0.read_probe"))
+        await until(lambda: not rt.sources.get("rap").awaits("tool_s0.read_probe"))
         error = (await rt.call("s0.read_probe", {"bed": 1}, surface=surface)).error
         assert (error.error_class, error.error_code) == ("blocked_tool", "later_surface")
 
@@ -124,7 +125,7 @@ async def test_a_server_that_has_said_what_it_offers_is_not_asked_again(away):
         server.manifest["tools"] = []
         await asyncio.sleep(0.1)
         assert asked(server) == [WELL_KNOWN] * 3
-        assert rt.rap.statuses[0].next_try_at_ns is None
+        assert rt.sources.get("rap").health()[0].next_try_at_ns is None
 
 
 async def test_retries_stop_when_the_runtime_closes(away):
@@ -138,8 +139,8 @@ async def test_retries_stop_when_the_runtime_closes(away):
 @pytest.mark.parametrize("status", [404, 401])
 async def test_a_server_that_refuses_is_asked_seldom_and_not_called_pending(away, status):
     async with away(times=2, status=status) as (rt, _):
-        assert rt.rap.statuses[0].state is ProviderState.UNAVAILABLE
-        assert ("check its url" if status == 404 else "check its credential") in rt.rap.faults[0]
+        assert rt.sources.get("rap").health()[0].state is ProviderState.UNAVAILABLE
+        assert ("check its url" if status == 404 else "check its credential") in rt.sources.get("rap").faults[0]
         assert (await rt.search("probe", surface=await rt.surface())).pending_providers == ()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
@@ -150,7 +151,7 @@ def test_the_longer_it_takes_the_less_often_a_server_is_asked(monkeypatch):
     monkeypatch.setattr(discovery, "MAX_DELAY_S", 60.0)
 
     def delay(state, tries):
-        return discovery._delay(discovery.SourceStatus(source="s", state=state, since_ns=0, tries=tries))
+        return discovery._delay(SourceStatus(source="s", state=state, since_ns=0, tries=tries))
 
     for tries, longest in ((1, 1), (2, 2), (4, 8), (7, 60), (10_000, 60)):
         assert longest / 2 <= delay(ProviderState.CONNECTING, tries) <= longest
@@ -160,15 +161,15 @@ def test_the_longer_it_takes_the_less_often_a_server_is_asked(monkeypatch):
 async def test_how_a_server_is_awaited_can_be_seen_and_is_logged_less_and_less(away, caplog):
     with caplog.at_level(logging.WARNING, "agenttool.rap"):
         async with away(times=9) as (rt, _):
-            (standing,) = rt.rap.statuses
+            (standing,) = rt.sources.get("rap").health()
             assert standing.state is ProviderState.CONNECTING
             assert "503" in standing.fault
             began = standing.since_ns
-            await until(lambda: rt.rap.statuses[0].tries == 4)
-            (standing,) = rt.rap.statuses
+            await until(lambda: rt.sources.get("rap").health()[0].tries == 4)
+            (standing,) = rt.sources.get("rap").health()
             assert standing.since_ns == began < standing.next_try_at_ns
             await there(rt)
-            assert rt.rap.statuses[0].since_ns > began
+            assert rt.sources.get("rap").health()[0].since_ns > began
     told = [each.getMessage() for each in caplog.records if "manifest" in each.getMessage()]
     assert [each.rpartition("(")[2] for each in told[1:]] == ["2 tries)", "4 tries)", "8 tries)"]
     assert "is ready after 10 tries" in caplog.text
@@ -179,18 +180,18 @@ async def test_a_late_manifest_is_valid_as_a_whole_or_offers_nothing(away):
     async with away(times=2) as (rt, server):
         good = server.manifest["tools"]
         server.manifest["tools"] = [*good, {"name": "bad", "description": "d", "inputSchema": True}]
-        await until(lambda: rt.rap.statuses[0].state is ProviderState.UNAVAILABLE)
+        await until(lambda: rt.sources.get("rap").health()[0].state is ProviderState.UNAVAILABLE)
         assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
-        assert "none of its tools is offered" in rt.rap.faults[0]
+        assert "none of its tools is offered" in rt.sources.get("rap").faults[0]
         server.manifest["tools"] = good
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
-        assert rt.rap.faults == ()
+        assert rt.sources.get("rap").faults == ()
 
 
 async def test_a_change_that_cannot_be_stored_is_retried(away, monkeypatch):
     async with away() as (rt, _):
-        really, failed = rt.declare, []
+        really, failed = rt._agent.declare, []
 
         def declare(tool):
             if not failed:
@@ -198,7 +199,7 @@ async def test_a_change_that_cannot_be_stored_is_retried(away, monkeypatch):
                 raise StoreError("the disk is full")
             really(tool)
 
-        monkeypatch.setattr(rt, "declare", declare)
+        monkeypatch.setattr(rt._agent, "declare", declare)
         surface = await rt.surface()
         async with asyncio.timeout(60):
             while "tool_s0.read_probe" not in rt.current(surface).tool_refs:  # noqa: ASYNC110 -- as above
@@ -280,7 +281,7 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
         server.statuses.clear()
         assert (await rt.wait(call, within_s=60)).content[0].text == "watching"
         assert await server.post(invocation, "subscription_event", text="two", final=True) == 200
-        assert [each.text for each in await rt.rap.subscriptions.events()] == ["one", "two"]
+        assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["one", "two"]
 
 
 async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away, monkeypatch):
@@ -288,19 +289,19 @@ async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away,
     async with away(times=2) as (rt, server):
         [tool] = server.manifest["tools"]
         server.manifest["tools"] = [{**tool, "name": f"probe_{each}"} for each in range(100)]
-        declare, seen, turns = rt.rap._registry.declare_tool, [], 0
+        declare, seen, turns = rt.sources.get("rap")._registry.declare_tool, [], 0
 
         def counted(made):
             seen.append(turns)
             declare(made)
 
-        rt.rap._registry.declare_tool = counted
+        rt.sources.get("rap")._registry.declare_tool = counted
         async with asyncio.timeout(60):
             while len(seen) < 100:
                 turns += 1
                 await asyncio.sleep(0)
         assert max(map(seen.count, seen)) <= 10
-        await until(lambda: not rt.rap._update_lock.locked())
+        await until(lambda: not rt.sources.get("rap")._update_lock.locked())
         assert len([each for each in (await rt.surface()).tool_refs if each.startswith("tool_s0.")]) == 100
 
 
@@ -318,8 +319,8 @@ async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(runn
     slow, quick = Slow(), tool_server("quick", tools=("look",))
     async with running(slow, quick) as rt:
         await there(rt, 1)
-        assert rt.rap.statuses[0].state is ProviderState.CONNECTING
-        assert "sent no manifest within 0.05 s" in rt.rap.statuses[0].fault
+        assert rt.sources.get("rap").health()[0].state is ProviderState.CONNECTING
+        assert "sent no manifest within 0.05 s" in rt.sources.get("rap").health()[0].fault
         slow.continues.set()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs

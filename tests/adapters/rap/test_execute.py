@@ -182,10 +182,10 @@ async def test_a_credential_is_presented_to_its_server_only(running, tool_server
     server = tool_server()
     async with running(server, credential=Bearer("a-token-of-sixteen")) as rt:
         await started(rt, server)
-        await rt.rap.close_thread("t")
+        await rt.sources.get("rap").close_thread("t")
         await server.until(lambda: server.posts("/close_thread"))
         assert {headers["authorization"] for headers in server.headers} == {"Bearer a-token-of-sixteen"}
-        assert "a-token-of-sixteen" not in repr(rt._sources)
+        assert "a-token-of-sixteen" not in repr(rt.sources.get("rap").servers)
 
 
 @pytest.mark.requirement("RAP-412")
@@ -201,7 +201,7 @@ async def test_an_endpoint_is_used_as_it_is_and_notices_go_to_the_base(running, 
     base, elsewhere = tool_server(), tool_server(tools=["water"])
     async with running(base, elsewhere) as rt:
         base.manifest["endpoint"] = f"{elsewhere.url}/some/where?k=1"
-        async with type(rt).open(sources=rt._sources[:1], rules=ALLOW) as other:
+        async with type(rt).open(sources=rt.sources.get("rap").servers[:1], rules=ALLOW) as other:
             calling = asyncio.ensure_future(other.call("read_probe", {"bed": 1}, surface=await other.surface()))
             await elsewhere.until(lambda: elsewhere.posts("/some/where"))
             await other.cancel((await other.deferred.list())[0].invocation_id)
@@ -342,7 +342,7 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
         (prompt,) = await rt.prompts.list()
         assert prompt.message == "2?"
     async with running(server, max_prompts=3, options=store) as rt:
-        url = f"{rt.rap.callbacks.urls.base}/{token}"
+        url = f"{rt.sources.get('rap').callbacks.urls.base}/{token}"
         server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
         before = len([record async for record in rt.journal.export()])
         for _ in range(20):
@@ -471,7 +471,7 @@ def restarted(serve_app, tool_server, started, tmp_path):
                 _, invocation = await started(before, server)
             server.statuses["/.well-known/rap-toolset"] = [503]
             async with Runtime.open(sources=sources, store=kept) as rt:
-                assert rt.rap.faults
+                assert rt.sources.get("rap").faults
                 yield rt, server, invocation
             await server.hang_up()
 
@@ -490,7 +490,7 @@ async def test_a_choice_is_put_up_though_its_server_does_not_say_what_it_offers(
 async def test_a_subscription_is_stored_while_its_server_is_not_discovered(restarted):
     async with restarted() as (rt, server, invocation):
         assert await server.settle(invocation, "watching", subscription=True) == 200
-        assert len(await rt.rap.subscriptions.of(invocation["group_id"], 9)) == 1
+        assert len(await rt.sources.get("rap").subscriptions.of(invocation["group_id"], 9)) == 1
         assert server.posts("/cancel_tool_call") == []
 
 
@@ -530,7 +530,7 @@ async def test_a_notice_that_meets_a_closed_connection_goes_out_on_another():
         host.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         source = RapSource(name="gh", url=host.url, allow=("127.0.0.1",))
         async with Runtime.open(sources=[source]) as rt:
-            await rt.rap.close_thread("t1")
+            await rt.sources.get("rap").close_thread("t1")
             while len(host.got) < 3:
                 host.arrived.clear()
                 await host.arrived.wait()

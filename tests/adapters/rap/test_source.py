@@ -23,7 +23,7 @@ async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_ser
     used, unused, broken = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
     broken.statuses["/close_thread"] = [500]
     async with running(used, unused, broken) as rt:
-        await rt.rap.close_thread("plot-9/sub-2")
+        await rt.sources.get("rap").close_thread("plot-9/sub-2")
         for server in (used, unused, broken):
             assert await server.until(lambda server=server: server.posts("/close_thread")) == [
                 {"thread_id": "plot-9/sub-2"}
@@ -34,13 +34,15 @@ async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_ser
 async def test_only_servers_with_state_migrate_and_a_failure_is_returned(running, tool_server):
     keeps, plain = tool_server(needsMigration=True), tool_server(tools=["water"])
     async with running(keeps, plain) as rt:
-        assert await rt.rap.migrate("plot-9", {}) == ("'s0' stores state and has no destination; name one",)
+        assert await rt.sources.get("rap").migrate("plot-9", {}) == (
+            "'s0' stores state and has no destination; name one",
+        )
         there = {"s0": "http://127.0.0.1:9441", "s1": "http://127.0.0.1:9442"}
-        assert await rt.rap.migrate("plot-9", there) == ()
+        assert await rt.sources.get("rap").migrate("plot-9", there) == ()
         assert keeps.posts("/migrate") == [{"session_id": "plot-9", "destination_url": there["s0"]}]
         assert plain.posts("/migrate") == []
         keeps.statuses["/migrate"] = [500]
-        (fault,) = await rt.rap.migrate("plot-9", there)
+        (fault,) = await rt.sources.get("rap").migrate("plot-9", there)
         assert "'s0' did not migrate: 500" in fault
 
 
@@ -53,9 +55,9 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
         await rt.wait(call.invocation_id)
         assert await source.settle(invocation, "too late") == 200
         assert await rt.deferred.list() == ()
-        assert await rt.rap.migrate("plot-9", {"s0": destination.url}) == ()
+        assert await rt.sources.get("rap").migrate("plot-9", {"s0": destination.url}) == ()
         assert source.posts("/migrate") == [{"session_id": "plot-9", "destination_url": destination.url}]
-        await rt.rap.close_thread("plot-9")
+        await rt.sources.get("rap").close_thread("plot-9")
         await source.until(lambda: source.posts("/close_thread"))
         moved = [path for method, path, _ in source.requests if method == "POST"]
         assert moved.index("/migrate") < moved.index("/close_thread")
@@ -90,7 +92,7 @@ async def test_a_manifest_that_is_not_the_pinned_one_offers_nothing(running, too
     server = tool_server()
     async with running(server, pin="sha256:" + "0" * 64) as rt:
         assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
-        (fault,) = rt.rap.faults
+        (fault,) = rt.sources.get("rap").faults
         digest = fault.rpartition(" ")[2]
         source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), pin=digest)
         async with type(rt).open(sources=[source]) as other:
@@ -111,7 +113,7 @@ async def test_a_base_url_keeps_its_path_and_loses_its_slash(running, tool_serve
         source = RapSource(name="s", url=f"{server.url}/below/", allow=("127.0.0.0/8",))
         async with type(rt).open(sources=[source]) as other:
             assert "tool_s.read_probe" in (await other.surface()).tool_refs
-            await other.rap.close_thread("t")
+            await other.sources.get("rap").close_thread("t")
             await server.until(lambda: server.posts("/below/close_thread"))
     assert "/below/.well-known/rap-toolset" in [path for _, path, _ in server.requests]
 
@@ -137,7 +139,7 @@ async def test_settings_name_sources(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"agenttool.toml:1: token_env names 'GH'"):
         Runtime.open(config=file)
     monkeypatch.setenv("GH", "a-token-of-sixteen")
-    (source,) = Runtime.open(config=file)._sources
+    (source,) = Runtime.open(config=file).sources.get("rap").servers
     assert (source.name, source.within_s) == ("gh", 5)
     assert source.headers("GET", "https://gh.example") == {"Authorization": "Bearer a-token-of-sixteen"}
     for wrong in ("kind = 'soap'", "kind = 'rap'", "kind = 'rap'\nurl = 3", "kind = 'rap'\nurl = 'http://h'\nx = 1"):
@@ -175,9 +177,9 @@ async def test_a_runtime_with_an_address_also_hears_where_calls_were_sent_from_w
     source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
     async with Runtime.open(sources=[source], **elsewhere) as rt:
         async with Runtime.open(sources=[source], **place) as beside:
-            assert "held by another program" not in str(beside.rap.faults)
+            assert "held by another program" not in str(beside.sources.get("rap").faults)
         assert await server.settle(invocation, "wet") == 200
-        assert await rt.rap.callbacks.door.get(call.invocation_id) is None
+        assert await rt.sources.get("rap").callbacks.results.get(call.invocation_id) is None
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +197,7 @@ async def until(true):
 
 async def there(rt):
     """Wait until the first server has said what it offers."""
-    await until(lambda: rt.rap.statuses[0].is_ready)
+    await until(lambda: rt.sources.get("rap").health()[0].is_ready)
 
 
 async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(away, tool_server, caplog):
@@ -206,7 +208,7 @@ async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(a
         first = await rt.start("read_probe", {"bed": 1}, surface=surface)
         invoked = await early.invoked()
         await there(rt)
-        await until(lambda: not rt.rap.awaits("tool_s0.dig"))
+        await until(lambda: not rt.sources.get("rap").awaits("tool_s0.dig"))
         current = rt.current(surface)
         assert {"tool_s1.read_probe", "tool_s1.water", "tool_s0.dig"} <= set(current.tool_refs)
         assert "tool_s0.read_probe" not in current.tool_refs
@@ -217,7 +219,7 @@ async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(a
         assert late.invocations == []
         await early.settle(await early.invoked(2), "dry")
         assert (await rt.wait(second.invocation_id)).content[0].text == "dry"
-        [fault] = rt.rap.faults
+        [fault] = rt.sources.get("rap").faults
         assert "tools of 's0' cannot be offered: 'read_probe', because 's1' offers that name already" in fault
         assert caplog.text.count(fault) == 1
         told = await status_of(rt)
@@ -229,7 +231,7 @@ async def test_a_withheld_name_stays_withheld_when_another_server_answers(away, 
     one, other = tool_server(tools=["read_probe", "water"]), tool_server(tools=["read_probe"])
     async with away(one, other) as (rt, _):
         await there(rt)
-        await until(lambda: not rt.rap.awaits("tool_s0.read_probe"))
+        await until(lambda: not rt.sources.get("rap").awaits("tool_s0.read_probe"))
         assert [each for each in (await rt.surface()).tool_refs if each.endswith("read_probe")] == []
         assert [each["withheld"] for each in (await status_of(rt))["sources"]] == [["read_probe"]] * 3
 
@@ -244,7 +246,7 @@ async def test_a_late_tool_that_the_runtime_cannot_have_costs_no_other(away):
         assert (await rt.call("s0.read_probe", {}, surface=await rt.surface())).content[0].text == "ours"
         server.manifest["tools"].append({"name": "water", "description": "d", "inputSchema": {"type": "object"}})
         await there(rt)
-        (fault,) = rt.rap.faults
+        (fault,) = rt.sources.get("rap").faults
         assert "'read_probe' of 's0' cannot be offered" in fault
         surface = await rt.surface()
         assert "tool_s0.water" in surface.tool_refs

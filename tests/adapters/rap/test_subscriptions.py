@@ -24,12 +24,12 @@ async def test_events_come_in_as_calls_of_a_reserved_name(running, tool_server, 
     server = tool_server()
     async with running(server, options={"thread": "plot-9"}) as rt:
         call, invocation = await subscribed(rt, server, started)
-        (opened,) = await rt.rap.subscriptions.of("plot-9")
+        (opened,) = await rt.sources.get("rap").subscriptions.of("plot-9")
         assert (opened.tool_call_id, opened.name, opened.arguments) == (call.invocation_id, "read_probe", {"bed": 3})
         before = await rt.journal.result(call.invocation_id)
         assert await event(server, invocation, "inline", associative=True) == 200
         assert await event(server, invocation, "apart") == 200
-        inline, apart = await rt.rap.subscriptions.events()
+        inline, apart = await rt.sources.get("rap").subscriptions.events()
         assert (inline.name, inline.text, inline.thread.thread_id) == ("receive_event__injected", "inline", "plot-9")
         assert inline.arguments == {
             "original_tool_name": "read_probe",
@@ -47,10 +47,10 @@ async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, to
         _, invocation = await subscribed(rt, server, started)
         for _ in range(2):
             await event(server, invocation)
-        first, second = await rt.rap.subscriptions.events()
-        await rt.rap.subscriptions.done(first.event_id)
-        assert await rt.rap.subscriptions.events() == (second,)
-        following = rt.rap.subscriptions.follow(second.event_id)
+        first, second = await rt.sources.get("rap").subscriptions.events()
+        await rt.sources.get("rap").subscriptions.done(first.event_id)
+        assert await rt.sources.get("rap").subscriptions.events() == (second,)
+        following = rt.sources.get("rap").subscriptions.follow(second.event_id)
         coming = asyncio.ensure_future(anext(following))
         await event(server, invocation, "news")
         assert (await coming).text == "news"
@@ -63,11 +63,11 @@ async def test_an_event_stays_until_a_host_has_handled_it(running, tool_server, 
     async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
         _, invocation = await subscribed(rt, server, started)
         await event(server, invocation)
-        following = rt.rap.subscriptions.follow()
+        following = rt.sources.get("rap").subscriptions.follow()
         first = await anext(following)
         await following.aclose()  # its model failed; it never came to say that it is done
-        async with type(rt).open(store=f"sqlite:{tmp_path}/state.db", sources=rt._sources) as later:
-            assert await later.rap.subscriptions.events() == (first,)
+        async with type(rt).open(store=f"sqlite:{tmp_path}/state.db", sources=rt.sources.get("rap").servers) as later:
+            assert await later.sources.get("rap").subscriptions.events() == (first,)
 
 
 @pytest.mark.requirement("RAP-095", "RAP-098")
@@ -80,12 +80,12 @@ async def test_a_second_try_to_deliver_an_event_is_no_second_event(running, tool
             return await event(server, invocation, text, headers={"Idempotency-Key": key}, **members)
 
         assert [await deliver(key) for key in ("1", "2", "1", "2", "3", "1")] == [200] * 6
-        (first, *_) = await rt.rap.subscriptions.events()
-        await rt.rap.subscriptions.done(first.event_id)
+        (first, *_) = await rt.sources.get("rap").subscriptions.events()
+        await rt.sources.get("rap").subscriptions.done(first.event_id)
         assert await deliver("1") == 200
-        assert [each.text for each in await rt.rap.subscriptions.events()] == ["dry", "dry"]
+        assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["dry", "dry"]
         assert [await deliver("4", "bye", final=True) for _ in range(2)] == [200, 410]
-        assert len(await rt.rap.subscriptions.events()) == 3
+        assert len(await rt.sources.get("rap").subscriptions.events()) == 3
 
 
 @pytest.mark.requirement("RAP-193", "RAP-186")
@@ -94,9 +94,9 @@ async def test_the_last_event_ends_a_subscription(running, tool_server, started)
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
         assert await event(server, invocation, "bye", final=True) == 200
-        assert await rt.rap.subscriptions.of() == ()
+        assert await rt.sources.get("rap").subscriptions.of() == ()
         assert await event(server, invocation, "too late") == 410
-        assert [each.text for each in await rt.rap.subscriptions.events()] == ["bye"]
+        assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["bye"]
 
 
 @pytest.mark.requirement("RAP-186")
@@ -108,7 +108,7 @@ async def test_events_without_a_subscription_are_dropped(running, tool_server, s
         await server.settle(invocation, "Error: no such bed")
         await rt.wait(call.invocation_id)
         assert await event(server, invocation) == 410
-        assert await rt.rap.subscriptions.events() == ()
+        assert await rt.sources.get("rap").subscriptions.events() == ()
 
 
 async def test_a_repeated_confirmation_brings_nothing_back(running, tool_server, started):
@@ -116,10 +116,10 @@ async def test_a_repeated_confirmation_brings_nothing_back(running, tool_server,
     async with running(server) as rt:
         call, invocation = await subscribed(rt, server, started)
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
-        assert len(await rt.rap.subscriptions.of()) == 1
+        assert len(await rt.sources.get("rap").subscriptions.of()) == 1
         await event(server, invocation, "bye", final=True)
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
-        assert await rt.rap.subscriptions.of() == ()
+        assert await rt.sources.get("rap").subscriptions.of() == ()
         assert (await rt.journal.result(call.invocation_id)).content[0].text == "Watching."
 
 
@@ -148,9 +148,9 @@ async def test_events_for_a_closed_thread_are_dropped(running, tool_server, star
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
-        await rt.rap.close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
         assert await event(server, invocation) == 410
-        assert await rt.rap.subscriptions.events() == ()
+        assert await rt.sources.get("rap").subscriptions.events() == ()
 
 
 @pytest.mark.requirement("RAP-203")
@@ -159,7 +159,7 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
     async with running(server, max_subscriptions=2) as rt:
         for _ in range(3):
             call, invocation = await subscribed(rt, server, started)
-        assert len(await rt.rap.subscriptions.of()) == 2
+        assert len(await rt.sources.get("rap").subscriptions.of()) == 2
         told = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert told[0]["tool_call_id"] == call.invocation_id
         assert await event(server, invocation) == 410
@@ -191,8 +191,8 @@ async def test_the_subscriptions_of_a_closed_thread_are_gone(running, tool_serve
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
         await subscribed(rt.in_thread("beside"), server, started)
-        await rt.rap.close_thread(rt.thread.thread_id)
-        assert [each.thread.thread_id for each in await rt.rap.subscriptions.of()] == ["beside"]
+        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
+        assert [each.thread.thread_id for each in await rt.sources.get("rap").subscriptions.of()] == ["beside"]
         await started(rt, server)  # the thread is open again, and what it was subscribed to is not
         assert await event(server, invocation) == 410
 
@@ -205,11 +205,11 @@ async def test_events_beyond_the_limit_are_rejected(running, tool_server, starte
         _, invocation = await subscribed(rt, server, started)
         told = [await event(server, invocation, str(each), associative=associative) for each in range(3)]
         assert told == [200, 200, 503]
-        first, _ = await rt.rap.subscriptions.events()
-        await rt.rap.subscriptions.done(first.event_id)
+        first, _ = await rt.sources.get("rap").subscriptions.events()
+        await rt.sources.get("rap").subscriptions.done(first.event_id)
         assert await event(server, invocation, "2", associative=associative) == 200
         assert await event(server, invocation, "3", associative=associative, final=True) == 503
-        assert [each.text for each in await rt.rap.subscriptions.events()] == ["1", "2"]
+        assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["1", "2"]
 
 
 async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(running, tool_server, started, monkeypatch):
@@ -219,7 +219,7 @@ async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(runni
         _, invocation = await subscribed(rt, server, started)
         assert await event(server, invocation, "123456", final=True) == 413
         assert await event(server, invocation, "12345") == 200
-        assert [each.text for each in await rt.rap.subscriptions.events()] == ["12345"]
+        assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["12345"]
 
 
 async def test_follow_yields_all_events_with_any_page_size(running, tool_server, started, monkeypatch):
@@ -229,6 +229,6 @@ async def test_follow_yields_all_events_with_any_page_size(running, tool_server,
         _, invocation = await subscribed(rt, server, started)
         for each in range(5):
             assert await event(server, invocation, str(each)) == 200
-        following = rt.rap.subscriptions.follow()
+        following = rt.sources.get("rap").subscriptions.follow()
         assert [(await anext(following)).text for _ in range(5)] == ["0", "1", "2", "3", "4"]
         await following.aclose()

@@ -20,7 +20,7 @@ async def test_clients_get_what_there_is_and_then_what_changes(running, tool_ser
         await update(server, invocation, open=[1])
         await update(server, invocation, open=[4, 7], deep={"kept": ["<b>", None]})
         await update(server, invocation, "diff", patch="---")
-        views = rt.rap.views
+        views = rt.sources.get("rap").views
         clients = [views.follow(rt.thread.thread_id) for _ in range(2)]
         for client in clients:
             first, second = await anext(client), await anext(client)
@@ -42,9 +42,9 @@ async def test_a_thread_that_is_not_known_has_no_views(running, tool_server, sta
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await update(server, {**invocation, "group_id": "never heard of"}, open=[1]) == 404
-        await rt.rap.close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
         assert await update(server, invocation, open=[1]) == 404
-        assert await rt.rap.views.of() == ()
+        assert await rt.sources.get("rap").views.of() == ()
 
 
 @pytest.mark.requirement("RAP-264")
@@ -57,7 +57,7 @@ async def test_threads_share_nothing_even_if_their_names_are_alike(running, tool
         for invocation in list(server.invocations):
             assert await update(server, invocation, invocation["group_id"], by=invocation["group_id"]) == 200
         for name in ("a", "a/b", "a%2Fb"):
-            (view,) = await rt.rap.views.of(name)
+            (view,) = await rt.sources.get("rap").views.of(name)
             assert (view.thread_id, view.view_type, view.content) == (name, name, {"by": name})
 
 
@@ -73,7 +73,7 @@ async def test_a_thread_has_so_many_views_and_no_larger_ones(running, tool_serve
         assert await update(server, invocation, "a") == 200
         assert await update(server, invocation, "c", of=3) == 200
         assert await update(server, invocation, "x" * 201, of=3) == 413
-        assert [(view.view_type, view.content) for view in await rt.rap.views.of()] == [
+        assert [(view.view_type, view.content) for view in await rt.sources.get("rap").views.of()] == [
             ("b", {"of": 1}),
             ("c", {"of": 3}),
         ]
@@ -84,10 +84,10 @@ async def test_the_views_of_a_closed_thread_are_gone_and_its_clients_know(runnin
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         await update(server, invocation, open=[1])
-        client = rt.rap.views.follow(rt.thread.thread_id)
+        client = rt.sources.get("rap").views.follow(rt.thread.thread_id)
         assert (await anext(client)).content == {"open": [1]}
         coming = asyncio.ensure_future(anext(client))
-        await rt.rap.close_thread(rt.thread.thread_id)
+        await rt.sources.get("rap").close_thread(rt.thread.thread_id)
         assert (await coming).content == {}
-        assert await rt.rap.views.of() == ()
+        assert await rt.sources.get("rap").views.of() == ()
         await client.aclose()

@@ -53,7 +53,7 @@ async def offered(rt):
 
 
 async def run(rt, port, numbers):
-    listener = Listener(rt.rap.app, ("127.0.0.1", port))
+    listener = Listener(rt.sources.get("rap").app, ("127.0.0.1", port))
     listener.start()
 
     async def start(kind, number, surface):
@@ -66,7 +66,7 @@ async def run(rt, port, numbers):
         for number in numbers:
             tasks.create_task(start(KINDS[number % len(KINDS)], number, surface))
         while not numbers and (
-            await rt._core.durability.checkpoints.page(limit=1) or await rt.rap.subscriptions.of(limit=1)
+            await rt._core.durability.checkpoints.page(limit=1) or await rt.sources.get("rap").subscriptions.of(limit=1)
         ):
             await asyncio.sleep(0.02)
         print("idle" if not numbers else "busy", flush=True)

@@ -64,7 +64,9 @@ async def looked_at(folder, living):
     async with living.opened(folder, "http://127.0.0.1:9", "http://127.0.0.1:9") as rt:
         assert await rt._core.durability.checkpoints.page(limit=1) == []
         assert list(rt._core.journal.log.verify()) == []
-        return [record async for record in rt.journal.export()], await rt.rap.subscriptions.events(limit=100_000)
+        return [record async for record in rt.journal.export()], await rt.sources.get("rap").subscriptions.events(
+            limit=100_000
+        )
 
 
 def by_call(records, kind):

@@ -73,7 +73,7 @@ class CallbackHandler:
     """Processes the messages to every callback URL of a runtime."""
 
     urls: CallbackUrls
-    door: ResultReceiver
+    results: ResultReceiver
     threads: ThreadRegistry
     views: ViewStore
     subscriptions: SubscriptionStore
@@ -156,12 +156,12 @@ class CallbackHandler:
 
     async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> CallbackReply:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
-        awaited = await self.door.get(call)
+        awaited = await self.results.get(call)
         if awaited is None:
             return _late(call)
         opened = await self._subscribe(awaited) if message.subscription else None
         is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
-        taken = await self.door.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
+        taken = await self.results.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
         if taken is AnswerStatus.ACCEPTED:
             if is_over_limit:
                 log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
@@ -202,7 +202,7 @@ class CallbackHandler:
 
     async def _ask(self, call: InvocationId, message: OAuth | UserChoice, delivery: str | None) -> CallbackReply:
         """Show a prompt of a pending call; its id contains the delivery, so that a repeated one shows it once."""
-        awaited = await self.door.get(call)
+        awaited = await self.results.get(call)
         if awaited is None:
             return _late(call)
         found = self.source_of(awaited.tool_id)
@@ -222,7 +222,7 @@ class CallbackHandler:
             asked_at_ns=self.now_ns(),
             **_prompt_fields(message, awaited.name),  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
         )
-        outcome = await self.door.ask(prompt, source.max_prompts)
+        outcome = await self.results.ask(prompt, source.max_prompts)
         if outcome is PromptOutcome.TOO_MANY:
             log.warning("%s has reached its limit of %d prompts", call, source.max_prompts)
             return CallbackReply(TOO_MANY, f"a call may ask {source.max_prompts} times; send its result")

@@ -5,13 +5,14 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agenttool.adapters.rap.declare import Toolset
 from agenttool.adapters.rap.http_client import HttpClient, backoff_s
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.errors import RecordError, StoreError
+from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
 
 log = logging.getLogger("agenttool.rap")
@@ -56,32 +57,6 @@ async def discover(source: RapSource, client: HttpClient) -> Toolset:
             named = ", ".join(map(repr, tool.invalid_hints))
             log.warning("invalid hints of %r of %r are ignored: %s", tool.name, source.name, named)
     return Toolset(source=source, manifest=manifest)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceStatus:
-    """The state of a server's discovery.
-
-    Attributes:
-        source: the name of the server.
-        state: `connecting` while it does not answer, `unavailable` if its manifest cannot be used.
-        since_ns: since when it has been unavailable; of a ready server, when its manifest was loaded.
-        tries: how often its manifest was requested.
-        fault: why none of its tools is offered; contains no address and no secret.
-        next_try_at_ns: when it is tried again.
-    """
-
-    source: str
-    state: ProviderState
-    since_ns: int
-    tries: int = 1
-    fault: str | None = None
-    next_try_at_ns: int | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether its manifest is loaded; it is then valid for as long as the runtime is open."""
-        return self.state is ProviderState.READY
 
 
 class Discovery:

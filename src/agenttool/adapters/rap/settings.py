@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
 from agenttool.errors import ConfigError, RecordError
@@ -56,6 +57,8 @@ class RapSource:
         max_subscriptions: how many subscriptions one thread may have open.
         max_prompts: how many prompts one call may show; only its latest prompt is ever open.
     """
+
+    kind: ClassVar[str] = "rap"
 
     name: str
     url: str

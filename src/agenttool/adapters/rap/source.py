@@ -2,15 +2,14 @@
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.declare import Toolset, declare, source_name_in, withhold_clashes
-from agenttool.adapters.rap.discovery import Discovery, SourceStatus
+from agenttool.adapters.rap.discovery import Discovery
 from agenttool.adapters.rap.execute import NoticeSender, RapDeferredResult, RapExecutor
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.listener import (
@@ -20,13 +19,14 @@ from agenttool.adapters.rap.listener import (
     open_listener,
     open_previous_listener,
 )
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapSource, read_source
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.config import environment
 from agenttool.errors import ConfigError
-from agenttool.ports.source import Host
+from agenttool.ports.source import Host, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InvocationId, Lifecycle, ToolId
 
@@ -104,6 +104,22 @@ class RapToolRegistry:
         return declare(toolset, manifest, tool, executor, deferred)
 
 
+def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
+    """Return one client for all servers, since they share a callback address.
+
+    Raises:
+        ConfigError: a settings table is invalid.
+    """
+    servers: list[RapSource] = []
+    for each in settings:
+        if isinstance(each, RapSource):
+            servers.append(each)
+        elif isinstance(each, SourceTable):
+            with each.locate_errors():
+                servers.append(read_source(each.name, each.members, lambda name: environment((name,)).get(name)))
+    return (RapClient(servers),)
+
+
 class RapClient:
     """The RAP servers of one runtime, with their tools, threads, subscriptions and views.
 
@@ -111,6 +127,7 @@ class RapClient:
     is open.
 
     Attributes:
+        servers: the servers, as they are configured.
         threads: the threads that calls were made in.
         subscriptions: the open subscriptions and their events.
         views: what clients show.
@@ -118,28 +135,68 @@ class RapClient:
         moved_from: the previous callback address of the store, if it was another; earlier calls still use it.
     """
 
+    name = "rap"
+    threads: ThreadRegistry
+    subscriptions: SubscriptionStore
+    views: ViewStore
+    callbacks: CallbackHandler
     moved_from: str | None = None
+    _host: Host
+    _discovery: Discovery | None = None
+    _registry: RapToolRegistry
 
-    def __init__(self, sources: Iterable[RapSource], host: Host, urls: CallbackUrls) -> None:
-        """Assemble the parts; use `open` instead."""
-        self._sources = tuple(sources)
-        self._clients = {each.name: HttpClient(_policy_of(each)) for each in self._sources}
-        self._by_name = {each.name: (each, _policy_of(each)) for each in self._sources}
-        self._host = host
-        self._discovery = Discovery(self._sources, self._clients, host.now_ns)
+    def __init__(self, servers: Iterable[RapSource]) -> None:
+        """Take the servers; `connect` contacts them."""
+        self.servers = tuple(servers)
+        self._clients = {each.name: HttpClient(_policy_of(each)) for each in self.servers}
+        self._by_name = {each.name: (each, _policy_of(each)) for each in self.servers}
         self._update_lock = asyncio.Lock()
         self._notices = NoticeSender()
-        for each in self._sources:
+        for each in self.servers:
             self._notices.add(each, self._clients[each.name])
         self._listener_faults: tuple[str, ...] = ()
         self._registry_faults: tuple[str, ...] = ()
         self._logged: frozenset[str] = frozenset()
-        self.threads = ThreadRegistry(host.shelf)
-        self.subscriptions = SubscriptionStore(host.shelf)
-        self.views = ViewStore(host.shelf)
+        self._listener: Listener | StandbyListener | None = None
+
+    async def connect(self, host: Host) -> None:
+        """Start to receive callbacks, load the manifests of all servers, and declare their tools.
+
+        Callbacks arrive at the public URL of the runtime if a server carries `app` there. If the runtime has none, this
+        listens on a port of its own on this machine, the same one after a restart if possible. If earlier calls of the
+        store used such a port, this listens there as well, unless another program does. An address that another
+        process of the store serves takes precedence, unless this process serves the public URL.
+
+        Raises:
+            ConfigError: another process of the store receives callbacks at another address.
+        """
+        secret = await load_secret(host.documents, host.secret())
+        own = CallbackUrls((host.public_url or "") + PATH, secret)
+        moved_from = await claim_address(host.documents, own) if host.is_served else None
+        other = None if host.is_served else await find_claimed(host.documents, own)
+        self.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
+        discovery = self._assemble(host, other or own)
+        if other is None and host.public_url is None:
+            await self._listen(secret)
+        else:
+            self._listener = await open_previous_listener(self.callbacks, host.documents, secret)
+        self._warn_about_http()
+        host.declare(cancel_subscription_tool(self.subscriptions, self._withdraw))
+        await discovery.discover_all()
+        self._discovery = discovery
+        await self._update()
+        discovery.start_retries(self._update)
+
+    def _assemble(self, host: Host, urls: CallbackUrls) -> Discovery:
+        """Make the parts that need the host."""
+        self._host = host
+        self.threads = ThreadRegistry(host.documents)
+        self.subscriptions = SubscriptionStore(host.documents)
+        self.views = ViewStore(host.documents)
+        discovery = Discovery(self.servers, self._clients, host.now_ns)
         self.callbacks = CallbackHandler(
             urls=urls,
-            door=host.door,
+            results=host.results,
             threads=self.threads,
             views=self.views,
             subscriptions=self.subscriptions,
@@ -156,59 +213,16 @@ class RapClient:
             threads=self.threads,
             now_ns=host.now_ns,
         )
-        self._listener: Listener | StandbyListener | None = None
-
-    @classmethod
-    async def open(
-        cls,
-        sources: Iterable[RapSource],
-        host: Host,
-        callback_url: str | None = None,
-        *,
-        serves: bool = False,
-    ) -> "RapClient":
-        """Load the manifests of all servers, and start to receive callbacks.
-
-        Args:
-            sources: the servers.
-            host: the runtime.
-            callback_url: where callbacks arrive, if a server carries `app` there. Without it, this listens on a port
-                of its own on this machine, the same one after a restart if possible. If earlier calls of the store
-                used such a port, this listens there as well, unless another program does.
-            serves: whether this process serves `callback_url`. Otherwise, an address that another process of the store
-                serves takes precedence.
-
-        Raises:
-            ConfigError: another process of the store receives callbacks at another address.
-        """
-        secret = await load_secret(host.shelf, host.secret())
-        own = CallbackUrls((callback_url or "") + PATH, secret)
-        moved_from = await claim_address(host.shelf, own) if serves else None
-        other = None if serves else await find_claimed(host.shelf, own)
-        rap = cls(sources, host, other or own)
-        rap.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
-        if other is None and callback_url is None:
-            await rap._listen(secret)
-        else:
-            rap._listener = await open_previous_listener(rap.callbacks, host.shelf, secret)
-        rap._warn_about_http()
-        host.declare(cancel_subscription_tool(rap.subscriptions, rap._withdraw))
-        await rap._discovery.discover_all()
-        await rap._update()
-        return rap
-
-    def knows(self, tool_id: ToolId) -> bool:
-        """Return whether a tool is of one of these servers, also while its manifest is not loaded."""
-        return self._source_of(tool_id) is not None
+        return discovery
 
     async def _listen(self, secret: bytes) -> None:
-        self._listener, fault = await open_listener(self.app, self._host.shelf, secret)
+        self._listener, fault = await open_listener(self.app, self._host.documents, secret)
         self._listener_faults = () if fault is None else (fault,)
         self.callbacks.urls = self._registry.urls = CallbackUrls(self._listener.url + PATH, secret)
         self._listener.start()
 
     def _warn_about_http(self) -> None:
-        for each in self._sources:
+        for each in self.servers:
             if each.url.startswith("http://") and not each.allow:
                 log.warning(
                     "requests to the server %r are sent without TLS, readable on the network; use https", each.name
@@ -230,24 +244,13 @@ class RapClient:
         """The tools of each server that are not offered because of their names."""
         return {each.source.name: tuple(sorted(each.withheld)) for each in self._toolsets()}
 
-    @property
-    def statuses(self) -> tuple[SourceStatus, ...]:
-        """The discovery status of each server."""
-        return self._discovery.statuses
-
-    def asked_again_in(self, source: str) -> float | None:
-        """Return in how many seconds a server is tried again; None if it is ready or unknown."""
-        times = (each.next_try_at_ns for each in self.statuses if each.source == source)
-        at_ns = next(times, None)
-        return None if at_ns is None else float(max(1, math.ceil((at_ns - self._host.now_ns()) / 1e9)))
+    def health(self) -> tuple[SourceStatus, ...]:
+        """Return the discovery status of each server."""
+        return () if self._discovery is None else self._discovery.statuses
 
     def awaits(self, tool_id: ToolId) -> str | None:
         """Return the server that calls of a tool wait for, because it does not offer the tool now; None if it does."""
         return None if self._registry.knows(tool_id) else source_name_in(tool_id)
-
-    def start_retries(self) -> None:
-        """Try servers that are not ready again in the background, until they are or this is closed."""
-        self._discovery.start_retries(self._update)
 
     async def _update(self) -> None:
         """Declare the loaded tools in the runtime, log new faults, and report the state of each server."""
@@ -257,10 +260,13 @@ class RapClient:
                 if fault not in self._logged:
                     log.error(fault)
             self._logged = frozenset(self.faults)
-            await self._host.hear({each.source: each.state for each in self.statuses})
+            await self._host.set_states({each.source: each.state for each in self.health()})
 
     def _toolsets(self) -> tuple[Toolset, ...]:
-        return withhold_clashes(self._discovery.toolsets, self._registry.offered)
+        return withhold_clashes(self._loaded(), self._registry.offered)
+
+    def _loaded(self) -> tuple[Toolset, ...]:
+        return () if self._discovery is None else self._discovery.toolsets
 
     def _source_of(self, tool_id: ToolId) -> tuple[RapSource, SsrfPolicy] | None:
         """Return the server of a tool, also while its manifest is not loaded, because its calls may wait."""
@@ -289,8 +295,7 @@ class RapClient:
         Returns:
             The faults; empty if all servers moved the session.
         """
-        toolsets = self._discovery.toolsets
-        flagged = [each for each in toolsets if each.manifest is not None and each.manifest.needs_migration]
+        flagged = [each for each in self._loaded() if each.manifest is not None and each.manifest.needs_migration]
         missing = [each.source.name for each in flagged if each.source.name not in destinations]
         if missing:
             return tuple(f"{name!r} stores state and has no destination; name one" for name in missing)
@@ -307,16 +312,15 @@ class RapClient:
             await client.close()
         return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
 
-    async def stop_listening(self) -> None:
-        """Stop the retries and the listener; senders of callbacks retry later."""
-        await self._discovery.stop()
+    async def close(self) -> None:
+        """Stop the retries and the listener, wait briefly for pending notices, and close the connections.
+
+        Senders of callbacks retry later.
+        """
+        if self._discovery is not None:
+            await self._discovery.stop()
         if self._listener is not None:
             await self._listener.stop()
-            self._listener = None
-
-    async def close(self) -> None:
-        """Stop listening, wait briefly for pending notices, and close the connections."""
-        await self.stop_listening()
         await self._notices.close()
         for client in self._clients.values():
             await client.close()

@@ -38,7 +38,7 @@ async def carry_out(runtime, do, **members):
             chosen = await runtime.prompts.choose(prompts[0].prompt_id, members["selected"])
             tell(event="chosen", heard=chosen.is_delivered)
         case "events":
-            found = await runtime.rap.subscriptions.events()
+            found = await runtime.sources.get("rap").subscriptions.events()
             tell(event="events", texts=[each.text for each in found])
 
 
@@ -50,7 +50,7 @@ async def main(provider_url, store, port):
     async with Runtime.open(
         store=store, rules=[EVERYTHING], sources=[source], thread="s", callback_url=here, lease_s=1.0
     ) as runtime:
-        server = uvicorn.Server(uvicorn.Config(runtime.rap.app, log_level="warning", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(runtime.sources.get("rap").app, log_level="warning", lifespan="off"))
         serving = asyncio.ensure_future(server.serve(sockets=[listener]))
         tell(event="ready", port=port)
         while line := await asyncio.to_thread(sys.stdin.readline):

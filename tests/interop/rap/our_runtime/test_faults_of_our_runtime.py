@@ -54,8 +54,8 @@ async def test_strangers_change_nothing(governed):
         await echo_all(runtime, 1)
         await asyncio.to_thread(provider.wait_for, event="callback")
         assert {line["status"] for line in provider.told(event="fault")} <= {404, 410}
-        assert await runtime.rap.views.of() == ()
-        assert await runtime.rap.subscriptions.events() == ()
+        assert await runtime.sources.get("rap").views.of() == ()
+        assert await runtime.sources.get("rap").subscriptions.events() == ()
 
 
 @pytest.mark.requirement("RAP-186", "RAP-193")
@@ -65,7 +65,7 @@ async def test_events_outside_of_their_subscription_are_dropped(governed):
         call = await runtime.start("watch", arguments, surface=await runtime.surface())
         await asyncio.to_thread(provider.wait_for, event="fault", what="late event")
         assert {line["status"] for line in provider.told(event="fault")} <= {200, 404, 410}
-        events = await runtime.rap.subscriptions.events()
+        events = await runtime.sources.get("rap").subscriptions.events()
         assert [json.loads(event.text)["n"] for event in events] == [1, 2, 3]
         assert (await runtime.wait(call.invocation_id)).error is None
 
@@ -86,7 +86,7 @@ async def test_a_notice_that_fails_is_neither_repeated_nor_waited_for(governed):
         call = await runtime.start("grow", {"ms": 60_000}, surface=await runtime.surface())
         assert await runtime.cancel(call.invocation_id)
         assert (await runtime.wait(call.invocation_id)).error.error_class is ErrorClass.CANCELED
-        await runtime.rap.close_thread("s/0")
+        await runtime.sources.get("rap").close_thread("s/0")
         await asyncio.to_thread(provider.wait_for, event="ignored", thread="s/0")
         await echo_all(runtime, 6)
         provider.exactly(2, event="ignored")

@@ -38,7 +38,7 @@ async def event_numbers(runtime, call, count):
     """Wait for so many events of a call, and give their numbers and threads in order."""
 
     async def look():
-        found = await runtime.rap.subscriptions.events()
+        found = await runtime.sources.get("rap").subscriptions.events()
         mine = [event for event in found if event.arguments["original_tool_call_id"] == call]
         return mine if len(mine) >= count else None
 
@@ -57,7 +57,7 @@ async def test_a_call_is_dispatched_and_its_result_comes_back(governed):
 async def test_a_base_url_with_a_prefix_and_a_token_is_honoured(governed):
     options = ["--prefix", "/north", "--bearer", KNOWN]
     async with governed(*options, path="/north/", credential=Bearer(KNOWN)) as (_, runtime):
-        assert runtime.rap.faults == ()
+        assert runtime.sources.get("rap").faults == ()
         assert json.loads(text_of(await result_of(runtime, "list_beds"))) == {"beds": 40}
 
 
@@ -86,8 +86,8 @@ async def test_two_toolsets_with_the_same_names_offer_none_and_both_get_closures
     other = node_provider()
     async with governed(beside=[other.url, "http://127.0.0.1:9"]) as (provider, runtime):
         assert (await result_of(runtime, "echo", {"text": "x"})).error is not None
-        assert len(runtime.rap.faults) == 3
-        await runtime.rap.close_thread("s/gone")
+        assert len(runtime.sources.get("rap").faults) == 3
+        await runtime.sources.get("rap").close_thread("s/gone")
         for each in (provider, other):
             await asyncio.to_thread(each.wait_for, event="close", thread="s/gone")
 
@@ -95,7 +95,7 @@ async def test_two_toolsets_with_the_same_names_offer_none_and_both_get_closures
 @pytest.mark.requirement("RAP-123", "RAP-154")
 async def test_a_server_that_is_down_costs_only_its_own_tools(governed):
     async with governed(beside=["http://127.0.0.1:9"]) as (_, runtime):
-        assert len(runtime.rap.faults) == 1
+        assert len(runtime.sources.get("rap").faults) == 1
         assert text_of(await result_of(runtime, "echo", {"text": "x"})) == "x"
 
 
@@ -122,7 +122,7 @@ async def test_a_failure_of_the_tool_is_a_result_of_the_call(governed, tool, arg
         result = await result_of(runtime, tool, arguments)
         assert result.error.error_class is ErrorClass.EXECUTION_FAILED
         assert result.error.message.startswith(words)
-        assert await runtime.rap.subscriptions.of() == ()
+        assert await runtime.sources.get("rap").subscriptions.of() == ()
 
 
 @pytest.mark.requirement("RAP-020", "RAP-023", "RAP-190")
@@ -148,7 +148,7 @@ async def test_events_come_inline_or_in_threads_of_their_own(governed, associati
         assert len(set(threads)) == (1 if associative else 3)
         assert (set(threads) == {"s"}) is associative
         await asyncio.to_thread(provider.wait_for, event="subscription_ended", id=call)
-        assert await runtime.rap.subscriptions.of() == ()
+        assert await runtime.sources.get("rap").subscriptions.of() == ()
 
 
 @pytest.mark.requirement("RAP-195", "RAP-196", "RAP-197")
@@ -211,10 +211,10 @@ async def test_a_page_without_tls_is_not_shown(governed):
 async def test_a_view_is_stored_unchanged_and_cleared(governed):
     async with governed() as (_, runtime):
         await result_of(runtime, "paint", {"patch": PATCH})
-        (view,) = await runtime.rap.views.of("s")
+        (view,) = await runtime.sources.get("rap").views.of("s")
         assert (view.view_type, view.content) == ("diff", {"patch": PATCH})
         await result_of(runtime, "paint", {"patch": ""})
-        assert [view.content for view in await runtime.rap.views.of("s") if view.content] == []
+        assert [view.content for view in await runtime.sources.get("rap").views.of("s") if view.content] == []
 
 
 @pytest.mark.requirement("RAP-280", "RAP-281", "RAP-285", "RAP-096")
@@ -238,7 +238,7 @@ async def test_a_closed_thread_sends_a_notice_and_accepts_no_callbacks(governed)
         assert text_of(await result_of(grandchild, "recall", {"name": "x"})) == "1"
         call = await start(child, "watch", {"bed": 1, "events": 1000, "every_ms": 20})
         await event_numbers(runtime, call, 1)
-        await runtime.rap.close_thread("s/a")
+        await runtime.sources.get("rap").close_thread("s/a")
         assert (await asyncio.to_thread(provider.wait_for, event="close"))["thread"] == "s/a"
         await asyncio.to_thread(provider.wait_for, event="subscription_ended", id=call)
         async with asyncio.timeout(60):
@@ -252,7 +252,7 @@ async def test_a_session_moves_with_its_notes(governed, node_provider):
     destination = node_provider("--migration-key", "k")
     async with governed("--migration-key", "k") as (provider, runtime):
         await result_of(runtime, "remember", {"name": "x", "value": "1"})
-        assert await runtime.rap.migrate("s", {"greenhouse": destination.url}) == ()
+        assert await runtime.sources.get("rap").migrate("s", {"greenhouse": destination.url}) == ()
         provider.wait_for(event="migrated", session="s")
         destination.wait_for(event="adopted", session="s")
 
@@ -261,12 +261,12 @@ async def test_a_session_moves_with_its_notes(governed, node_provider):
 async def test_a_migration_that_fails_is_reported(governed, node_provider):
     stranger = node_provider("--migration-key", "another")
     async with governed("--migration-key", "k") as (_, runtime):
-        (fault,) = await runtime.rap.migrate("s", {"greenhouse": stranger.url})
+        (fault,) = await runtime.sources.get("rap").migrate("s", {"greenhouse": stranger.url})
         assert "greenhouse" in fault
-        assert len(await runtime.rap.migrate("s", {})) == 1
+        assert len(await runtime.sources.get("rap").migrate("s", {})) == 1
 
 
 @pytest.mark.requirement("RAP-321")
 async def test_a_provider_without_state_worth_moving_is_never_asked(governed):
     async with governed() as (_, runtime):
-        assert await runtime.rap.migrate("s", {}) == ()
+        assert await runtime.sources.get("rap").migrate("s", {}) == ()

@@ -1,0 +1,115 @@
+"""Python functions as tools: what counts as a tool, the tools of a module, and the source of kind `python`."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from agenttool.adapters.python.declare import FunctionTool, declare_function
+from agenttool.errors import ConfigError
+from agenttool.ports.source import Host, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.surfacing import ProviderState
+from agenttool.ports.tool import DeclaredTool
+
+Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
+"""What a program passes as a tool: a decorated function, a plain function, or a tool declared by records."""
+
+
+def declared(tool: Tool) -> DeclaredTool:
+    """Return the records and the executor of a tool.
+
+    Raises:
+        ConfigError: it is no tool.
+    """
+    if isinstance(tool, DeclaredTool):
+        return tool
+    if isinstance(tool, FunctionTool):
+        return tool.declared
+    if callable(tool):
+        return declare_function(tool, {})
+    raise ConfigError(f"not a tool: {tool!r}; decorate a function with @tool")
+
+
+class PythonSource:
+    """Functions of this process as a source: `PythonSource("files", [read_file, write_file])`."""
+
+    def __init__(self, name: str, tools: Iterable[Tool]) -> None:
+        """Take the name of the source and its tools.
+
+        Raises:
+            ConfigError: one of them is no tool.
+        """
+        self.name = name
+        self._tools = [declared(each) for each in tools]
+
+    async def connect(self, host: Host) -> None:
+        """Declare the tools."""
+        for each in self._tools:
+            host.declare(each)
+
+    def health(self) -> tuple[SourceStatus, ...]:
+        """Return that the tools are ready."""
+        return (SourceStatus(source=self.name, state=ProviderState.READY),)
+
+    async def close(self) -> None:
+        """Do nothing: functions hold no connection."""
+
+
+def make_sources(settings: Sequence[SourceSettings]) -> tuple[PythonSource, ...]:
+    """Return the source of each table; its `module` is `package.module` or `package.module:name`.
+
+    Raises:
+        ConfigError: a table is invalid, or its module cannot be imported or holds no tool.
+    """
+    return tuple(_source(each) for each in settings if isinstance(each, SourceTable))
+
+
+def _source(table: SourceTable) -> PythonSource:
+    with table.locate_errors():
+        module = table.members.get("module")
+        if table.members.keys() != {"module"} or not isinstance(module, str):
+            raise ConfigError('a python source has one setting; write module = "package.module"')
+        return PythonSource(table.name, load_tools([module]))
+
+
+def load_tools(places: Iterable[str]) -> list[Tool]:
+    """Return the tools of `package.module` (all of them) or `package.module:name` (one tool, or a list of tools).
+
+    Raises:
+        ConfigError: a module cannot be imported, or a place holds no tool.
+    """
+    found: list[Tool] = []
+    for place in places:
+        name, _, attribute = place.partition(":")
+        module = import_from_working_directory(name)
+        values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
+        tools = [each for value in values for each in _tools_in(value)]
+        if not tools:
+            raise ConfigError(f"{place!r} holds no tool; decorate a function with @tool, and name its module")
+        found += tools
+    return list({id(each): each for each in found}.values())
+
+
+def import_from_working_directory(name: str) -> ModuleType:
+    """Import a module by name; the working directory comes first on the path.
+
+    Raises:
+        ConfigError: the import fails.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}"
+        advice = f"write {Path(name).stem}, not the name of its file" if name.endswith(".py") else "correct it"
+        raise ConfigError(f"module {name!r} cannot be imported: {reason}; {advice}") from error
+
+
+def _tools_in(value: object) -> Iterator[Tool]:
+    """Yield a value that is a tool, or the tools in a list or dictionary."""
+    members = cast("dict[object, object]", value).values() if isinstance(value, dict) else value
+    for each in cast("Iterable[object]", members) if isinstance(value, list | tuple | dict) else (value,):
+        if isinstance(each, FunctionTool | DeclaredTool):
+            yield cast("Tool", each)

@@ -1,0 +1,70 @@
+"""Make the sources of a runtime from settings tables and options, each by the factory of its kind."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from agenttool.assemble.checks import listed
+from agenttool.config import Config
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError
+from agenttool.ports.source import Source, SourceFactory, SourceSettings, SourceTable
+
+GROUP = "agenttool.sources"
+"""The entry point group by which packages add kinds; the name of an entry point is the kind."""
+
+_BUILT_IN = {
+    "python": "agenttool.adapters.python.source:make_sources",
+    "rap": "agenttool.adapters.rap.source:make_sources",
+}
+"""The factory of each built-in kind; it is imported when a source of its kind is made."""
+
+
+def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tuple[Source, ...]:
+    """Return the sources of the settings file, and then those of the program.
+
+    Raises:
+        ConfigError: a kind is unknown, a table is invalid, or two sources have one name.
+    """
+    ready: list[Source] = []
+    settings: dict[str, list[SourceSettings]] = {}
+    names: set[str] = set()
+    for each in (*_tables(config), *listed("sources", given)):
+        if not isinstance(cast("object", each), Source | SourceSettings):
+            raise ConfigError(f"not a source: {each!r}; pass an object with the methods of `Source`")
+        if each.name in names:
+            raise ConfigError(f"two sources are named {each.name!r}; rename one of them")
+        names.add(each.name)
+        if isinstance(each, Source):
+            ready.append(each)
+        else:
+            settings.setdefault(each.kind, []).append(each)
+    factories = [(_factory(kind, group[0]), group) for kind, group in settings.items()]
+    return (*(source for factory, group in factories for source in factory(group)), *ready)
+
+
+def _tables(config: Config) -> Iterator[SourceTable]:
+    for name, setting in config.sources.items():
+        members = {key: value for key, value in setting.members.items() if key != "kind"}
+        yield SourceTable(kind=str(setting.members["kind"]), name=name, members=members, place=setting.place)
+
+
+def _factory(kind: str, settings: SourceSettings) -> SourceFactory:
+    """Load the factory of a kind.
+
+    Raises:
+        ConfigError: the kind is unknown, or its package cannot be imported.
+    """
+    place = f"{settings.place}: " if isinstance(settings, SourceTable) else ""
+    installed = {each.name: each for each in entry_points(group=GROUP)}
+    if kind in _BUILT_IN:
+        found = EntryPoint(kind, _BUILT_IN[kind], GROUP)
+    elif kind in installed:
+        found = installed[kind]
+    else:
+        known = sorted({*_BUILT_IN, *installed})
+        raise ConfigError(f"{place}no source is of the kind {kind!r}; {suggestion(kind, known)}")
+    try:
+        return cast("SourceFactory", found.load())
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{place}sources of the kind {kind!r} cannot be loaded: {error}; install it again") from error

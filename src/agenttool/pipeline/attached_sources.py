@@ -1,0 +1,174 @@
+"""The sources of a runtime: connect them, report their states, close them."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from agenttool.errors import ConfigError, StoreError
+from agenttool.pipeline.agent import Agent
+from agenttool.pipeline.builtin_tools import reject_builtin_names
+from agenttool.ports.deferred import ResultReceiver
+from agenttool.ports.source import Host, Source, SourceStatus
+from agenttool.ports.surfacing import ProviderState
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import ToolId
+
+CONNECT_TIMEOUT_S = 30.0
+"""How long a runtime waits for a source to connect."""
+
+log = logging.getLogger("agenttool.sources")
+
+_S = TypeVar("_S")
+
+
+class AttachedSources:
+    """The sources of a runtime: `rt.sources`."""
+
+    def __init__(
+        self, sources: Sequence[Source], failed: Mapping[str, SourceStatus], now_ns: Callable[[], int]
+    ) -> None:
+        """Take the sources, and the states of those that could not connect."""
+        self._sources = sources
+        self._failed = failed
+        self._now_ns = now_ns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sources."""
+        return tuple(each.name for each in self._sources)
+
+    async def status(self) -> tuple[SourceStatus, ...]:
+        """Return the state of each server; of a source that could not connect, the reason."""
+        return self._statuses()
+
+    def get(self, name: str) -> Source | None:
+        """Return the source of a name; None if there is none."""
+        return next((each for each in self._sources if each.name == name), None)
+
+    def find(self, kind: type[_S]) -> _S | None:
+        """Return the first connected source of a class, for what only its kind can do; None if there is none."""
+        connected = (each for each in self._sources if each.name not in self._failed)
+        return next((each for each in connected if isinstance(each, kind)), None)
+
+    def next_try_in(self, name: str) -> float | None:
+        """Return in how many seconds a server is tried again; None if it is ready or unknown."""
+        at_ns = next((each.next_try_at_ns for each in self._statuses() if each.source == name), None)
+        return None if at_ns is None else float(max(1, math.ceil((at_ns - self._now_ns()) / 1e9)))
+
+    def _statuses(self) -> tuple[SourceStatus, ...]:
+        return tuple(
+            status
+            for each in self._sources
+            for status in ((self._failed[each.name],) if each.name in self._failed else each.health())
+        )
+
+
+class SourceManager:
+    """Connects and closes the sources of an agent, and is the host that they use."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        failed: dict[str, SourceStatus],
+        *,
+        agent: Agent,
+        results: ResultReceiver,
+        public_url: str | None,
+        is_served: bool,
+    ) -> None:
+        """Take the sources and what their host needs; `failed` receives the states of those that cannot connect."""
+        self._sources = sources
+        self._failed = failed
+        self._agent = agent
+        self._results = results
+        self._public_url = public_url
+        self._is_served = is_served
+        self._declared: set[ToolId] = set()
+
+    async def connect(self) -> None:
+        """Connect all sources concurrently; those that cannot connect cost only their own tools.
+
+        Raises:
+            ConfigError: a source rejects the deployment, or there is no store.
+            StoreError: the store cannot be written.
+        """
+        if not self._sources:
+            return
+        host = self._host()
+        outcomes = await asyncio.gather(*(_connect(each, host) for each in self._sources), return_exceptions=True)
+        for source, outcome in zip(self._sources, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if outcome is not None:
+                self._failed[source.name] = SourceStatus(
+                    source=source.name, state=ProviderState.UNAVAILABLE, fault=outcome, since_ns=host.now_ns()
+                )
+        if self._failed:
+            await self._set_states({name: status.state for name, status in self._failed.items()})
+
+    async def close(self) -> None:
+        """Close all sources, each whatever happens to the others."""
+        for source in self._sources:
+            try:
+                await source.close()
+            except Exception:
+                log.exception("the source %r cannot be closed", source.name)
+
+    def _host(self) -> Host:
+        core = self._agent.core
+        if core.durability.documents is None:
+            raise ConfigError("sources need a store; open the runtime with one")
+        return Host(
+            declare=self._declare,
+            set_states=self._set_states,
+            results=self._results,
+            documents=core.durability.documents,
+            thread=core.thread,
+            public_url=self._public_url,
+            is_served=self._is_served,
+            now_ns=core.now_ns,
+            unique=core.ids.unique,
+            secret=core.ids.secret,
+        )
+
+    def _declare(self, tool: DeclaredTool) -> None:
+        """Add or update a tool of a source; reject one whose id belongs to a tool declared elsewhere."""
+        tool_id = tool.declaration.tool_id
+        if self._agent.surfacing.surfaces.is_closed:
+            raise ConfigError(f"{tool_id!r} cannot be declared: the runtime is closed")
+        if tool_id not in self._declared and self._agent.catalog.find(tool_id) is not None:
+            raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
+        reject_builtin_names(tool)
+        self._agent.declare(tool)
+        self._declared.add(tool_id)
+
+    async def _set_states(self, states: Mapping[str, ProviderState]) -> None:
+        """Update surfaces after a server connected or was lost, and recover calls that waited for its tools."""
+        agent = self._agent
+        if agent.surfacing.surfaces.is_closed:
+            return
+        # Tools of the program may have the namespace of a server; they are ready whatever its state is.
+        own = (entry for entry in agent.catalog if entry.tool_id not in self._declared)
+        others = {entry.tool.declaration.namespace for entry in own}
+        await agent.surfacing.set_provider_states(
+            {name: ProviderState.READY if name in others else state for name, state in states.items()}
+        )
+        if agent.recovery is not None and agent.core.durability.has_lease:
+            with suppress(StoreError):  # recovery runs again soon
+                await agent.recovery.recover()
+
+
+async def _connect(source: Source, host: Host) -> str | None:
+    """Connect a source; return why it cannot connect, if it cannot."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await source.connect(host)
+    except (ConfigError, StoreError):
+        raise
+    except Exception as error:
+        log.exception("the source %r cannot connect; its tools are not offered", source.name)
+        return f"the source {source.name!r} cannot connect: {type(error).__name__}: {error}"
+    return None
