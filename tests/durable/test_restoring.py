@@ -1,5 +1,6 @@
 """A copy that was made while calls waited: put in the place of the journal, it is whole, and what waited goes on."""
 
+import asyncio
 import shutil
 
 from typer.testing import CliRunner
@@ -7,8 +8,8 @@ from typer.testing import CliRunner
 from agenttool.cli.main import app
 
 
-def run(*words):
-    done = CliRunner().invoke(app, [str(word) for word in words])
+async def run(*words):
+    done = await asyncio.to_thread(CliRunner().invoke, app, [str(word) for word in words])
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -18,7 +19,7 @@ async def test_a_copy_of_a_journal_in_use_takes_its_place_after_a_crash(
 ):
     file, copy = tmp_path / "state.db", tmp_path / "copy.db"
     with asking(7) as (child, approval_id):
-        run("backup", copy, "--store", file)
+        await run("backup", copy, "--store", file)
         child.kill()
         child.wait()
     left = [tmp_path / f"state.db-{beside}" for beside in ("wal", "shm")]
@@ -26,11 +27,11 @@ async def test_a_copy_of_a_journal_in_use_takes_its_place_after_a_crash(
     for each in left:
         each.unlink()
     shutil.copy(copy, file)
-    run("verify", "--store", file)
+    await run("verify", "--store", file)
     async with survivor() as rt:
         await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert result.error is None
         assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 7)]
         await sound(rt)
-    run("verify", "--store", file)
+    await run("verify", "--store", file)
