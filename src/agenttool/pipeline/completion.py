@@ -8,8 +8,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import persistence_failure
 from agenttool.pipeline.failures import error_of_interruption, failed_result
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
-from agenttool.pipeline.phases.persist_result import persist_result
-from agenttool.pipeline.phases.post_hooks import post_hooks
+from agenttool.pipeline.phases.result import persist_result, post_hooks
 from agenttool.pipeline.shutdown import leave_parked
 from agenttool.records import Live, ToolError, ToolResult
 from agenttool.results.mapping import Mapped

@@ -26,7 +26,7 @@ from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.phases.execute import execute, run
-from agenttool.pipeline.phases.map_result import map_result
+from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
 from agenttool.pipeline.tool import Tool

@@ -10,9 +10,9 @@ from agenttool.pipeline.checkpoint import ensure_lease
 from agenttool.pipeline.completion import UnfinishedEnd, end, failed
 from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.input import parse_schema, pre_hooks, prepare_observable_input, validate_values
-from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.permission import has_expired, is_allowed_outright, permission
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
+from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import acquires_free_permit, release, schedule, yield_to_batch
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult

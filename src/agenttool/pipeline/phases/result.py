@@ -1,4 +1,4 @@
-"""Phase 11: inline, preview, store, redact or drop the bytes of the result."""
+"""Phases 9 to 11: map the output to a result, run the hooks that see it, and store its bytes."""
 
 import asyncio
 from functools import partial
@@ -7,7 +7,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Stored
+from agenttool.pipeline.evidence import OutputReplaced, Stored
 from agenttool.pipeline.failures import failed_result
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at, visible
@@ -15,6 +15,7 @@ from agenttool.pipeline.read_back import read_tool_of
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
+    UNSET,
     Digest,
     ErrorClass,
     HookEvent,
@@ -25,12 +26,64 @@ from agenttool.records import (
     ToolResult,
     replace,
 )
-from agenttool.results.mapping import Mapped
+from agenttool.results.mapping import PLAIN, Mapped, MappingPlan, map_output
 from agenttool.results.payloads import Payload, expire_payload, stored_at
-from agenttool.results.persistence import INLINE, PersistencePlan, apply_plan, decide_persistence
+from agenttool.results.persistence import (
+    INLINE,
+    PersistencePlan,
+    apply_plan,
+    decide_persistence,
+    mapped_payloads,
+    native_payloads,
+    with_stored_output,
+)
 
-_PHASE = Phase.PERSIST_RESULT
-_EVENT = HookEvent.RESULT_PERSISTENCE
+_MAP_RESULT = Phase.MAP_RESULT
+_POST_HOOKS = Phase.POST_HOOKS
+_PERSIST_RESULT = Phase.PERSIST_RESULT
+
+
+def map_result(call: Call, output: object) -> Mapped:
+    """Map the output to a draft of the result; if that fails, store the output beside the error."""
+    call.phase = _MAP_RESULT
+    plan = PLAIN if call.tool is None else call.tool.mapping
+    scrubber = None if call.secrets is None else call.secrets.scrubber
+    try:
+        return map_output(output, plan, call.invocation_id, timestamp(call.core.now_ns()), scrubber, call.mutation_refs)
+    except ToolFailure as failure:
+        return with_stored_output(failed_result(call, failure.error), _readable(call, plan, output))
+
+
+def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
+    """Return the payloads of an output that can be encoded; none if all of it is redacted."""
+    if plan.redactor is not None and plan.redactor.is_whole:
+        return ()
+    try:
+        return native_payloads(output, redactor=plan.redactor, scrubber=call.scrubber)
+    except ToolFailure:
+        return ()
+
+
+async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
+    """Run the hooks of success or failure; a stop or a fault turns a success into a failure."""
+    tool = call.tool
+    if tool is None:
+        return mapped
+    event = HookEvent.POST_TOOL_USE_FAILURE if mapped.result.is_error else HookEvent.POST_TOOL_USE
+    if event not in tool.hooks or not call.started_ns:
+        return mapped
+    call.phase = _POST_HOOKS
+    outcome = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
+    try:
+        refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)
+    except ToolFailure as failure:
+        payloads = () if mapped.result.is_error else mapped_payloads(mapped)
+        return with_stored_output(failed_result(call, failure.error), payloads)
+    update = next((run for run in reversed(outcome.runs) if run.reply.updated_output is not UNSET), None)
+    if update is None:
+        return mapped
+    call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name))
+    return map_result(call, update.reply.updated_output)
 
 
 async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
@@ -40,12 +93,12 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
         return mapped.result
     read_tool = partial(read_tool_of, call)
     plan = decide_persistence(mapped, tool.persistence, read_tool)
-    if _EVENT in tool.hooks and call.started_ns:
+    if HookEvent.RESULT_PERSISTENCE in tool.hooks and call.started_ns:
         mapped = await _side_hooks(call, tool, mapped, plan)
         plan = decide_persistence(mapped, tool.persistence, read_tool)
     if plan is INLINE and not mapped.payloads:
         return mapped.result
-    call.phase = _PHASE
+    call.phase = _PERSIST_RESULT
     now = timestamp(call.core.now_ns())
     draft = await _store_all(call, mapped, plan)
     stored = await _store(call, plan.payload) if plan.payload is not None else None
@@ -57,9 +110,11 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
 
 async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:
     """Run the hooks of the decision; a stop or a fault replaces the result by a failure."""
-    call.phase = _PHASE
+    call.phase = _PERSIST_RESULT
     details: JsonObject = {"strategy": plan.strategy.value}
-    outcome = await run_hooks_at(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
+    outcome = await run_hooks_at(
+        call, tool, HookEvent.RESULT_PERSISTENCE, call.call_input, output=visible(mapped), details=details
+    )
     try:
         refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
