@@ -79,7 +79,7 @@ def parse_query(query: str, store: ToolDocuments) -> ParsedQuery:
     """Parse a query; filler words count as content words if no content word matches any tool."""
     tokens = tokens_in_query(query)
     content = _distinct(each for each in tokens if each.spelling not in FILLER_WORDS)
-    parser = _Parser(store, tokens)
+    parser = _QueryParser(store, tokens)
     terms = tuple(map(parser.content_term, content))
     if any(each.matches for each in terms):
         used = {each.word for each in content}
@@ -122,7 +122,7 @@ def _actions(tokens: Sequence[QueryToken]) -> tuple[frozenset[int], ...]:
     return tuple(map(frozenset, found))
 
 
-class _Parser:
+class _QueryParser:
     """Finds the words of the catalog that match the words of one query."""
 
     def __init__(self, store: ToolDocuments, tokens: Sequence[QueryToken]) -> None:
