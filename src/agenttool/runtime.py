@@ -11,8 +11,14 @@ from typing import Self, Unpack
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, declared
 from agenttool.assemble.checks import all_of, listed, one, require_loop
-from agenttool.assemble.opening import open_world, policy_of
-from agenttool.assemble.settings import circumstances_of, settings_of, surface_policy, with_commands
+from agenttool.assemble.settings import (
+    add_command_hooks,
+    make_circumstances,
+    make_policy,
+    make_surface_policy,
+    open_world,
+    read_settings,
+)
 from agenttool.assemble.sources import make_sources
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError
@@ -187,10 +193,10 @@ class Runtime:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
         """
         require_loop()
-        settings, rules = settings_of(config, rules)
-        policy = policy_of(settings, rules, mode, interactive)
+        settings, rules = read_settings(config, rules)
+        policy = make_policy(settings, rules, mode, interactive)
         chosen = [declared(each) for each in listed("tools", tools)]
-        all_hooks = with_commands(all_of("hooks", hooks, Hook), settings)
+        all_hooks = add_command_hooks(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
         all_sources = make_sources(settings, sources)
         world = open_world(
@@ -203,8 +209,8 @@ class Runtime:
             policy=policy,
             rate_limits=rate_limits,
             advisers=all_advisers,
-            surface_policy=surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
-            circumstances=circumstances_of(settings.surface)
+            surface_policy=make_surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
+            circumstances=make_circumstances(settings.surface)
             if circumstances is None
             else one(circumstances, Circumstances),
             sources=all_sources,

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from agenttool import ConfigError
-from agenttool.cli.options import load_tools
+from agenttool.adapters.python.source import load_tools
 
 TOOLS = """
 from agenttool.testing.fakes import scripted_tool

@@ -11,7 +11,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from agenttool import tool
-from agenttool.assemble import declared
+from agenttool.adapters.python.source import declared
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS

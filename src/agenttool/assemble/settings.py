@@ -1,27 +1,43 @@
-"""A settings file, as far as other rooms have to read it: rules, hooks, places, sources, surfaces."""
+"""Build the parts of a runtime from settings and options: policy, hooks, store, surfaces."""
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from random import random
+from typing import cast
 
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
+from agenttool.assemble.checks import all_of
 from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
+from agenttool.journal.steps import STEPS
+from agenttool.pipeline.world import World
+from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import read_rules
-from agenttool.policy.rules import Rule
+from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.votes import PermissionMode
+from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
-from agenttool.stores.location import store_path
+from agenttool.stores.location import open_store, store_path
+from agenttool.world import SystemClock, UniqueIds
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
-"""What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
+"""The variables that every hook command gets. Others may be secret, so a hook names those that it needs."""
+
+MIN_LEASE_S = 1.0
+"""A process renews its lease a few times a second; a shorter lease could expire while the process still runs."""
 
 
-def settings_of(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
-    """Read the settings file, by whichever of the two words it was named; the rules are those given beside it."""
+def read_settings(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
+    """Return the settings of the file that `config` or `rules` names, and the rules of the program.
+
+    Raises:
+        ConfigError: both name a file, or the file is invalid.
+    """
     if not isinstance(rules, str | Path):
         return (Config() if config is None else read_config(config)), rules
     if config is not None:
@@ -29,20 +45,44 @@ def settings_of(config: str | Path | None, rules: str | Path | Iterable[Rule]) -
     return read_config(rules), ()
 
 
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """Read the rules, each with its file and line.
+def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, interactive: bool | None) -> Policy:  # noqa: FBT001 -- an option of `Runtime.open`
+    """Return the policy; the options of the program take precedence over the settings.
 
     Raises:
-        ConfigError: one is wrong, or does not do what its examples say.
+        ConfigError: a rule, the mode or `interactive` is invalid.
     """
-    return read_rules(config.rules)
+    book = RuleBook((*read_rules(settings.rules), *all_of("rules", rules, Rule)))
+    wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
+    if wanted not in list(PermissionMode):
+        place = f"{settings.mode_place}: " if mode is None else ""
+        raise ConfigError(f"{place}no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
+    if interactive not in (True, False, None):
+        raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
+    asked = settings.interactive if interactive is None else interactive
+    return Policy(
+        book=book,
+        mode=PermissionMode(wanted),
+        interactive=True if asked is None else asked,
+        workspace=_workspace(settings),
+    )
 
 
-def with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
-    """Add the hooks of settings after the others.
+def _workspace(config: Config) -> Workspace:
+    """Return the folders that rules about paths refer to."""
+    roots = config.workspace or (".",)
+    return Workspace(
+        roots=tuple(os.path.realpath(root) for root in roots),
+        cwd=os.path.realpath("."),
+        home=str(Path.home()),
+        resolve=os.path.realpath,
+    )
+
+
+def add_command_hooks(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
+    """Return the hooks of the program and then those of the settings.
 
     Raises:
-        ConfigError: some are wrong; the message names each with its file and line.
+        ConfigError: some are invalid; the message names each with its file and line.
     """
     found = list(hooks)
     problems: list[str] = []
@@ -57,10 +97,10 @@ def with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
 
 
 def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
-    """Make the hooks of one table, one for each place where it stands.
+    """Return the hooks of one table, one for each of its events.
 
     Raises:
-        ValueError: it is wrong, or another hook has its name, by which a rule may let a hook decide.
+        ValueError: it is invalid, or another hook has its name, which rules refer to.
     """
     written = read_hook(setting.members)
     if written.name in taken:
@@ -90,30 +130,84 @@ def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
     ]
 
 
-def workspace_of(config: Config) -> Workspace:
-    """Name the folders that paths are judged by."""
-    roots = config.workspace or (".",)
-    return Workspace(
-        roots=tuple(os.path.realpath(root) for root in roots),
-        cwd=os.path.realpath("."),
-        home=str(Path.home()),
-        resolve=os.path.realpath,
+def open_world(
+    settings: Config,
+    *,
+    store: str | None,
+    payloads: str | None,
+    lease_s: float,
+    thread: str | None,
+    search_model: str | Path | None,
+) -> World:
+    """Open the store and the search model, and return them with the system's clock and ids.
+
+    Raises:
+        ConfigError: `lease_s`, the store or the search model cannot be used.
+        StoreError: the store cannot be opened.
+    """
+    if not isinstance(cast("object", lease_s), int | float) or not lease_s >= MIN_LEASE_S:
+        raise ConfigError(f"lease_s must be a number of seconds from {MIN_LEASE_S} on, got {lease_s!r}")
+    place, folder = _store_location(settings, store, payloads)
+    semantic_index = _semantic_index(search_model or settings.search_model)
+    opened = open_store(place, STEPS, folder)
+    return World(
+        clock=SystemClock(),
+        ids=UniqueIds(),
+        log=opened.log,
+        payloads=opened.payloads,
+        open_calls=opened.open_calls,
+        shelf=opened.documents,
+        close=_closing(opened.close, semantic_index),
+        random=random,
+        lease_s=lease_s,
+        thread=thread or "thr_" + UniqueIds().unique(),
+        semantic_index=semantic_index,
     )
 
 
-def place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
-    """Choose where things are kept: what the program says stands before what settings say."""
+def _closing(
+    close: Callable[[], Awaitable[None]] | None, semantic_index: SemanticIndex | None
+) -> Callable[[], Awaitable[None]]:
+    """Return a function that closes the search index and the store."""
+
+    async def both() -> None:
+        if semantic_index is not None:
+            semantic_index.close()
+        if close is not None:
+            await close()
+
+    return both
+
+
+def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
+    """Load the embedding model that search uses, if one is configured.
+
+    Raises:
+        ConfigError: it cannot be used, or the optional extra is not installed.
+    """
+    if model is None:
+        return None
+    from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- slow to load, and rarely used
+
+    opened = open_model(Path(model))
+    from agenttool.adapters.embedding.embedding_index import EmbeddingIndex  # noqa: PLC0415 -- needs the extra
+
+    return EmbeddingIndex(opened, Path(model))
+
+
+def _store_location(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
+    """Return the locations of the store and the payloads; options take precedence over the settings."""
     if store is not None or settings.store is None:
         return store or "memory:", payloads
-    place, folder = kept_at(settings.store)
+    place, folder = store_location(settings.store)
     return place, payloads or folder
 
 
-def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
-    """Give the places that settings name, wherever the program was started.
+def store_location(setting: StoreSetting) -> tuple[str, str | None]:
+    """Return the locations of a `[store]` table: the store and the payloads. Relative paths begin at its file.
 
     Raises:
-        ConfigError: it is no place for a store; says in which file and line.
+        ConfigError: the URL is not that of a store; the message has the file and line.
     """
     try:
         file = store_path(setting.url)
@@ -127,8 +221,8 @@ def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
     return f"sqlite:{setting.folder / file}", payloads
 
 
-def circumstances_of(setting: SurfaceSetting | None) -> Circumstances:
-    """Read what is there for tools: what settings do not say is as if nobody had said anything."""
+def make_circumstances(setting: SurfaceSetting | None) -> Circumstances:
+    """Return the circumstances of a `[surface]` table; a missing key has its default."""
     if setting is None:
         return Circumstances()
     return Circumstances(
@@ -141,17 +235,17 @@ def circumstances_of(setting: SurfaceSetting | None) -> Circumstances:
     )
 
 
-def surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
-    """Read how much surfaces show; what settings do not say is as if there were none."""
-    usual = SurfacePolicy()
+def make_surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
+    """Return the limits of a `[surface]` table; a missing key has its default, and `false` is no limit."""
+    default = SurfacePolicy()
     if setting is None:
-        return usual
+        return default
 
-    def limit(said: int | None, otherwise: int | None) -> int | None:
-        return otherwise if said is None else None if said is False else said
+    def limit(given: int | None, otherwise: int | None) -> int | None:
+        return otherwise if given is None else None if given is False else given
 
     return SurfacePolicy(
-        max_tools=limit(setting.max_tools, usual.max_tools),
-        max_tokens=limit(setting.max_tokens, usual.max_tokens),
+        max_tools=limit(setting.max_tools, default.max_tools),
+        max_tokens=limit(setting.max_tokens, default.max_tokens),
         hide_denied=bool(setting.hide_denied),
     )

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
-from agenttool.assemble import Tool
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, find_settings, load_tools
+from agenttool.cli.options import SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import plain_table, print_error, print_text, printable
 from agenttool.cli.prompt import (
     Skipped,

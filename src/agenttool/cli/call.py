@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Tool
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import (
@@ -23,7 +23,6 @@ from agenttool.cli.options import (
     StoreOptions,
     ToolsOption,
     find_settings,
-    load_tools,
     require_tools,
 )
 from agenttool.cli.output import INTERRUPTED, print_text, printable

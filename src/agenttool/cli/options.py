@@ -1,22 +1,18 @@
 """Options that commands share: the modules of tools, the settings file, and the store with its journal."""
 
-import importlib
 import shlex
-import sys
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, NamedTuple
 
 import typer
 
-from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Tool, kept_at
+from agenttool.adapters.python.source import Tool
+from agenttool.assemble.settings import store_location
 from agenttool.config import StoreSetting, read_config
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.tool import DeclaredTool
 from agenttool.runtime import Runtime
 from agenttool.stores.location import StoreParts, open_store, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
@@ -41,47 +37,6 @@ ToolsOption = Annotated[
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help=f"Settings file; default: {SETTINGS_FILE} in the working directory")
 ]
-
-
-def import_from_working_directory(name: str) -> ModuleType:
-    """Import a module by name; the working directory comes first on the path.
-
-    Raises:
-        ConfigError: the import fails.
-    """
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}"
-        advice = f"write {Path(name).stem}, not the name of its file" if name.endswith(".py") else "correct it"
-        raise ConfigError(f"module {name!r} cannot be imported: {reason}; {advice}") from error
-
-
-def load_tools(places: list[str]) -> list[Tool]:
-    """Return the tools of `package.module` (all of them) or `package.module:name` (one tool, or a list of tools).
-
-    Raises:
-        ConfigError: a module cannot be imported, or a place holds no tool.
-    """
-    found: list[Tool] = []
-    for place in places:
-        name, _, attribute = place.partition(":")
-        module = import_from_working_directory(name)
-        values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
-        tools = list(_tools_in(values))
-        if not tools:
-            raise ConfigError(f"{place!r} holds no tool; decorate a function with @tool, and name its module")
-        found += tools
-    return list({id(each): each for each in found}.values())
-
-
-def _tools_in(values: Iterable[object]) -> Iterator[Tool]:
-    """Yield the tools among values, including those in lists and dictionaries."""
-    for value in values:
-        inner = cast("dict[object, object]", value).values() if isinstance(value, dict) else value
-        members = cast("Iterable[object]", inner) if isinstance(value, dict | list | tuple) else (value,)
-        yield from (cast("Tool", each) for each in members if isinstance(each, FunctionTool | DeclaredTool))
 
 
 def require_tools(rt: Runtime, given: list[Tool]) -> None:
@@ -121,14 +76,14 @@ class StoreOptions(NamedTuple):
     def file(self) -> Path | None:
         """The file of the store; none if it is in memory, or if no option names one."""
         setting = self.setting
-        url = self.url if setting is None else kept_at(setting)[0]
+        url = self.url if setting is None else store_location(setting)[0]
         return None if url is None else store_path(url)
 
     @property
     def payloads(self) -> str | None:
         """Where the payloads are, if the [store] table names a place."""
         setting = self.setting
-        return None if setting is None else kept_at(setting)[1]
+        return None if setting is None else store_location(setting)[1]
 
     def or_default(self) -> "StoreOptions":
         """Return these options, with `STORE_FILE` if they name no store."""

@@ -12,8 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json, short_id, status_style
-from agenttool.cli.options import JournalOption, ToolsOption, load_tools, open_journal
+from agenttool.cli.options import JournalOption, ToolsOption, open_journal
 from agenttool.cli.output import heading, indented, plain_table, print_blocks, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import Config, read_config

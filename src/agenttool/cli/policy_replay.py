@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from agenttool.assemble import Tool, declared
+from agenttool.adapters.python.source import Tool, declared
 from agenttool.config import Config
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of

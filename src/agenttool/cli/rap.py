@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from agenttool.adapters.python.source import import_from_working_directory
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
     HttpServer,
@@ -19,7 +20,7 @@ from agenttool.cli.http_server import (
     local_url,
     run_until_stopped,
 )
-from agenttool.cli.options import JsonOption, import_from_working_directory
+from agenttool.cli.options import JsonOption
 from agenttool.cli.output import escape_markup, print_text, printable, warn
 from agenttool.config import environment
 from agenttool.errors import ConfigError

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from agenttool.adapters.python.source import load_tools
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
@@ -23,7 +24,7 @@ from agenttool.cli.http_server import (
     parse_base_url,
     run_until_stopped,
 )
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, load_tools
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import print_text, warn
 from agenttool.config import ServerSetting, environment, read_config
 from agenttool.errors import ConfigError

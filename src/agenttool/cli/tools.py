@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, find_settings, load_tools, require_tools
+from agenttool.cli.options import JsonOption, SettingsOption, find_settings, require_tools
 from agenttool.cli.output import escape_markup, plain_table, print_text, printable
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
