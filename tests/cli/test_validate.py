@@ -73,7 +73,7 @@ def test_a_finding_shows_its_place_problem_requirement_and_advice(tmp_path):
         "  error [G-03]: the time is not written as RFC 3339 asks",
         "  expected RFC 3339 in UTC, such as 2026-05-08T00:00:00Z; write it in that form",
         f"{tmp_path}/export.jsonl:2  tool_event  evt_1  /event_id",
-        "  error [AT-MODEL-01]: the id is that of another tool_event, which says something else",
+        "  error [AT-MODEL-01]: the id is that of another tool_event, whose content differs",
         f"  expected an id of its own, or the same content as {tmp_path}/export.jsonl:1; {WRITE_ONCE}",
     ]
 

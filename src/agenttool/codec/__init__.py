@@ -3,12 +3,14 @@
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.decode import (
     UNREADABLE,
+    flat_reader,
     from_json,
     parse_object,
     parse_value,
     read,
     read_any,
     read_own,
+    shaped,
 )
 from agenttool.codec.depth import SHALLOW, is_too_deep
 from agenttool.codec.encode import RawJson, json_bytes, sorted_json, to_json, write, write_own
@@ -21,6 +23,7 @@ __all__ = [
     "digest_of",
     "digest_of_any",
     "digest_of_bytes",
+    "flat_reader",
     "from_json",
     "is_too_deep",
     "json_bytes",
@@ -30,6 +33,7 @@ __all__ = [
     "read_any",
     "read_own",
     "record_digest",
+    "shaped",
     "sorted_json",
     "to_json",
     "write",

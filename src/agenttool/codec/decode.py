@@ -5,11 +5,14 @@ document is decoded again: old member names are replaced, and unknown members ar
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import TypeVar, Union, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType, ValidationError, convert, defstruct
+from msgspec.json import Decoder
+from msgspec.structs import asdict
 
 from agenttool.codec.unknown_members import read_with_unknown
 from agenttool.errors import RecordError
@@ -151,6 +154,33 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
     steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
     pointer = "".join(f"/{step}" for step in steps)
     return RecordError(f"{text[:1].lower()}{text[1 : place.start()]}; see the record's schema", pointer=pointer)
+
+
+def flat_reader(types: Mapping[str, type], required: Collection[str]) -> Callable[[bytes], JsonObject]:
+    """Return a decoder of objects with just these members; it raises one of `UNREADABLE` for anything else."""
+    needed = [(name, kind) for name, kind in types.items() if name in required]
+    optional = [(name, kind | UnsetType, UNSET) for name, kind in types.items() if name not in required]
+    decode = Decoder(defstruct("Flat", [*needed, *optional], forbid_unknown_fields=True, gc=False)).decode
+    names = tuple(name for name, _, _ in optional)
+    if not names:
+        return lambda data: asdict(decode(data))
+
+    def read(data: bytes) -> JsonObject:
+        members = asdict(decode(data))
+        for name in names:
+            if members[name] is UNSET:
+                del members[name]
+        return members
+
+    return read
+
+
+def shaped(value: Json, shape: type[_P]) -> _P | None:
+    """Convert a value to a shape; return none if it does not fit exactly."""
+    try:
+        return convert(value, shape)
+    except (ValidationError, RecursionError):
+        return None
 
 
 _T = TypeVar("_T")

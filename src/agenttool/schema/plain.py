@@ -5,8 +5,7 @@ Decoding a schema as a record takes two microseconds; compiling it takes thirty,
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import ValidationError, convert
-
+from agenttool.codec import shaped
 from agenttool.records import UNSET, JsonObject, Part, UnsetType
 from agenttool.records.record import Meta
 
@@ -56,8 +55,5 @@ class _Plain(Part, frozen=True, kw_only=True, rename={"draft": "$schema"}):
 
 def is_plain(schema: JsonObject) -> bool:
     """Return whether a schema is certainly usable; one that is not plain may be usable, too."""
-    try:
-        read = convert(schema, _Plain)
-    except (ValidationError, RecursionError):
-        return False
-    return len({*read.required}) == len(read.required)
+    read = shaped(schema, _Plain)
+    return read is not None and len({*read.required}) == len(read.required)

@@ -4,13 +4,10 @@ Most tools take a few integers, texts and booleans. A decoder that knows their t
 in half the time that a JSON parser and a schema validator take.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import TypeAlias, cast
 
-from msgspec import UNSET, UnsetType, defstruct
-from msgspec.json import Decoder
-from msgspec.structs import asdict
-
+from agenttool.codec import flat_reader
 from agenttool.records import Json, JsonObject
 
 TypedReader: TypeAlias = Callable[[bytes], JsonObject]
@@ -34,7 +31,7 @@ def typed_reader(schema: JsonObject) -> TypedReader | None:
         return None
     types = {name: _type_of(member) for name, member in properties.items() if name.isidentifier()}
     known = {name: kind for name, kind in types.items() if kind is not None}
-    return _reader_of(known, required) if len(known) == len(properties) else None
+    return flat_reader(known, required) if len(known) == len(properties) else None
 
 
 def _type_of(member: Json) -> type | None:
@@ -49,22 +46,3 @@ def _type_of(member: Json) -> type | None:
         item = _type_of(member["additionalProperties"])
         return None if item is None else dict[str, item]
     return _TYPES.get(kind) if isinstance(kind, str) and not keywords else None
-
-
-def _reader_of(types: Mapping[str, type], required: Collection[str]) -> TypedReader:
-    """Return a reader of objects with just these members."""
-    needed = [(name, kind) for name, kind in types.items() if name in required]
-    optional = [(name, kind | UnsetType, UNSET) for name, kind in types.items() if name not in required]
-    decode = Decoder(defstruct("Flat", [*needed, *optional], forbid_unknown_fields=True, gc=False)).decode
-    names = tuple(name for name, _, _ in optional)
-    if not names:
-        return lambda data: asdict(decode(data))
-
-    def read(data: bytes) -> JsonObject:
-        members = asdict(decode(data))
-        for name in names:
-            if members[name] is UNSET:
-                del members[name]
-        return members
-
-    return read

@@ -76,7 +76,7 @@ def parse(data: bytes) -> Parsed | RecordFlaw:
             "re-encode it, and carry binary content as base64 or by ref",
             lines_down=data.count(b"\n", 0, error.start),
         )
-    parser = _Parser()
+    parser = _DocumentParser()
     try:
         value, end = parser.decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except json.JSONDecodeError as error:
@@ -138,7 +138,7 @@ _TWICE = _reading(
 )
 
 
-class _Parser:
+class _DocumentParser:
     """Decodes one document and notes what is not plain JSON in it."""
 
     def __init__(self) -> None:
