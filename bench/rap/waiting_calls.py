@@ -120,7 +120,7 @@ def _request(holder: ChildProcess, order: JsonObject) -> dict[str, float]:
 def _check_count(file: str, count: int) -> None:
     """Raise unless the file has this number of waiting calls."""
     with closing(sqlite3.connect(file)) as connection:
-        (found,) = connection.execute("SELECT count(*) FROM open_calls WHERE kind = 'away'").fetchone()
+        (found,) = connection.execute("SELECT count(*) FROM open_calls WHERE kind = 'remote'").fetchone()
     if found != count:
         raise AssertionError(f"{count} waiting calls expected, {found} found")
 

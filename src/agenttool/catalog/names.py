@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from itertools import islice
 from re import compile as compile_pattern
 
 from agenttool.catalog.entry import Entry
@@ -15,6 +14,8 @@ MAX_CACHED, MAX_CACHED_RECORDS = 64, 2_000_000
 
 INCLUDED = b"\xff"
 """The byte of an included tool in a mask; an excluded tool has zero."""
+
+_WILDCARD = compile_pattern(r"[*?]")
 
 
 @dataclass(slots=True, eq=False)
@@ -94,13 +95,29 @@ class NameTable:
             self._matching.clear()
         known = self._matching.setdefault(patterns, bytearray())
         if len(known) < size:
-            matches = compile_pattern("|".join(map(translate, patterns))).match
-            new = islice(self.qualified, len(known), None)
-            known.extend(INCLUDED[0] if matches(name) else 0 for name in new)
+            begin = len(known)
+            known.extend(bytes(len(self.qualified) - begin))
+            for pattern in patterns:
+                for number in self._matching_from(begin, pattern):
+                    known[number] = INCLUDED[0]
         return bytes(known[:size])
+
+    def _matching_from(self, begin: int, pattern: str) -> Iterator[int]:
+        """Yield the tools from a number on that match a pattern; namespaces that cannot match are skipped."""
+        literals = _WILDCARD.split(pattern.partition("[")[0])
+        prefix, longest = literals[0], max(literals, key=len)
+        matches, names = compile_pattern(translate(pattern)).match, self.qualified
+        mine = range(begin, len(names))  # a list that a copy shares may contain tools that only the copy has
+        if not prefix:
+            yield from (each for each in mine if longest in names[each] and matches(names[each]))
+            return
+        for namespace, members in self.namespaces.items():
+            if namespace.startswith(prefix) or prefix.startswith(namespace):
+                yield from (each for each in members if each in mine and matches(names[each]))
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Return the records of tools that are absent for one reason; records are cached."""
+        is_new = absence not in self._absent
         cached = self._cached_records(absence)
         template = AbsentTool(
             reason=absence.reason,
@@ -109,10 +126,12 @@ class NameTable:
             may_change=absence.change is not None,
             would_change=absence.change,
         )
-        for each in numbers:
-            if cached[each] is None:
-                cached[each] = replace(template, tool_id=self.ids[each], name=self.qualified[each])
-        return [record for each in numbers if (record := cached[each])]
+        ids, names = self.ids, self.qualified
+        unknown = numbers if is_new else [each for each in numbers if cached[each] is None]
+        made = [replace(template, tool_id=ids[each], name=names[each]) for each in unknown]
+        for each, record in zip(unknown, made, strict=True):
+            cached[each] = record
+        return made if is_new else [record for each in numbers if (record := cached[each])]
 
     def _cached_records(self, absence: Absence) -> list[AbsentTool | None]:
         """Return the cached records of one reason, by number; a large catalog caches fewer reasons."""

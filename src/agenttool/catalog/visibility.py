@@ -50,6 +50,9 @@ DEFERRED = LOADABLE | {Visibility.PENDING, Visibility.UNAVAILABLE}
 ALWAYS_SHOWN = 10
 """Up to this many tools are shown, however large they are."""
 
+_SPARSE = 20
+"""If fewer than one in this many tools match, a search for the next one is faster than a scan."""
+
 _CALLABLE_ONLY = bytes(code if code in CALLABLE else Visibility.ABSENT for code in range(256))
 _DEFER_LOADED = bytes(Visibility.DISCOVERABLE if code == Visibility.LOADED else code for code in range(256))
 _UNREACHABLE = {ProviderState.CONNECTING: Visibility.PENDING, ProviderState.UNAVAILABLE: Visibility.UNAVAILABLE}
@@ -75,9 +78,16 @@ class VisibilityMap:
     is_over_limit: bool
     default_absence: Absence = NOT_REQUESTED
 
-    def numbers(self, wanted: frozenset[Visibility]) -> Iterator[int]:
-        """Return the numbers of the tools with one of these visibilities."""
-        return compress(range(len(self.codes)), self.mask(wanted))
+    def numbers(self, wanted: frozenset[Visibility], begin: int = 0) -> Iterator[int]:
+        """Yield the numbers, from `begin` on, of the tools with one of these visibilities."""
+        mask = self.mask(wanted)
+        if mask.count(1, begin) > (len(mask) - begin) // _SPARSE:
+            yield from compress(range(begin, len(mask)), mask[begin:] if begin else mask)
+            return
+        number = mask.find(1, begin)
+        while number >= 0:
+            yield number
+            number = mask.find(1, number + 1)
 
     def mask(self, wanted: frozenset[Visibility]) -> bytes:
         """Return a one for each tool with one of these visibilities, else a zero."""
