@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from agenttool.ports.calls import ToolCall as ToolCall
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
+    from agenttool.ports.source import Source as Source
+    from agenttool.ports.source import SourceHost as SourceHost
+    from agenttool.ports.source import SourceStatus as SourceStatus
+    from agenttool.ports.source import SourceTable as SourceTable
     from agenttool.ports.surfacing import Circumstances as Circumstances
     from agenttool.ports.surfacing import ModelCapabilities as ModelCapabilities
+    from agenttool.ports.surfacing import ProviderState as ProviderState
     from agenttool.ports.surfacing import Role as Role
     from agenttool.ports.surfacing import SurfacePolicy as SurfacePolicy
     from agenttool.records.result import ToolResult as ToolResult
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_DOOR = {
+_MODULES = {
     "Advice": "agenttool.ports.advice",
     "Adviser": "agenttool.ports.advice",
     "AgentToolError": "agenttool.errors",
@@ -53,12 +58,17 @@ _DOOR = {
     "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
+    "ProviderState": "agenttool.ports.surfacing",
     "RapSource": "agenttool.adapters.rap.settings",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Role": "agenttool.ports.surfacing",
     "Runtime": "agenttool.runtime",
     "Sensitive": "agenttool.schema.markers",
+    "Source": "agenttool.ports.source",
+    "SourceHost": "agenttool.ports.source",
+    "SourceStatus": "agenttool.ports.source",
+    "SourceTable": "agenttool.ports.source",
     "StoreError": "agenttool.errors",
     "SurfacePolicy": "agenttool.ports.surfacing",
     "ToolCall": "agenttool.ports.calls",
@@ -84,12 +94,17 @@ __all__ = [
     "ModelCapabilities",
     "PathArg",
     "Progress",
+    "ProviderState",
     "RapSource",
     "RateLimit",
     "RecordError",
     "Role",
     "Runtime",
     "Sensitive",
+    "Source",
+    "SourceHost",
+    "SourceStatus",
+    "SourceTable",
     "StoreError",
     "SurfacePolicy",
     "ToolCall",
@@ -104,7 +119,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load a public name on first use."""
-    module = _DOOR.get(name)
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(module), name)

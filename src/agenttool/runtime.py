@@ -1,4 +1,4 @@
-"""`Runtime`: declare tools, make surfaces, call, approve, read the journal."""
+"""The public class `Runtime`: declare tools, create surfaces, make calls, decide approvals, read the journal."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -103,7 +103,7 @@ class Runtime:
         callback_url: str | None = None,
         is_served: bool = False,
     ) -> None:
-        """Join the parts; must be called inside a running event loop. `open` makes the parts from options.
+        """Build a runtime from its parts, inside a running event loop. `open` builds the parts from options.
 
         Raises:
             ConfigError: a tool's records contradict each other.
@@ -165,13 +165,13 @@ class Runtime:
         sources: Iterable[Source | SourceSettings] = (),
         callback_url: str | None = None,
     ) -> Self:
-        """Make a runtime for the running event loop.
+        """Return a runtime for the running event loop; connect its sources with `async with`.
 
         Args:
             store: the journal's location: `memory:`, or `sqlite:PATH`, which survives this process. Default: the
                 location in the settings file, else memory.
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
-            config: a settings file with `[[rules]]`, `[[hooks]]`, `[store]` and `[surface]`.
+            config: a settings file with `[[rules]]`, `[[hooks]]`, `[sources]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file; or the path of the settings file.
             hooks: hooks in the order in which they run; those of the settings file run after them.
@@ -190,7 +190,8 @@ class Runtime:
                 another process on the store, else a port of its own on this machine.
 
         Raises:
-            ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
+            ConfigError: an option or the settings file is invalid, or no event loop runs.
+            StoreError: the store cannot be opened.
         """
         require_loop()
         settings, rules = read_settings(config, rules)
@@ -221,11 +222,11 @@ class Runtime:
     async def __aenter__(self) -> Self:
         """Connect the sources, and start to recover calls of processes that died.
 
-        A source that cannot be reached costs only its own tools; they appear when it can.
+        A source that cannot connect costs only its own tools; `sources.status` has the reason.
 
         Raises:
             StoreError: the store cannot be written.
-            ConfigError: another process of the store is served under another `callback_url`.
+            ConfigError: a source rejects the deployment, such as its `callback_url`.
         """
         is_root = self._core.parent is None
         if is_root:
@@ -243,7 +244,10 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take no more calls, stop those that run, and leave those that wait to the next process if they are stored."""
+        """Reject new calls, cancel running ones, and close the sources and the store.
+
+        Calls that wait for an answer are left to the next process, if the store is durable.
+        """
         is_root = self._core.parent is None
         self._agent.close()
         await self._agent.stop_calls()
@@ -265,22 +269,22 @@ class Runtime:
         mode: PermissionMode | None = None,
         interactive: bool | None = None,
     ) -> Self:
-        """Make the runtime of a sub-agent: the same journal and gate, no tool beyond a surface, and never more rights.
+        """Return the runtime of a sub-agent, with the same journal and limits, and with the tools of one surface.
 
-        Closing it stops what it started; the tools of the surface are all it can offer on surfaces of its own.
+        Its rules can only tighten those of this runtime. Closing it cancels the calls that it started.
 
         Raises:
-            ConfigError: the surface was not made here, or the runtime is closed.
+            ConfigError: the surface is not one of this runtime, or the runtime is closed.
         """
         self._check_open()
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- one of ours
+        child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- same class
         return child
 
     def _bind(self, agent: Agent) -> None:
-        """Become the interface of an agent."""
+        """Make this the interface of an agent."""
         self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
         self.approvals = ApprovalQueue(agent.core, agent.recovery)
         self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
@@ -380,13 +384,13 @@ class Runtime:
         return await self._agent.surfacing.change(changes)
 
     def declare(self, tool: Tool) -> None:
-        """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
+        """Add a tool, or replace the one with the same id. Existing surfaces do not change.
 
-        One that is retired, disabled or a draft by now is the exception: it goes from every surface at once.
+        A tool that is now retired, disabled or a draft is removed from every surface at once.
 
         Raises:
-            ConfigError: it is no tool, its records contradict each other, another tool has its name, the name is
-                reserved, or the runtime is closed or belongs to a sub-agent.
+            ConfigError: it is no tool, its records contradict each other, its name is reserved or that of another tool,
+                or the runtime is closed or belongs to a sub-agent.
         """
         self._check_open()
         if self._core.parent is not None:
@@ -396,9 +400,9 @@ class Runtime:
         self._agent.declare(given)
 
     def retire(self, name: str) -> None:
-        """Withdraw a tool, by its qualified name or its id, from every surface at once.
+        """Remove a tool, by its qualified name or its id, from every surface at once.
 
-        Each surface that showed it is replaced, with a `tool.surface.updated` event. Declare it again to offer it.
+        Each surface that showed it is replaced, with a `tool.surface.updated` event. `declare` offers it again.
 
         Raises:
             ConfigError: no tool has this name, it is built in, or the runtime is closed or belongs to a sub-agent.
@@ -436,15 +440,15 @@ class Runtime:
         strict: bool = True,
         native_search: bool = True,
     ) -> ModelTools:
-        """Give the tools of a surface in the format of a model's provider, for one conversation.
+        """Return the tools of a surface in the format of a model's provider, for one conversation.
 
         Args:
             provider: `openai` (chat completions), `openai_responses`, `anthropic` or `gemini`.
-            surface: one that was made here; a new one for the session if left out.
-            tool_choice: `auto`, `none`, `required`, or the name of a tool; the surface's own if left out.
-            parallel_tool_calls: whether a model may ask for several calls at once.
-            strict: strict schemas where they can be had without changing what is accepted.
-            native_search: let the provider's own tool search find deferred tools, where there is one.
+            surface: a surface of this runtime. Default: a new one for the session.
+            tool_choice: `auto`, `none`, `required`, or the name of a tool. Default: that of the surface.
+            parallel_tool_calls: whether a model may request several calls at once.
+            strict: whether to send strict schemas for tools whose schema has an equivalent strict form.
+            native_search: whether the provider's own tool search finds deferred tools, if it has one.
 
         Raises:
             ConfigError: there is no such format or surface.
@@ -467,12 +471,12 @@ class Runtime:
         policy: SchedulerPolicy | None = None,
         actor_ref: str | None = None,
     ) -> list[ToolResult]:
-        """Call several tools under one policy, and give their results in the order asked for.
+        """Call several tools under one scheduler policy; return their results in the order of the calls.
 
         Raises:
-            ConfigError: it is no list of calls.
-            RecordError: the policy is not what it should be.
-            ToolFailure: the calls depend on each other in a way that cannot be.
+            ConfigError: `calls` is not a list of calls.
+            RecordError: the policy is invalid.
+            ToolFailure: the calls depend on each other in a circle.
         """
         results: list[ToolResult | None] = [None] * len(all_are(ToolCall, calls))
         async for item in self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref):
@@ -487,12 +491,12 @@ class Runtime:
         policy: SchedulerPolicy | None = None,
         actor_ref: str | None = None,
     ) -> AsyncIterator[BatchItem]:
-        """Call several tools under one policy; what leaves, leaves in the order the policy says.
+        """Call several tools under one scheduler policy; yield progress and results in the order of the policy.
 
         Raises:
-            ConfigError: it is no list of calls.
-            RecordError: the policy is not what it should be.
-            ToolFailure: the calls depend on each other in a way that cannot be.
+            ConfigError: `calls` is not a list of calls.
+            RecordError: the policy is invalid.
+            ToolFailure: the calls depend on each other in a circle.
         """
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
@@ -505,29 +509,32 @@ class Runtime:
                 yield item
 
     async def cancel(self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION) -> bool:
-        """Ask a call to stop, and return whether it will. With the reason `fallback` its result is discarded."""
+        """Request the cancellation of a call; return whether it is possible.
+
+        With the reason `fallback` its result is discarded.
+        """
         call = self._core.registry.calls.get(invocation_id)
         if call is not None:
             return request_cancel(call, AbortReason(reason))
         return self._agent.results is not None and await self._agent.results.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
-        """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.
+        """Interrupt the turn: cancel calls that wait, and running calls whose tools may be interrupted.
 
-        A tool that blocks comes to its end (AT-SCHED-14); `cancel` asks one call to stop whatever its tool says here.
+        A call whose tool blocks interruption runs to its end (AT-SCHED-14); `cancel` cancels it nevertheless.
         """
         for call in self._agent.open_calls:
             if not call.started_ns or is_interruptible(call):
                 request_cancel(call, AbortReason.USER_INTERRUPTION)
 
     def cancel_all(self) -> None:
-        """Ask every call to stop, as a person does with Ctrl-C."""
+        """Request the cancellation of every call, as Ctrl-C does."""
         for call in self._agent.open_calls:
             request_cancel(call, AbortReason.USER_INTERRUPTION)
 
     @property
     def shared(self) -> JsonObject:
-        """The context that calls share, as tools have left it."""
+        """A copy of the context that calls share and tools change."""
         return {**self._core.shared}
 
     async def start(
@@ -573,8 +580,8 @@ class Runtime:
         """Whether another process can recover the calls of this one."""
         return self._core.durable
 
-    def under_way(self) -> tuple[InvocationId, ...]:
-        """Return the ids of the calls that this runtime runs now, recovered ones included."""
+    def open_calls(self) -> tuple[InvocationId, ...]:
+        """Return the ids of the open calls of this process, recovered ones included."""
         return tuple(call.invocation_id for call in self._agent.open_calls)
 
     async def recover(self) -> int:
@@ -583,5 +590,5 @@ class Runtime:
 
     @property
     def store_fault(self) -> str | None:
-        """Why the durable store could not be used at the last check, seconds ago; none if it could."""
+        """Why the durable store could not be used at the last check, seconds ago; None if it could."""
         return None if self._agent.recovery is None else self._agent.recovery.fault

@@ -233,7 +233,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     cancel = _awaited(Runtime.cancel)
     cancel_all = _called(Runtime.cancel_all)
     interrupt = _called(Runtime.interrupt)
-    under_way = _called(Runtime.under_way)
+    open_calls = _called(Runtime.open_calls)
     recover = _awaited(Runtime.recover)
 
     surface = _awaited(Runtime.surface)
@@ -266,7 +266,7 @@ class SyncRuntime(LoopProxy[Runtime]):
 
     @property
     def shared(self) -> JsonObject:
-        """The context that calls share, as tools have left it."""
+        """A copy of the context that calls share and tools change."""
         return self.target.shared
 
     @property

@@ -141,7 +141,7 @@ async def test_ask_30_a_job_of_hours_is_submitted_left_alone_and_called_back(tmp
     async with asyncio.timeout(120), milling(tmp_path, mill):
         async with called_back(tmp_path, mill, callbacks, allow) as first:
             begun = await first.start("grind", {"sacks": 3}, surface=await first.surface())
-            assert begun.invocation_id not in first.under_way()
+            assert begun.invocation_id not in first.open_calls()
         (tmp_path / "ground").touch()
         async with called_back(tmp_path, mill, callbacks, allow) as second:
             result = await second.wait(begun.invocation_id)

@@ -65,7 +65,7 @@ async def result_of(rt, invocation_id):
 
 async def under_way(rt, count):
     async def found():
-        return len(rt.under_way()) == count and rt.under_way()
+        return len(rt.open_calls()) == count and rt.open_calls()
 
     return await until(found)
 

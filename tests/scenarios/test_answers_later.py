@@ -108,7 +108,7 @@ async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
         invocation = await rt.start("ask", {"n": 1}, surface=await rt.surface())
         assert invocation.status is InvocationStatus.RUNNING
         assert invocation == await rt.journal.invocation(invocation.invocation_id)
-        assert rt.under_way() == ()
+        assert rt.open_calls() == ()
         assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
         assert await rt.deferred.deliver(invocation.invocation_id, answer("done")) is AnswerStatus.ACCEPTED
         result = await rt.wait(invocation.invocation_id)

@@ -383,7 +383,7 @@ class ApprovalSession:
         await self.rt.recover()
         await asyncio.sleep(_POLL_S)
         ended = [each for each in self._recovered if await self.rt.journal.result(each) is not None]
-        for invocation_id in sorted({*self.rt.under_way(), *ended} - self._shown):
+        for invocation_id in sorted({*self.rt.open_calls(), *ended} - self._shown):
             self.terminal.print_hint(f"recovering {invocation_id}, whose process is gone")
             if (result := await self._wait_for_result(invocation_id, None)) is not None:
                 print_result(result)

@@ -233,7 +233,7 @@ class CallMonitor:
 
     async def _follow_events(self) -> None:
         async for _, event in self._rt.journal.events(-1):
-            self._own_calls.update(self._rt.under_way())
+            self._own_calls.update(self._rt.open_calls())
             if self._request.is_durable and event.invocation_id not in self._own_calls:
                 continue  # another process writes to the same file
             if event.event_type is EventType.PROGRESS:
@@ -247,7 +247,7 @@ class CallMonitor:
     async def _poll_prompts(self) -> None:
         while True:
             await asyncio.sleep(PROMPT_POLL_S)
-            self._own_calls.update(self._rt.under_way())
+            self._own_calls.update(self._rt.open_calls())
             for prompt in await self._rt.prompts.list():
                 if prompt.invocation_id in self._own_calls and prompt.prompt_id not in self._asked_prompts:
                     self._asked_prompts.add(prompt.prompt_id)
@@ -266,7 +266,7 @@ class CallMonitor:
         # The ids of a question and of the decision to ask it are made of the same characters.
         suffix = str((event.data or {}).get("decision_id")).partition("_")[2]
         question = await self._rt.approvals.get(ApprovalId(f"apr_{suffix}"))
-        if question is not None and question.invocation_id in self._rt.under_way():
+        if question is not None and question.invocation_id in self._rt.open_calls():
             await self._ask_question(question)
 
     async def _ask_question(self, question: Question) -> None:

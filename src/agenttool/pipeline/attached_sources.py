@@ -11,7 +11,7 @@ from agenttool.errors import ConfigError, StoreError
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.ports.deferred import ResultReceiver
-from agenttool.ports.source import Host, Source, SourceStatus
+from agenttool.ports.source import Source, SourceHost, SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import ToolId
@@ -117,11 +117,11 @@ class SourceManager:
             except Exception:
                 log.exception("the source %r cannot be closed", source.name)
 
-    def _host(self) -> Host:
+    def _host(self) -> SourceHost:
         core = self._agent.core
         if core.durability.documents is None:
             raise ConfigError("sources need a store; open the runtime with one")
-        return Host(
+        return SourceHost(
             declare=self._declare,
             set_states=self._set_states,
             results=self._results,
@@ -161,8 +161,8 @@ class SourceManager:
                 await agent.recovery.recover()
 
 
-async def _connect(source: Source, host: Host) -> str | None:
-    """Connect a source; return why it cannot connect, if it cannot."""
+async def _connect(source: Source, host: SourceHost) -> str | None:
+    """Connect a source; return why it cannot connect, if it cannot. Only the log has the text, which may be secret."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             await source.connect(host)
@@ -170,5 +170,5 @@ async def _connect(source: Source, host: Host) -> str | None:
         raise
     except Exception as error:
         log.exception("the source %r cannot connect; its tools are not offered", source.name)
-        return f"the source {source.name!r} cannot connect: {type(error).__name__}: {error}"
+        return f"the source {source.name!r} cannot connect ({type(error).__name__}); the log has the details"
     return None

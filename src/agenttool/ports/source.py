@@ -45,7 +45,7 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class SourceHost:
     """The interface of a runtime to a source.
 
     Attributes:
@@ -87,11 +87,11 @@ class Source(Protocol):
         """The name of the source, unique in a runtime."""
         ...
 
-    async def connect(self, host: Host) -> None:
+    async def connect(self, host: SourceHost) -> None:
         """Connect, and declare the tools that are available now.
 
-        An exception costs only the tools of this source: it is logged, and its text is the fault in
-        `rt.sources.status()`. A source that may become available later returns, and tries again on its own.
+        An exception costs only the tools of this source: it is logged, and `rt.sources.status()` has its type. A source
+        that may become available later returns, and tries again on its own.
 
         Raises:
             ConfigError: the deployment is wrong; the runtime does not start.

@@ -9,7 +9,7 @@ from typing import cast
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function
 from agenttool.errors import ConfigError
-from agenttool.ports.source import Host, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 
@@ -44,7 +44,7 @@ class PythonSource:
         self.name = name
         self._tools = [declared(each) for each in tools]
 
-    async def connect(self, host: Host) -> None:
+    async def connect(self, host: SourceHost) -> None:
         """Declare the tools."""
         for each in self._tools:
             host.declare(each)

@@ -26,7 +26,7 @@ from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
 from agenttool.config import environment
 from agenttool.errors import ConfigError
-from agenttool.ports.source import Host, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InvocationId, Lifecycle, ToolId
 
@@ -141,7 +141,7 @@ class RapClient:
     views: ViewStore
     callbacks: CallbackHandler
     moved_from: str | None = None
-    _host: Host
+    _host: SourceHost
     _discovery: Discovery | None = None
     _registry: RapToolRegistry
 
@@ -159,7 +159,7 @@ class RapClient:
         self._logged: frozenset[str] = frozenset()
         self._listener: Listener | StandbyListener | None = None
 
-    async def connect(self, host: Host) -> None:
+    async def connect(self, host: SourceHost) -> None:
         """Start to receive callbacks, load the manifests of all servers, and declare their tools.
 
         Callbacks arrive at the public URL of the runtime if a server carries `app` there. If the runtime has none, this
@@ -187,7 +187,7 @@ class RapClient:
         await self._update()
         discovery.start_retries(self._update)
 
-    def _assemble(self, host: Host, urls: CallbackUrls) -> Discovery:
+    def _assemble(self, host: SourceHost, urls: CallbackUrls) -> Discovery:
         """Make the parts that need the host."""
         self._host = host
         self.threads = ThreadRegistry(host.documents)
