@@ -1,12 +1,22 @@
 """Tools that do not end, end twice, or leave something behind."""
 
 import asyncio
+import sys
 import threading
 
 import pytest
 
 from agenttool import Context, Runtime, ToolCall, tool
+from agenttool.adapters.python import threads
 from agenttool.adapters.python.threads import MAX_LEFT_BEHIND
+
+
+@pytest.fixture(autouse=True)
+def _threads_end_soon(monkeypatch):
+    """Let a thread without a run end at once, also if it became idle in an earlier test."""
+    monkeypatch.setattr(threads, "IDLE_S", 0.05)
+    while threads._idle:
+        threads._idle.pop().runs.put(sys.exit)
 
 
 @pytest.fixture
