@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,19 +57,23 @@ KNOWS = {
 }
 
 
+@cache
 def imported(path):
+    """The libraries that a module imports."""
+    names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            names.add(node.module)
+    return {name.split(".")[0] for name in names}
 
 
 @pytest.mark.parametrize("library", KNOWS)
 def test_a_library_is_known_only_to_its_room(library):
     for path in MODULES:
         place = path.relative_to(SOURCE).as_posix()
-        if library in {name.split(".")[0] for name in imported(path)}:
+        if library in imported(path):
             assert any(place.startswith(room) for room in KNOWS[library]), f"{place} imports {library}"
 
 

@@ -74,7 +74,7 @@ def test_a_call_whose_first_facts_were_deleted_is_exported_once(run, tmp_path):
     assert calls == [facts[0].invocation_id, story_of(3)[0].invocation_id]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_memory_does_not_grow_with_the_journal(tmp_path):
     def peak(count):
         path = tmp_path / f"{count}.db"
