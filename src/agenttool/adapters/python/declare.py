@@ -6,8 +6,7 @@ from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
-from agenttool.adapters.python.options import ToolOptions, check_options
-from agenttool.adapters.python.sensitive import refuse_unknown_fields
+from agenttool.adapters.python.options import ToolOptions, check_options, check_sensitive_fields
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
@@ -113,7 +112,7 @@ def _declaration(
         raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
     sensitive = (*signature.sensitive_fields, *options.get("sensitive", ()))
     schema = signature.runtime_input_schema or signature.model_input_schema
-    refuse_unknown_fields(options.get("sensitive", ()), schema, name)
+    check_sensitive_fields(options.get("sensitive", ()), schema, name)
     examples = tuple(cast("list[Json]", list(options.get("examples", ()))))
     check_examples(examples, compile_schema(signature.model_input_schema), name)
     return ToolDeclaration(
