@@ -5,11 +5,11 @@ import pytest
 import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values, records
 
 from agenttool.codec import canonical_json, digest_of, read, record_digest, write
 from agenttool.errors import RecordError
 from agenttool.records import ToolDeclaration, replace
-from agenttool.testing.strategies import json_values, records
 
 
 def test_canonical_json_is_the_one_of_rfc_8785():

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values, records
 
 from agenttool.codec import from_json, parse_value, read, read_any, to_json, write
 from agenttool.errors import RecordError
@@ -16,7 +17,6 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
-from agenttool.testing.strategies import json_values, records
 
 CALL = {"schema_version": "0.1.2", "invocation_id": "i", "tool_id": "t", "status": "planned", "created_at": "now"}
 

@@ -3,11 +3,11 @@ import gc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import records_with_unknown_members
 
 from agenttool.codec import from_json, read_any, to_json, write
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, McpMapping, NativeMapping, ToolResult, replace
-from agenttool.testing.strategies import records_with_unknown_members
 
 FOREIGN = {
     "record_type": "tool_result",

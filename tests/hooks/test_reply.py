@@ -1,7 +1,7 @@
 from hypothesis import given
+from strategies import json_values
 
 from agenttool.hooks.reply import changed_fields
-from agenttool.testing.strategies import json_values
 
 
 def test_changes_are_named_by_the_deepest_pointer_that_says_it():

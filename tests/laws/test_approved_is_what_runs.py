@@ -6,13 +6,13 @@ import copy
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool.codec import digest_of, json_bytes
 from agenttool.policy.approvals import Allow, Edit, Remember
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.strategies import json_values
 
 inputs = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), json_values(), max_size=3)
 

@@ -1,12 +1,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool.errors import ConfigError
 from agenttool.policy.fields import steps_of
 from agenttool.policy.rules import AUTHORITY, ArgumentTest, RuleBook, json_equal
 from agenttool.records import RuleSource
-from agenttool.testing.strategies import json_values
 
 
 def at(pointer, **tests):

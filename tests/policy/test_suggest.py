@@ -4,6 +4,7 @@ import tomllib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool.config import Setting
 from agenttool.policy.decide import Policy
@@ -12,7 +13,6 @@ from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.suggest import suggest
 from agenttool.policy.votes import HookVote, PermissionMode
 from agenttool.records import InputContract
-from agenttool.testing.strategies import json_values
 
 names = st.text("ab*?. '\"%$~/-", min_size=1, max_size=6)
 command_lines = st.lists(

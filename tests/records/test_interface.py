@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given
+from strategies import records
 
 from agenttool.codec import to_json
 from agenttool.records import (
@@ -12,7 +13,6 @@ from agenttool.records import (
     complete_interface,
     complete_profile,
 )
-from agenttool.testing.strategies import records
 
 BARE = ToolInterface(interface_id="i", tool_id="t")
 

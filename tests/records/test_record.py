@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import records
 
 from agenttool.codec import read, to_json, write
 from agenttool.errors import RecordError
@@ -21,7 +22,6 @@ from agenttool.records import (
     ToolSurface,
     WriteEffect,
 )
-from agenttool.testing.strategies import records
 
 
 def test_an_open_list_keeps_a_value_it_does_not_know():

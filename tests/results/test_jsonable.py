@@ -17,11 +17,11 @@ import msgspec
 import pydantic
 import pytest
 from hypothesis import given
+from strategies import json_values
 
 from agenttool.errors import ToolFailure
 from agenttool.results.jsonable import MAX_DEPTH, MAX_VALUES, copy_json, to_jsonable, to_jsonable_leniently
 from agenttool.results.media import MediaExtractor
-from agenttool.testing.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
 PNG_ID = MediaExtractor().add_bytes(PNG)

@@ -6,6 +6,7 @@ from collections import OrderedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError, ToolFailure
@@ -29,7 +30,6 @@ from agenttool.records import (
 from agenttool.results.failure import result_of_failure, stopped_by_shutdown
 from agenttool.results.mapping import EMPTY_TEXT, PLAIN, MappingPlan, measured, plan_mapping
 from agenttool.schema.compile import Checker
-from agenttool.testing.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 

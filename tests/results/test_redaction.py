@@ -8,6 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool.codec import write
 from agenttool.ports.output import FailedItem, Media, NativeError, NativeOutput, Partial
@@ -23,7 +24,6 @@ from agenttool.results.redaction import (
     compile_scrubber,
     shorten,
 )
-from agenttool.testing.strategies import json_values
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import json_values, records
 
 from agenttool.codec import from_json, to_json
 from agenttool.errors import RecordError
 from agenttool.records import CORE_OBJECTS, RECORD_TYPES
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
-from agenttool.testing.strategies import json_values, records
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 PUBLISHED = dict(list(SCHEMA_FILES.items())[:15])

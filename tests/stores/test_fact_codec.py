@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
+from strategies import json_values
 
 from agenttool import Context, Runtime, tool
 from agenttool.codec import write
@@ -25,7 +26,6 @@ from agenttool.records import Behavior, HookEvent, RuleSource
 from agenttool.stores.fact_codec import decode_fact, encode_fact, join_lines, split_lines
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.strategies import json_values
 
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 DENY = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("local.forbidden",), because="quota")

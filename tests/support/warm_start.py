@@ -117,7 +117,7 @@ def _load_everything():
 
     for module in pkgutil.walk_packages(agenttool.__path__, "agenttool."):
         # numpy, which the embedding loads, starts threads; a process with threads cannot be forked.
-        if not module.name.endswith(("__main__", "pytest_plugin", "strategies")) and "embedding" not in module.name:
+        if not module.name.endswith(("__main__", "pytest_plugin")) and "embedding" not in module.name:
             importlib.import_module(module.name)
     gc.freeze()
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a module starts a thread; leave it out above"

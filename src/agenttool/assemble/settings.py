@@ -9,7 +9,7 @@ from typing import cast
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.assemble.checks import all_of
-from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
+from agenttool.config import Config, Setting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.journal.steps import STEPS
@@ -22,7 +22,7 @@ from agenttool.policy.votes import PermissionMode
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
-from agenttool.stores.location import open_store, store_path
+from agenttool.stores.location import open_store, store_location
 from agenttool.world import SystemClock, UniqueIds
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -201,24 +201,6 @@ def _store_location(settings: Config, store: str | None, payloads: str | None) -
         return store or "memory:", payloads
     place, folder = store_location(settings.store)
     return place, payloads or folder
-
-
-def store_location(setting: StoreSetting) -> tuple[str, str | None]:
-    """Return the locations of a `[store]` table: the store and the payloads. Relative paths begin at its file.
-
-    Raises:
-        ConfigError: the URL is not that of a store; the message has the file and line.
-    """
-    try:
-        file = store_path(setting.url)
-    except ConfigError as error:
-        raise ConfigError(f"{setting.place}: {error}") from error
-    if file is None:
-        return "memory:", setting.payloads
-    payloads = setting.payloads
-    if payloads is not None and "://" not in payloads:
-        payloads = str(setting.folder / payloads)
-    return f"sqlite:{setting.folder / file}", payloads
 
 
 def make_circumstances(setting: SurfaceSetting | None) -> Circumstances:

@@ -18,15 +18,10 @@ from agenttool.adapters.python.declare import FunctionTool
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import (
-    SettingsOption,
-    StoreOptions,
-    ToolsOption,
-    find_settings,
-    require_tools,
-)
+from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import INTERRUPTED, print_text, printable
 from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
+from agenttool.cli.tools import require_tools
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Question, Refused

@@ -8,13 +8,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from agenttool.adapters.python.source import Tool
-from agenttool.assemble.settings import store_location
 from agenttool.config import StoreSetting, read_config
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
-from agenttool.runtime import Runtime
-from agenttool.stores.location import StoreParts, open_store, store_path
+from agenttool.stores.location import StoreParts, open_store, store_location, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
 
 SETTINGS_FILE = "agenttool.toml"
@@ -37,16 +34,6 @@ ToolsOption = Annotated[
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help=f"Settings file; default: {SETTINGS_FILE} in the working directory")
 ]
-
-
-def require_tools(rt: Runtime, given: list[Tool]) -> None:
-    """Check that a module or a source of the settings provides tools.
-
-    Raises:
-        ConfigError: there are none.
-    """
-    if not given and not rt.sources.names:
-        raise ConfigError("no tools are given; name their module, or add a source to the settings")
 
 
 def find_settings(given: Path | None) -> Path | None:

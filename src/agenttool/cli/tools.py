@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.adapters.python.source import load_tools
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, find_settings, require_tools
+from agenttool.cli.options import JsonOption, SettingsOption, find_settings
 from agenttool.cli.output import escape_markup, plain_table, print_text, printable
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
@@ -78,6 +78,16 @@ def tools(
             print_json(to_json(record))
     else:
         _print_tools(records, surface)
+
+
+def require_tools(rt: Runtime, given: list[Tool]) -> None:
+    """Check that a module or a source of the settings provides tools.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    if not given and not rt.sources.names:
+        raise ConfigError("no tools are given; name their module, or add a source to the settings")
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agenttool.config import StoreSetting
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
@@ -34,6 +35,24 @@ def store_path(place: str) -> Path | None:
     if kind == "sqlite" and path and not path.startswith("//"):
         return Path(path)
     raise ConfigError(f"no store answers to {place!r}; use 'memory:' or 'sqlite:PATH'")
+
+
+def store_location(setting: StoreSetting) -> tuple[str, str | None]:
+    """Return the locations of a `[store]` table: the store and the payloads. Relative paths begin at its file.
+
+    Raises:
+        ConfigError: the URL is not that of a store; the message has the file and line.
+    """
+    try:
+        file = store_path(setting.url)
+    except ConfigError as error:
+        raise ConfigError(f"{setting.place}: {error}") from error
+    if file is None:
+        return "memory:", setting.payloads
+    payloads = setting.payloads
+    if payloads is not None and "://" not in payloads:
+        payloads = str(setting.folder / payloads)
+    return f"sqlite:{setting.folder / file}", payloads
 
 
 def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> StoreParts:

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from pydantic import AliasChoices, BaseModel, Field, WithJsonSchema
+from strategies import json_values
 
 from agenttool.errors import ConfigError
 from agenttool.schema.compile import Checker
 from agenttool.schema.markers import Internal, Sensitive
 from agenttool.schema.signature import signature_of
-from agenttool.testing.strategies import json_values
 
 
 class Struct(msgspec.Struct):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, TypeAdapter
+from strategies import json_values
 from typing_extensions import TypedDict
 
 from agenttool.errors import ToolFailure
@@ -16,7 +17,6 @@ from agenttool.records import ErrorClass, Recoverability, RetryGuidance, ToolErr
 from agenttool.schema.compile import Checker
 from agenttool.schema.markers import Sensitive
 from agenttool.schema.signature import signature_of
-from agenttool.testing.strategies import json_values
 
 
 class Free(BaseModel, extra="allow"):
