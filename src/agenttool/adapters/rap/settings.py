@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
 from agenttool.errors import ConfigError, RecordError
@@ -58,8 +57,6 @@ class RapSource:
         max_prompts: how many prompts one call may show; only its latest prompt is ever open.
     """
 
-    kind: ClassVar[str] = "rap"
-
     name: str
     url: str
     pin: str | None = None
@@ -100,6 +97,11 @@ class RapSource:
             check_headers(self.headers("GET", self.url))
         except RecordError as error:
             raise ConfigError(f"the credential of source {self.name!r} cannot be presented: {error}") from None
+
+    @property
+    def kind(self) -> str:
+        """The kind of source, by which a runtime finds its factory."""
+        return "rap"
 
     @property
     def base(self) -> str:
