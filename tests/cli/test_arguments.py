@@ -31,6 +31,7 @@ def test_where_the_tool_takes_text_a_word_is_text(word):
         ("1", {"anyOf": [TEXT, {"type": "null"}]}, "1"),
         ("1", {"type": ["string", "null"]}, "1"),
         ('"1"', TEXT, "1"),
+        ("1", {**TEXT, "minLength": 3}, "1"),
         ("1", {"$ref": "#/$defs/A"}, 1),
         ("yes", {"type": "integer"}, "yes"),
         ("1", {"enum": ["1", "2"]}, "1"),

@@ -20,6 +20,7 @@ from agenttool.cli.options import (
     open_journal,
     payload_location,
 )
+from agenttool.cli.recorded_call import walk_journal
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import events_of, invocation_of, records_of
@@ -55,21 +56,11 @@ def export(
 
 def journal_records(reader: SqliteReader) -> Iterator[Record]:
     """Yield every record; all records of a call follow the event of its first fact."""
-    after = 0
-    while facts := reader.read(after):
-        for position, fact in facts:
-            yield from events_of(fact, position=position)
-            call = fact.invocation_id
-            if call is None:
-                yield from records_of((fact,))
-            # Retention may have deleted the first facts of a call; then the first one left stands for the call.
-            elif fact.sequence == 0 or reader.begins(call, position):
-                whole = [each for _, each in reader.facts_of(call)]
-                invocation = invocation_of(whole)
-                if invocation is not None:
-                    yield invocation
-                yield from records_of(whole)
-        after = facts[-1][0]
+    for position, fact, call in walk_journal(reader):
+        yield from events_of(fact, position=position)
+        if (invocation := invocation_of(call)) is not None:
+            yield invocation
+        yield from records_of((fact,) if fact.invocation_id is None else call)
 
 
 def _write_records(reader: SqliteReader, target: BinaryIO) -> None:

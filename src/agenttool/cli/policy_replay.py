@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from agenttool.adapters.python.source import Tool, declared
+from agenttool.cli.recorded_call import walk_journal
 from agenttool.config import Config
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
@@ -101,15 +102,11 @@ class DecidedCall:
 
 def decided_calls(reader: SqliteReader, tools: "ReplayTools") -> Iterator[DecidedCall | None]:
     """Yield every call about which rules decided, and none for every other; register the names of tools."""
-    after = 0
-    while facts := reader.read(after):
-        for position, fact in facts:
-            if fact.step is steps.DECLARED and isinstance(fact.data, dict):
-                tools.add_name(str(fact.data.get("tool_id")), str(fact.data.get("name")))
-            call = fact.invocation_id
-            if call is not None and (fact.sequence == 0 or reader.begins(call, position)):
-                yield _decided_call([each for _, each in reader.facts_of(call)])
-        after = facts[-1][0]
+    for _, fact, call in walk_journal(reader):
+        if fact.step is steps.DECLARED and isinstance(fact.data, dict):
+            tools.add_name(str(fact.data.get("tool_id")), str(fact.data.get("name")))
+        if call:
+            yield _decided_call(call)
 
 
 def _decided_call(facts: Sequence[Fact]) -> DecidedCall | None:

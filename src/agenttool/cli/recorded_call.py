@@ -1,5 +1,6 @@
 """One call read from the journal: found by a part of its id, with all its events and records."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -89,6 +90,20 @@ def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall
         children=tuple(reader.calls_made_by(invocation_id, (first, until), MAX_CHILDREN)),
         owner=None if has_ended else reader.ownership(invocation_id, SystemClock().moment()),
     )
+
+
+def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]:
+    """Yield every fact with its position; the first fact of a call comes with all facts of that call.
+
+    Retention may have deleted the first facts of a call; then the first one left stands for the call.
+    """
+    after = 0
+    while facts := reader.read(after):
+        for position, fact in facts:
+            call = fact.invocation_id
+            begins = call is not None and (fact.sequence == 0 or reader.begins(call, position))
+            yield position, fact, [each for _, each in reader.facts_of(call)] if begins and call is not None else []
+        after = facts[-1][0]
 
 
 def open_call_state(owner: Ownership | None, store_arguments: str) -> str:
