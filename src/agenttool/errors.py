@@ -9,7 +9,7 @@ AgentToolError
 
 from typing import cast
 
-from agenttool.records import ToolError
+from agenttool.records.error import ToolError
 
 
 class AgentToolError(Exception):

@@ -25,7 +25,8 @@ KNOWS = {
         "codec/",
         "config/table.py",
         "schema/record_schemas.py",
-        "adapters/rap/wire/",
+        "adapters/rap/wire.py",
+        "rap/",
         "results/",
         "stores/",
         "testing/",
@@ -36,7 +37,7 @@ KNOWS = {
     "griffe": {"schema/signature/"},
     "tree_sitter": {"policy/"},
     "jsonschema_rs": {"schema/"},
-    "rfc8785": {"codec/canonical.py"},
+    "rfc8785": {"codec/encode.py"},
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
     "sqlite3": {
@@ -47,7 +48,7 @@ KNOWS = {
         "adapters/embedding/vectors.py",
     },
     "httptools": {"adapters/rap/http_client.py"},
-    "starlette": {"rap/", "server/"},
+    "starlette": {"rap/", "server/", "adapters/rap/", "cli/http_server.py"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
     "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},
@@ -88,7 +89,7 @@ def test_no_module_is_longer_than_one_concept_needs():
 
 
 # Class names that two modules have. Rename one of each pair and delete the name here; add none.
-SHARED_CLASS_NAMES = {"Call"}
+SHARED_CLASS_NAMES = set()
 
 
 def test_no_two_classes_have_one_name():

@@ -16,7 +16,7 @@ BOUND_S = 60
 PROVIDER = '''
 import asyncio
 from pathlib import Path
-from agenttool.rap import Call, Event, OAuthClient, Provider
+from agenttool.rap import RapCall, Event, OAuthClient, Provider
 
 meter = OAuthClient(
     name="meter", authorize_url="https://meter.example/grant", token_url="https://meter.example/token", client_id="gh"
@@ -29,7 +29,7 @@ async def written(name):
     return Path(name).read_text()
 
 @provider.tool
-async def water(bed: int, call: Call) -> str:
+async def water(bed: int, call: RapCall) -> str:
     """Water one bed, after asking."""
     picked = await call.choose(f"Water bed {bed}?", ["water it", "leave it dry"])
     with Path("ran.txt").open("a") as ran:
@@ -37,7 +37,7 @@ async def water(bed: int, call: Call) -> str:
     return f"bed {bed}: {picked}"
 
 @provider.tool
-async def grow(call: Call) -> str:
+async def grow(call: RapCall) -> str:
     """Grow until it is ripe."""
     with Path("ran.txt").open("a") as ran:
         ran.write("grow\\n")
@@ -45,12 +45,12 @@ async def grow(call: Call) -> str:
     return await written("ripe.txt")
 
 @provider.tool(requires_auth="meter")
-async def read_meter(call: Call) -> str:
+async def read_meter(call: RapCall) -> str:
     """Read the meter."""
     return str(await call.authorize())
 
 @provider.subscription
-async def watch(call: Call):
+async def watch(call: RapCall):
     """Watch a bed."""
     yield "watching"
     if not call.bookmark:

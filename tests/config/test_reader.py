@@ -106,7 +106,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
         ),
         (
             "[surface]\nmax_tokens = true",
-            "FILE:1: a limit must be a whole number or false, got True; false means no limit",
+            "FILE:2: max_tokens must be a whole number or false, got True; false means no limit",
         ),
         ("[surface]\nhide_denied = 1", "FILE:2: hide_denied must be true or false, got 1; write one of them"),
         ('[surface]\nallows_shell = "no"', "FILE:2: allows_shell must be true or false, got 'no'; write one of them"),

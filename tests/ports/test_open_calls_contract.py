@@ -6,7 +6,8 @@ import pytest
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import AnswerStatus, OpenCall
+from agenttool.ports.deferred import AnswerStatus
+from agenttool.ports.stores import OpenCall
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId
 from agenttool.stores.memory import CallTable, MemoryOpenCalls

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agenttool.rap import Call
+from agenttool.rap import RapCall
 from agenttool.rap.background import BackgroundTasks
 
 
@@ -76,7 +76,7 @@ async def test_the_log_says_where_a_function_failed_and_nothing_of_its_arguments
         return _bad(code)
 
     @provider.tool
-    def ask(call: Call, code: str) -> str:
+    def ask(call: RapCall, code: str) -> str:
         """Fail in a thread."""
         return _bad(code)
 

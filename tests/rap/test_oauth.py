@@ -10,7 +10,7 @@ import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import ConfigError
-from agenttool.rap import Call, OAuthClient
+from agenttool.rap import OAuthClient, RapCall
 
 
 class Authority:
@@ -54,7 +54,7 @@ def listing(make):
         provider, used = make(clients=[hub], cipher=cipher), []
 
         @provider.tool(requires_auth="hub")
-        async def list_issues(call: Call) -> str:
+        async def list_issues(call: RapCall) -> str:
             """List issues."""
             used.append(await call.authorize(**options))
             return "2 issues"

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.rap import Call
+from agenttool.rap import RapCall
 from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import IDEMPOTENCY_HEADER
 
@@ -175,7 +175,7 @@ async def test_a_report_that_was_long_on_its_way_does_not_outlive_its_call(make,
             has_result.set()
 
     @provider.tool
-    async def work(call: Call) -> None:
+    async def work(call: RapCall) -> None:
         """Work."""
         call.report("half done", percent=50)
         await reported.wait()

@@ -11,13 +11,13 @@ from agenttool.adapters.rap.wire import read_manifest
 from agenttool.errors import ConfigError
 from agenttool.rap import (
     Bearer,
-    Call,
     Declined,
     Image,
     Limits,
     OAuthClient,
     Progress,
     Provider,
+    RapCall,
     Result,
     Signed,
     display_diff,
@@ -32,7 +32,7 @@ def greenhouse(make):
     provider = make(description="Probes and valves")
 
     @provider.tool(read_only=True, annotations={"x-greenhouse-zone": "north"}, display_script='"probe"')
-    async def read_probe(bed: int, call: Call) -> str:
+    async def read_probe(bed: int, call: RapCall) -> str:
         """Read one soil probe."""
         if bed > 40:
             raise Declined(f"bed {bed} does not exist; valid beds are 1 to 40")
@@ -246,7 +246,7 @@ async def test_a_tool_knows_the_threads_above(make, serving):
     provider = make()
 
     @provider.tool
-    async def above(call: Call) -> list[str]:
+    async def above(call: RapCall) -> list[str]:
         """Tell the threads above."""
         return list(call.ancestors)
 
@@ -263,7 +263,7 @@ async def test_views_and_progress_are_sent_and_progress_is_cleared(make, serving
     provider = make()
 
     @provider.tool
-    async def grow(call: Call):
+    async def grow(call: RapCall):
         """Grow."""
         await call.view("beds", {"open": [4, 7]})
         yield Progress("sprouting", percent=50)
@@ -408,7 +408,7 @@ def secured_greenhouse(**options):
         return "wet"
 
     @provider.subscription
-    async def watch(call: Call):
+    async def watch(call: RapCall):
         """Watch a bed."""
         yield "watching"
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool.rap import Call, Limits
+from agenttool.rap import Limits, RapCall
 
 LABELS = ["Open it", "Open for 2 minutes", "Leave closed"]
 
@@ -17,7 +17,7 @@ def valves(make):
         provider, opened = make(), []
 
         @provider.tool(destructive=True)
-        async def open_valve(name: str, call: Call) -> str:
+        async def open_valve(name: str, call: RapCall) -> str:
             """Open a valve, after asking."""
             picked = await call.choose(f"Open {name}?", LABELS, **options)
             if picked == LABELS[-1]:
@@ -125,7 +125,7 @@ async def test_waiting_takes_no_turn_and_no_time_from_the_tools(make, serving):
     provider = make(limits=Limits(max_running=1))
 
     @provider.tool(timeout_s=5)
-    async def ask(call: Call) -> str:
+    async def ask(call: RapCall) -> str:
         """Ask."""
         return await call.choose("Go on?", ["yes", "no"])
 
@@ -162,7 +162,7 @@ async def test_answers_so_far_are_remembered_and_no_question_is_asked_twice(make
         provider = make()
 
         @provider.tool
-        async def ask(call: Call) -> str:
+        async def ask(call: RapCall) -> str:
             """Ask twice."""
             first = await call.choose("First?", ["a", "b"])
             return first + await call.choose("Second?", ["c", "d"])
@@ -198,7 +198,7 @@ async def test_indistinguishable_labels_are_rejected(make, serving, labels):
     provider = make()
 
     @provider.tool
-    async def ask(call: Call) -> str:
+    async def ask(call: RapCall) -> str:
         """Ask."""
         return await call.choose("Well?", labels)
 
@@ -213,7 +213,7 @@ async def test_a_tool_can_remember_a_decision_for_a_thread_and_those_below_it(ma
     provider, granted = make(), set()
 
     @provider.tool
-    async def open_valve(call: Call) -> str:
+    async def open_valve(call: RapCall) -> str:
         """Open the valve."""
         if not granted & {call.thread_id, *call.ancestors}:
             picked = await call.choose("Open valves in this conversation?", ["Open them", "Leave them"])
@@ -247,7 +247,7 @@ async def test_the_refusal_of_a_question_is_known_after_a_restart(make, serving,
     provider, times, told = make(), [], []
 
     @provider.tool(destructive=True)
-    async def open_valve(call: Call) -> str:
+    async def open_valve(call: RapCall) -> str:
         """Open a valve, after asking."""
         times.append(call.id)
         try:
@@ -276,7 +276,7 @@ async def test_a_question_that_no_runtime_takes_is_not_sent(make, serving, promp
     provider, told = make(), []
 
     @provider.tool
-    async def open_valve(call: Call) -> str:
+    async def open_valve(call: RapCall) -> str:
         """Ask too much."""
         try:
             return await call.choose(prompt, labels)

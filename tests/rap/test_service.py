@@ -8,7 +8,7 @@ import pytest
 
 from agenttool.adapters.rap.callback_urls import LIFETIME_NS
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, Call, Declined, Limits, service, store
+from agenttool.rap import Bearer, Declined, Limits, RapCall, service, store
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
 
@@ -214,7 +214,7 @@ async def test_a_function_in_a_thread_may_report_and_knows_its_key(make, serving
     provider = make()
 
     @provider.tool
-    def work(call: Call) -> str:
+    def work(call: RapCall) -> str:
         """Work in a thread."""
         call.report("working", percent=10)
         return call.idempotency_key
@@ -398,7 +398,7 @@ async def test_a_call_that_asks_is_stopped_also_while_all_places_are_taken(make,
     provider = make(limits=Limits(max_running=1))
 
     @provider.tool
-    async def ask(call: Call) -> str:
+    async def ask(call: RapCall) -> str:
         """Ask."""
         return await call.choose("Go on?", ["yes", "no"])
 

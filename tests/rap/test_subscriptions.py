@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool.rap import Call, Declined, Event, Limits, Subscribed, subscriptions
+from agenttool.rap import Declined, Event, Limits, RapCall, Subscribed, subscriptions
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
 
@@ -21,7 +21,7 @@ def beds(make):
         provider, feed, starts = make(), asyncio.Queue(), []
 
         @provider.subscription
-        async def watch(bed: int, call: Call):
+        async def watch(bed: int, call: RapCall):
             """Watch a bed."""
             if bed > 40:
                 raise Declined(f"bed {bed} does not exist")

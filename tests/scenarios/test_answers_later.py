@@ -11,8 +11,7 @@ import pytest
 from agenttool import ConfigError, Runtime
 from agenttool.errors import ToolFailure
 from agenttool.pipeline import recovery
-from agenttool.ports.deferred import DEFERRED, Prompt, PromptKind, PromptOutcome, ReplyOutcome
-from agenttool.ports.stores import AnswerStatus
+from agenttool.ports.deferred import DEFERRED, AnswerStatus, Prompt, PromptKind, PromptOutcome, ReplyOutcome
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
 from agenttool.results.failure import guided
 from agenttool.testing.fakes import scripted_tool

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from agenttool.adapters.python.source import import_from_working_directory
+from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
     HttpServer,
@@ -24,8 +25,8 @@ from agenttool.cli.options import JsonOption
 from agenttool.cli.output import escape_markup, print_text, printable, warn
 from agenttool.config import environment
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, Credential, Provider, Signed
 from agenttool.rap.check import CheckFinding, open_check
+from agenttool.rap.provider import Provider
 
 app = typer.Typer(add_completion=False)
 

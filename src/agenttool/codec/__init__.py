@@ -1,6 +1,5 @@
 """Encode and decode records; unknown members are preserved."""
 
-from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.decode import (
     UNREADABLE,
     flat_reader,
@@ -13,7 +12,19 @@ from agenttool.codec.decode import (
     shaped,
 )
 from agenttool.codec.depth import SHALLOW, is_too_deep
-from agenttool.codec.encode import RawJson, json_bytes, sorted_json, to_json, write, write_own
+from agenttool.codec.encode import (
+    RawJson,
+    canonical_json,
+    digest_of,
+    digest_of_any,
+    digest_of_bytes,
+    json_bytes,
+    record_digest,
+    sorted_json,
+    to_json,
+    write,
+    write_own,
+)
 
 __all__ = [
     "SHALLOW",

@@ -83,8 +83,9 @@ class SurfaceSetting(Part, frozen=True, kw_only=True):
         Raises:
             ValueError: there is one.
         """
-        if self.max_tools is True or self.max_tokens is True:
-            raise ValueError("a limit must be a whole number or false, got True; false means no limit")
+        for name, limit in (("max_tools", self.max_tools), ("max_tokens", self.max_tokens)):
+            if limit is True:
+                raise ValueError(f"invalid field `{name}`")
 
 
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here

@@ -14,8 +14,8 @@ from agenttool.pipeline.completion import fail
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.deferred import RESULT_PREFIX, PendingCall, result_key
-from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls
+from agenttool.ports.deferred import RESULT_PREFIX, AnswerStatus, PendingCall, result_key
+from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.ports.world import Moment
 from agenttool.records import AbortReason, InvocationId, ToolId, ToolResult
 

@@ -12,8 +12,8 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.deferred_results import DeferredResults
 from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.deferred import PendingCall, Prompt, PromptKind, PromptOutcome, ReplyOutcome
-from agenttool.ports.stores import AnswerStatus, DocumentStore
+from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ReplyOutcome
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
 SHELF, UNDELIVERED = "prompt", "prompt.unheard"

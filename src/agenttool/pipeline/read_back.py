@@ -11,9 +11,8 @@ from agenttool.pipeline.call import Call
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Digest, ErrorClass, JsonObject, Phase, Ref, ToolError, ToolKind
+from agenttool.records import PAYLOAD_SCHEME, Digest, ErrorClass, JsonObject, Phase, Ref, ToolError, ToolKind
 from agenttool.results.failure import guided
-from agenttool.results.payloads import PAYLOAD_SCHEME
 from agenttool.results.preview import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, READ_RESULT, TextRange
 
 READ_BACK_ID = builtin_id(READ_RESULT)

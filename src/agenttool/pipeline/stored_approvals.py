@@ -30,8 +30,9 @@ from agenttool.policy.approvals import (
     Refused,
     Remember,
 )
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls
+from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.records import ApprovalId, JsonObject, Part, Timestamp
 
 ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]

@@ -8,8 +8,16 @@ from collections.abc import Awaitable
 from enum import Enum
 from typing import Final, Protocol
 
-from agenttool.ports.stores import AnswerStatus
 from agenttool.records import ApprovalId, ClosedEnum, InvocationId, Json, JsonObject, Part, ToolId
+
+
+class AnswerStatus(ClosedEnum):
+    """What became of an answer."""
+
+    ACCEPTED = "accepted"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    UNKNOWN = "unknown"
 
 
 class _Deferred(Enum):

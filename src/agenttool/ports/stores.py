@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import Protocol
 
 from agenttool.errors import StoreError
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
-from agenttool.records import ApprovalId, ClosedEnum, Digest, InvocationId, Part
+from agenttool.records import ApprovalId, Digest, InvocationId, Part
 
 
 class EventLog(Protocol):
@@ -140,15 +141,6 @@ class RecordedAnswer(Part, frozen=True, kw_only=True):
     number: int
     approval_id: ApprovalId
     body: bytes
-
-
-class AnswerStatus(ClosedEnum):
-    """What became of an answer."""
-
-    ACCEPTED = "accepted"
-    ANSWERED = "answered"
-    EXPIRED = "expired"
-    UNKNOWN = "unknown"
 
 
 class LeaseLost(StoreError):

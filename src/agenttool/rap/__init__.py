@@ -4,7 +4,7 @@ from agenttool.adapters.python.context import Progress
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.adapters.rap.wire import Segment, display_diff, display_image, display_text
 from agenttool.ports.limits import RateLimit
-from agenttool.rap.call import Call
+from agenttool.rap.call import RapCall
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.provider import Provider
@@ -12,7 +12,6 @@ from agenttool.rap.tool_api import Declined, Event, Image, Result, Subscribed
 
 __all__ = [
     "Bearer",
-    "Call",
     "Cipher",
     "Credential",
     "Declined",
@@ -22,6 +21,7 @@ __all__ = [
     "OAuthClient",
     "Progress",
     "Provider",
+    "RapCall",
     "RateLimit",
     "Result",
     "Segment",

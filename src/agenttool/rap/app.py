@@ -27,7 +27,6 @@ from agenttool.adapters.rap.wire import (
 )
 from agenttool.errors import RecordError, StoreError
 from agenttool.rap.call import CHOICES_PATH
-from agenttool.rap.declare import runtime_tools
 from agenttool.rap.oauth import OAUTH_PATH
 from agenttool.rap.service import ProviderService, open_service
 from agenttool.rap.settings import ProviderSettings
@@ -85,9 +84,8 @@ class ProviderEndpoints:
     async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
         """Run the provider while the server runs; it is ready before the first request."""
         async with AsyncExitStack() as stack:
-            for open_runtime in self._settings.runtimes:
-                runtime = await stack.enter_async_context(open_runtime())
-                for tool in await runtime_tools(runtime):
+            for open_tools in self._settings.runtimes:
+                for tool in await stack.enter_async_context(open_tools()):
                     stack.callback(self._settings.remove_tool, self._settings.add_tool(tool))
             self._service = await stack.enter_async_context(open_service(self._settings))
             try:

@@ -1,4 +1,4 @@
-"""The running `Call`, by which a tool asks its user, shows views and reports progress."""
+"""The running `RapCall`, by which a tool asks its user, shows views and reports progress."""
 
 import asyncio
 import secrets
@@ -43,7 +43,7 @@ class CallServices:
     pause: Callable[[int], AbstractAsyncContextManager[None]]
 
 
-class Call:
+class RapCall:
     """The running call. A parameter of this class is filled by the provider and is in no schema.
 
     Attributes:

@@ -1,13 +1,6 @@
-"""The tools of a provider: from Python functions, and from the surface of a runtime.
+"""The tools of a provider, declared from Python functions."""
 
-Tools of a runtime are governed calls: they pass through every phase, and the runtime's rules decide. Approvals stay
-with the runtime's own approvers, because the RAP caller must not approve its own call. If the runtime's store is
-durable, a call is named before it is started, so that it is found again after a restart.
-"""
-
-import asyncio
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,19 +10,17 @@ from agenttool.adapters.python.context import Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.adapters.rap.wire import ToolDefinition, read, write
 from agenttool.errors import ConfigError, RecordError, ToolFailure
-from agenttool.ports.offer import OfferedTool
-from agenttool.rap.call import Call
-from agenttool.rap.tool_api import Declined, Image, Result
-from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
-from agenttool.runtime import Runtime
+from agenttool.rap.call import RapCall
+from agenttool.rap.tool_api import Declined
+from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
 
 MAX_LISTED_ERRORS = 5
 """How many errors of invalid arguments a message lists."""
 
-_INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
-_MAX_NAME = 128
+INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
+MAX_NAME = 128
 _SCRIPT_TEXT = r'\s*(?:"(?:[^"\\]|\\.)*"|`(?:[^`$]|\$(?!\{)|\$\{\s*args\.\w+\s*\})*`)\s*'
 _SCRIPT_TERM = rf"(?:{_SCRIPT_TEXT}|\s*args\.\w+\s*|\s*\d+\s*)"
 _DISPLAY_SCRIPT = re.compile(rf"(?:{_SCRIPT_TERM}\+)?{_SCRIPT_TEXT}(?:\+{_SCRIPT_TERM})*", re.DOTALL)
@@ -71,7 +62,7 @@ class RapTool:
 
     definition: ToolDefinition
     checker: Checker
-    run: Callable[[Call, JsonObject], Awaitable[object]]
+    run: Callable[[RapCall, JsonObject], Awaitable[object]]
     is_repeatable: bool = False
     is_subscription: bool = False
     limits_itself: bool = False
@@ -97,7 +88,7 @@ def declare(function: Callable[..., object], options: RapToolOptions, *, is_subs
     Raises:
         ConfigError: its signature does not suit a tool, it has no description, or an option is wrong.
     """
-    signature = signature_of(function, context_type=Call)
+    signature = signature_of(function, context_type=RapCall)
     name = options.get("name", signature.name)
     unknown = options.keys() - RapToolOptions.__annotations__.keys()
     if unknown:
@@ -166,11 +157,11 @@ def check_display_script(script: str) -> None:
 
 def _runner(
     function: Callable[..., object], signature: Signature, *, is_subscription: bool
-) -> Callable[[Call, JsonObject], Awaitable[object]]:
+) -> Callable[[RapCall, JsonObject], Awaitable[object]]:
     """Return how to run a function; of a generator, each `Progress` is reported and the last other item returned."""
     left_behind, convert = LeftBehind(), signature.arguments
 
-    async def run(call: Call, arguments: JsonObject) -> object:
+    async def run(call: RapCall, arguments: JsonObject) -> object:
         keywords: dict[str, object] = {**(arguments if convert is None else convert(arguments))}
         if signature.context_parameter is not None:
             keywords[signature.context_parameter] = call
@@ -199,80 +190,3 @@ def message_for_caller(error: Exception, reference: str) -> str:
     if isinstance(error, TimeoutError):
         return "the tool ran out of time; it may have done part of its work, so check before you try again"
     return f"the tool failed; try again later, or give its operator the reference {reference}"
-
-
-async def runtime_tools(rt: Runtime) -> list[RapTool]:
-    """Return the tools that a runtime's surface offers, without deferred and excluded ones.
-
-    Raises:
-        ConfigError: there is none, or two tools have the same name in the characters that RAP allows.
-    """
-    surface = await rt.surface(scope="session")
-    offered = [tool for tool in rt.offered(surface) if not tool.is_deferred]
-    shared = {name for name, count in Counter(tool.name for tool in offered).items() if count > 1}
-    tools = [
-        _runtime_tool(rt, surface, tool, tool.qualified_name if tool.name in shared else tool.name) for tool in offered
-    ]
-    duplicates = [name for name, count in Counter(tool.definition.name for tool in tools).items() if count > 1]
-    if duplicates or not tools:
-        fault = f"two tools become {duplicates[0]!r}; rename one" if duplicates else "it offers no tool; declare one"
-        raise ConfigError(f"this runtime cannot be served over RAP: {fault}")
-    return tools
-
-
-def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:
-    async def run(call: Call, arguments: JsonObject) -> object:
-        invocation_id = InvocationId(await call.store_once(rt.new_invocation_id()))
-        try:
-            await rt.start(
-                tool.qualified_name,
-                arguments,
-                surface=surface,
-                native_call_id=call.idempotency_key,
-                actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
-                invocation_id=invocation_id,
-            )
-            result = await rt.wait(invocation_id)
-        except asyncio.CancelledError:
-            if call.is_canceled:
-                await rt.cancel(invocation_id)
-            raise
-        return await _runtime_result(rt, result)
-
-    definition = ToolDefinition(
-        name=_INVALID_NAME_CHAR.sub("_", name)[:_MAX_NAME],
-        description=tool.description,
-        input_schema=tool.input_schema,
-    )
-    return RapTool(
-        definition=definition,
-        checker=compile_schema(tool.input_schema),
-        run=run,
-        is_repeatable=rt.is_durable,
-        limits_itself=True,
-    )
-
-
-async def _runtime_result(rt: Runtime, result: ToolResult | None) -> object:
-    """Return the model-facing content of a result, with its images.
-
-    Raises:
-        ToolFailure: it is an error.
-    """
-    if result is None:
-        raise Declined("the runtime was closed before the call ended")
-    items = result.model_facing_content or result.content or ()
-    if result.is_error:
-        raise Declined("\n".join(item.text for item in items if item.text) or str(result.status))
-    parts = [part for item in items for part in await _parts(rt, item)]
-    if all(isinstance(part, str) for part in parts):
-        return "\n".join(map(str, parts))
-    return Result(parts=parts)
-
-
-async def _parts(rt: Runtime, item: ContentItem) -> list[str | Image]:
-    if item.type is ContentClass.IMAGE and item.ref is not None:
-        data = await rt.journal.payload(item.ref)
-        if data is not None and item.media_type is not None:
-            return [Image(data, item.media_type, item.name or "An image.")]
-    return [item.text] if item.text else []

@@ -14,7 +14,7 @@ from agenttool.adapters.rap.wire import Invocation, read
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
-from agenttool.rap.call import Call, CallServices
+from agenttool.rap.call import CallServices, RapCall
 from agenttool.rap.declare import RapTool, message_for_caller
 from agenttool.rap.oauth import GrantStore
 from agenttool.rap.outbox import Outbox
@@ -44,7 +44,7 @@ class CallRun:
 
     stored: StoredCall
     invocation: Invocation | None
-    call: Call | None = None
+    call: RapCall | None = None
     timeout: asyncio.Timeout | None = None
     is_canceled: bool = False
     has_started: bool = False
@@ -173,7 +173,7 @@ class CallRunner:
         await self._client.check_target(stored.callback_url, stored.caller)  # before any work is done
         if stored.state is CallState.STARTED and not tool.is_repeatable:
             raise Declined(UNKNOWN)
-        run.call = Call(stored, self._services, invocation, tool.requires_auth)
+        run.call = RapCall(stored, self._services, invocation, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
             await self._events.run_generator(run.call, cast("AsyncGenerator[object]", value))
@@ -190,7 +190,7 @@ class CallRunner:
         tool.check(invocation.arguments)
         return tool
 
-    async def _run_tool(self, run: CallRun, call: Call, tool: RapTool, arguments: JsonObject) -> object:
+    async def _run_tool(self, run: CallRun, call: RapCall, tool: RapTool, arguments: JsonObject) -> object:
         """Run a tool once it has a permit; first record that it may act, unless it may be repeated."""
         if not tool.limits_itself:
             await self._acquire(run)
@@ -206,7 +206,7 @@ class CallRunner:
         finally:
             self._release(run)
 
-    async def _confirm(self, call: Call, events: "AsyncGenerator[object]") -> None:
+    async def _confirm(self, call: RapCall, events: "AsyncGenerator[object]") -> None:
         """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""
         is_confirmed = call.stored.state is CallState.SUBSCRIBED
         if is_confirmed:
@@ -218,7 +218,7 @@ class CallRunner:
         if not is_confirmed:
             await self._subscribe(call, Subscribed(topic="", text=text))
 
-    async def _subscribe(self, call: Call, opened: Subscribed) -> None:
+    async def _subscribe(self, call: RapCall, opened: Subscribed) -> None:
         expires_at = time.time_ns() + int((opened.lasts_s or LIFETIME_S) * 1e9)
         confirmation = confirmation_message(call.stored, opened.text)
         message = await self._store.run_until_stored(

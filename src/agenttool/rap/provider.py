@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack, overload
 
@@ -23,6 +24,7 @@ from agenttool.rap.app import ProviderEndpoints, make_app
 from agenttool.rap.declare import RapTool, RapToolOptions, declare
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
+from agenttool.rap.runtime_tools import open_runtime_tools
 from agenttool.rap.settings import CleanUp, Move, ProviderSettings
 from agenttool.rap.tool_api import Event
 from agenttool.runtime import Runtime
@@ -142,7 +144,7 @@ class Provider:
         It is opened when the provider starts. Each invocation is a governed call: the runtime's rules decide, and its
         own approvers answer what they ask.
         """
-        self._settings.runtimes.append(open_runtime)
+        self._settings.runtimes.append(partial(open_runtime_tools, open_runtime))
 
     def on_close(self, clean_up: CleanUp) -> CleanUp:
         """Register a coroutine function that is called in the background with the id of each closed thread.

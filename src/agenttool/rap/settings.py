@@ -1,6 +1,7 @@
 """The settings of a provider."""
 
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from agenttool.errors import ConfigError
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
-from agenttool.runtime import Runtime
 
 CleanUp = Callable[[str], Coroutine[object, object, None]]
 """Takes the id of a thread that closed."""
 
 Move = Callable[[str, str], Coroutine[object, object, None]]
 """Takes the root thread of a session, and the base URL of the same server on another host."""
+
+
+OpenTools = Callable[[], AbstractAsyncContextManager[list[RapTool]]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,7 +29,7 @@ class ProviderSettings:
     Attributes:
         admits: who may call; None admits every caller, for trusted networks only.
         presents: the credential of callbacks.
-        runtimes: open each runtime whose tools are offered, too.
+        runtimes: each opens a runtime and yields its tools, which are offered, too.
         cipher: encrypts stored tokens of users; without one they are stored in clear.
         url: the base URL under which runtimes reach this server; taken from each request if None.
     """
@@ -42,7 +45,7 @@ class ProviderSettings:
     cipher: Cipher | None = None
     clients: dict[str, OAuthClient] = field(default_factory=dict[str, OAuthClient])
     tools: dict[str, RapTool] = field(default_factory=dict[str, RapTool])
-    runtimes: list[Callable[[], Runtime]] = field(default_factory=list[Callable[[], Runtime]])
+    runtimes: list[OpenTools] = field(default_factory=list[OpenTools])
     on_close: list[CleanUp] = field(default_factory=list[CleanUp])
     on_migrate: list[Move] = field(default_factory=list[Move])
 

@@ -17,7 +17,7 @@ from agenttool.errors import ConfigError, StoreError
 from agenttool.stores.sqlite.connect import create_private_file, open_connection, transaction
 
 _APPLICATION_ID = 0x52415031  # "RAP1"
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE provider (name TEXT NOT NULL) STRICT;
 INSERT INTO provider VALUES (lower(hex(randomblob(8))));

@@ -10,7 +10,7 @@ from functools import partial
 from agenttool.errors import ToolFailure
 from agenttool.rap import tables
 from agenttool.rap.background import error_location
-from agenttool.rap.call import Call
+from agenttool.rap.call import RapCall
 from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.store import ProviderStore
@@ -61,7 +61,7 @@ class EventSender:
         self._outbox.send_all((*sent, *ended))
         return len(sent)
 
-    async def run_generator(self, call: Call, events: AsyncGenerator[object]) -> None:
+    async def run_generator(self, call: RapCall, events: AsyncGenerator[object]) -> None:
         """Send what a generator yields, until it or the subscription ends."""
         try:
             async with aclosing(events) as yielded:

@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import get_args
 
-from agenttool.records.content import ContentClass, ContentItem, RedactionState, Ref, TelemetryRef, text_item
+from agenttool.records.content import (
+    PAYLOAD_SCHEME,
+    ContentClass,
+    ContentItem,
+    RedactionState,
+    Ref,
+    TelemetryRef,
+    text_item,
+)
 from agenttool.records.contracts import ArgumentMode, InputContract, MutationPolicy, OutputContract
 from agenttool.records.declaration import Lifecycle, ToolDeclaration, ToolKind, ToolNamespace
 from agenttool.records.error import ErrorClass, NextAction, Recoverability, RetryGuidance, ToolError
@@ -39,7 +47,6 @@ from agenttool.records.interface import (
     INTERFACE_DEFAULTS,
     UNREADABLE_FACT,
     Rendering,
-    SchemaVisibility,
     ToolInterface,
     acted_on,
     complete_interface,
@@ -87,7 +94,7 @@ from agenttool.records.profiles import (
     RiskLevel,
     WriteEffect,
 )
-from agenttool.records.progress import AbortReason, Cancellation, CancellationOutcome, ProgressStatus, ToolProgress
+from agenttool.records.progress import Cancellation, CancellationOutcome, ProgressStatus, ToolProgress
 from agenttool.records.record import (
     SCHEMA_VERSION,
     UNSET,
@@ -116,13 +123,14 @@ from agenttool.records.scheduling import (
     SiblingFailurePolicy,
     YieldPolicy,
 )
-from agenttool.records.status import TERMINAL_STATUSES, InvocationStatus, may_follow
+from agenttool.records.status import TERMINAL_STATUSES, AbortReason, InvocationStatus, may_follow
 from agenttool.records.surface import (
     AbsenceReason,
     AbsentTool,
     DeferredToolRef,
     LoadingState,
     QueryType,
+    SchemaVisibility,
     SearchMatch,
     SurfaceScope,
     ToolSearchResult,
@@ -169,6 +177,7 @@ __all__ = [
     "INTERFACE_DEFAULTS",
     "INVOCATION",
     "OUTCOMES",
+    "PAYLOAD_SCHEME",
     "PERSISTENCE",
     "RECORD_TYPES",
     "SCHEMA_VERSION",

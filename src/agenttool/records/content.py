@@ -2,6 +2,9 @@
 
 from agenttool.records.record import UNSET, Digest, Json, JsonObject, OpenEnum, Part, Timestamp, UnsetType
 
+PAYLOAD_SCHEME = "payload:"
+"""The prefix of every payload id. The digest follows, so a reader can verify the bytes by their id."""
+
 
 class RedactionState(OpenEnum):
     """How much was redacted before this was written (G-55)."""

@@ -8,7 +8,7 @@ declared facts from assumed ones.
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.profiles import ExecutionProfile
-from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, Part, Record, UnsetType, replace
+from agenttool.records.record import UNSET, Json, JsonObject, Part, Record, UnsetType, replace
 from agenttool.records.scheduling import (
     ContextModifierPolicy,
     InterruptBehavior,
@@ -18,18 +18,10 @@ from agenttool.records.scheduling import (
     SiblingFailurePolicy,
     YieldPolicy,
 )
+from agenttool.records.surface import SchemaVisibility
 
 Fact = bool | str
 """A fact, or the name of what computes it per call: `classifier:<id>` or `same_as:<field>` (G-17)."""
-
-
-class SchemaVisibility(ClosedEnum):
-    """Whether the model sees the full schema."""
-
-    LOADED = "loaded"
-    DEFERRED = "deferred"
-    INTERNAL = "internal"
-    NATIVE_REF = "native_ref"
 
 
 class Rendering(Part, frozen=True, kw_only=True):

@@ -2,10 +2,9 @@
 
 from agenttool.records.error import ErrorClass
 from agenttool.records.event import EventType
-from agenttool.records.progress import AbortReason
 from agenttool.records.record import Part
 from agenttool.records.result import ResultStatus
-from agenttool.records.status import InvocationStatus
+from agenttool.records.status import AbortReason, InvocationStatus
 
 
 class Outcome(Part, frozen=True, kw_only=True):

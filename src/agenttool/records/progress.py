@@ -5,6 +5,7 @@ from typing import Annotated
 from agenttool.records.content import Ref
 from agenttool.records.ids import InvocationId, ProgressId
 from agenttool.records.record import ClosedEnum, Meta, OpenEnum, Part, Record, Timestamp
+from agenttool.records.status import AbortReason
 
 
 class ProgressStatus(OpenEnum):
@@ -20,16 +21,6 @@ class ProgressStatus(OpenEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELED = "canceled"
-
-
-class AbortReason(OpenEnum):
-    """Why a call was aborted (G-46)."""
-
-    USER_INTERRUPTION = "user_interruption"
-    SIBLING_ERROR = "sibling_error"
-    TIMEOUT = "timeout"
-    FALLBACK = "fallback"
-    RUNTIME_SHUTDOWN = "runtime_shutdown"
 
 
 class CancellationOutcome(ClosedEnum):

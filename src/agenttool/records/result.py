@@ -4,7 +4,6 @@ from agenttool.records.content import ContentClass, ContentItem, RedactionState,
 from agenttool.records.error import ToolError
 from agenttool.records.ids import InvocationId, PersistenceId, ResultId
 from agenttool.records.mapping import ExternalMapping
-from agenttool.records.progress import AbortReason
 from agenttool.records.record import (
     SCHEMA_VERSION,
     UNSET,
@@ -16,6 +15,7 @@ from agenttool.records.record import (
     Timestamp,
     UnsetType,
 )
+from agenttool.records.status import AbortReason
 
 
 class ResultStatus(OpenEnum):

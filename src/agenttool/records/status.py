@@ -91,3 +91,13 @@ def may_follow(before: InvocationStatus, after: InvocationStatus) -> bool:
     if before not in _RANK or after not in _RANK:
         return True
     return _RANK[after] > _RANK[before] or (before, after) in _BACK
+
+
+class AbortReason(OpenEnum):
+    """Why a call was aborted (G-46)."""
+
+    USER_INTERRUPTION = "user_interruption"
+    SIBLING_ERROR = "sibling_error"
+    TIMEOUT = "timeout"
+    FALLBACK = "fallback"
+    RUNTIME_SHUTDOWN = "runtime_shutdown"

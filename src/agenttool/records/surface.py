@@ -2,8 +2,16 @@
 
 from agenttool.records.error import NextAction
 from agenttool.records.ids import SchedulerPolicyId, SurfaceId, ToolId
-from agenttool.records.interface import SchemaVisibility
 from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, OpenEnum, Part, Record, Timestamp, UnsetType
+
+
+class SchemaVisibility(ClosedEnum):
+    """Whether the model sees the full schema."""
+
+    LOADED = "loaded"
+    DEFERRED = "deferred"
+    INTERNAL = "internal"
+    NATIVE_REF = "native_ref"
 
 
 class SurfaceScope(OpenEnum):

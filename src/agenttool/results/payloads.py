@@ -2,6 +2,7 @@
 
 from agenttool.codec import digest_of_bytes
 from agenttool.records import (
+    PAYLOAD_SCHEME,
     ContentClass,
     ContentItem,
     Json,
@@ -12,9 +13,6 @@ from agenttool.records import (
     ToolResult,
     replace,
 )
-
-PAYLOAD_SCHEME = "payload:"
-"""The prefix of every payload id. The digest follows, so a reader can verify the bytes by their id."""
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"

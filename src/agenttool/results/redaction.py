@@ -12,8 +12,7 @@ from urllib.parse import quote, quote_plus
 from agenttool.codec import json_bytes, parse_object, sorted_json
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
-from agenttool.records import Json, JsonObject, Part, replace
-from agenttool.results.payloads import PAYLOAD_SCHEME
+from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Part, replace
 from agenttool.schema.explain import pointer_of
 
 MARKER = REDACTED

@@ -8,8 +8,9 @@ from heapq import nsmallest
 from itertools import islice
 
 from agenttool.errors import StoreError
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import AnswerStatus, LeaseLost, OpenCall, RecordedAnswer
+from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, Digest, InvocationId, replace
 

@@ -61,6 +61,19 @@ async def test_threads_share_nothing_even_if_their_names_are_alike(running, tool
             assert (view.thread_id, view.view_type, view.content) == (name, name, {"by": name})
 
 
+async def test_an_update_that_was_long_on_its_way_does_not_undo_a_later_one(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        _, invocation = await started(rt, server)
+        for key, level in (("a", 1), ("b", 2), ("a", 1)):
+            assert await update(server, invocation, key=key, level=level) == 200
+        (view,) = await rt.sources.get("rap").views.of()
+        assert view.content == {"level": 2}
+        for key, content in (("c", {}), ("b", {"level": 2}), ("a", {"level": 1})):
+            assert await update(server, invocation, key=key, **content) == 200
+        assert await rt.sources.get("rap").views.of() == ()
+
+
 async def test_a_thread_has_so_many_views_and_no_larger_ones(running, tool_server, started, monkeypatch):
     monkeypatch.setattr(threads, "MAX_VIEWS", 2)
     monkeypatch.setattr(threads, "MAX_VIEW_BYTES", 100)
@@ -91,3 +104,13 @@ async def test_the_views_of_a_closed_thread_are_gone_and_its_clients_know(runnin
         assert (await coming).content == {}
         assert await rt.sources.get("rap").views.of() == ()
         await client.aclose()
+
+
+async def test_two_servers_may_name_their_updates_alike(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, first = await started(rt, server)
+        _, second = await started(rt, server)
+        for invocation, kind in ((first, "a"), (second, "b")):
+            assert await update(server, invocation, kind, key="1", of=kind) == 200
+        assert [view.view_type for view in await rt.sources.get("rap").views.of()] == ["a", "b"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvicorn
 
-from agenttool.rap import Call, Event, Limits, Provider, outbox
+from agenttool.rap import Event, Limits, Provider, RapCall, outbox
 
 EVENTS = 6
 
@@ -41,7 +41,7 @@ def make(folder: Path) -> Provider:
         return f"noted {number}"
 
     @provider.tool
-    async def ask(number: int, call: Call) -> str:
+    async def ask(number: int, call: RapCall) -> str:
         """Ask first, then act, once at most."""
         picked = await call.choose(f"Do {number}?", ["do it", "leave it"])
         if picked == "do it":
@@ -49,7 +49,7 @@ def make(folder: Path) -> Provider:
         return f"{picked} {number}"
 
     @provider.subscription(idempotent=True)
-    async def watch(number: int, call: Call):
+    async def watch(number: int, call: RapCall):
         """Send some events."""
         yield f"watching {number}"
         for place in range(int(call.bookmark or 0), EVENTS):

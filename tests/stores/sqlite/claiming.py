@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import AnswerStatus
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttool.ports.stores import AnswerStatus
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.world import Moment
 from agenttool.testing.call_facts import invocation_number, story_of
 

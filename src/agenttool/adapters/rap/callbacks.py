@@ -38,9 +38,8 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.deferred import PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
+from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.stores import AnswerStatus
 from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
@@ -152,7 +151,7 @@ class CallbackHandler:
             case OAuth() | UserChoice():
                 return self._ask(call, message, delivery)
             case ViewUpdate():
-                return self._view(call, message)
+                return self._view(call, message, delivery)
 
     async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> CallbackReply:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
@@ -228,11 +227,12 @@ class CallbackHandler:
             return CallbackReply(TOO_MANY, f"a call may ask {source.max_prompts} times; send its result")
         return _OK if outcome is PromptOutcome.PUT_UP else _late(call)
 
-    async def _view(self, call: InvocationId, message: ViewUpdate) -> CallbackReply:
+    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> CallbackReply:
         if await self.threads.find(message.group_id) is None:
             return _dropped(call, "its thread is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
-        if await self.views.update(view):
+        own = None if delivery is None else _digest(f"{call}/{delivery}")  # two servers may use equal keys
+        if await self.views.update(view, own):
             return _OK
         log.warning("a view of %s was rejected: it is too large, or its thread has too many", call)
         return CallbackReply(TOO_LARGE, "the view is too large, or there are too many; clear one first")

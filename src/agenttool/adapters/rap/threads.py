@@ -9,7 +9,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import JsonObject, Part
 
-_THREADS, _VIEWS = "rap.thread", "rap.view"
+_THREADS, _VIEWS, _DELIVERIES = "rap.thread", "rap.view", "rap.view.delivery"
 _MAX_CACHED = 10_000
 """How many open threads are cached in memory."""
 
@@ -18,6 +18,9 @@ MAX_VIEWS = 100
 MAX_VIEW_BYTES = 1_000_000
 MAX_VIEW_TYPE = 200
 """The limits of one thread's views: their number, the size of one, and the length of its type."""
+
+_MAX_DELIVERIES = 256
+"""How many deliveries to a thread are recorded, so that a late repetition does not undo a newer view."""
 
 _MAX_QUEUED = 1000
 """How many updates wait for a client that does not read; then the oldest is dropped, because later ones replace it."""
@@ -67,14 +70,36 @@ class ViewStore:
         self._documents = documents
         self._clients: dict[str, set[asyncio.Queue[View]]] = {}
 
-    async def update(self, view: View) -> bool:
-        """Store a view in place of the previous one and notify the clients of its thread; False if a limit is hit."""
+    async def update(self, view: View, delivery: str | None = None) -> bool:
+        """Store a view in place of the previous one and notify the clients of its thread; False if a limit is hit.
+
+        Args:
+            view: the new view.
+            delivery: identifies the update; a repeated delivery changes nothing.
+        """
         body = json_bytes(view.content)
         if len(body) > MAX_VIEW_BYTES or len(view.view_type) > MAX_VIEW_TYPE or not await self._has_room(view):
             return False
-        await self._documents.put(_VIEWS, _view_key(view), body if view.content else None)
-        self._notify(view)
+        if await self._put(view, body, delivery):
+            self._notify(view)
         return True
+
+    async def _put(self, view: View, body: bytes, delivery: str | None) -> bool:
+        """Store a view and its delivery in one step; return False if the delivery was recorded before."""
+        if delivery is None:
+            await self._documents.put(_VIEWS, _view_key(view), body if view.content else None)
+            return True
+        while True:
+            before = await self._documents.get(_DELIVERIES, view.thread_id)
+            recorded = () if before is None else tuple(before.decode().split())
+            if delivery in recorded:
+                return False
+            if not view.content:
+                await self._documents.put(_VIEWS, _view_key(view), None)  # safe to repeat until the swap succeeds
+            after = " ".join((*recorded, delivery)[-_MAX_DELIVERIES:]).encode()
+            beside = {(_VIEWS, _view_key(view)): body} if view.content else None
+            if await self._documents.swap(_DELIVERIES, view.thread_id, before=before, after=after, beside=beside):
+                return True
 
     async def _has_room(self, view: View) -> bool:
         if not view.content or await self._documents.get(_VIEWS, _view_key(view)) is not None:
@@ -93,6 +118,7 @@ class ViewStore:
             for each in found:
                 await self._documents.put(_VIEWS, _view_key(each), None)
                 self._notify(View(thread_id=thread_id, view_type=each.view_type, content={}))
+        await self._documents.put(_DELIVERIES, thread_id, None)
 
     async def of(self, thread_id: str | None = None, limit: int = _MAX_LISTED) -> tuple[View, ...]:
         """Return the current views of one thread, or of all."""

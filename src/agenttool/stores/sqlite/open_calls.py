@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
+from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import NO_CHECKPOINT, AnswerStatus, OpenCall, RecordedAnswer
+from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.connect import as_json, reading

@@ -15,12 +15,12 @@ from pydantic import Field
 
 from agenttool.rap import (
     Bearer,
-    Call,
     Declined,
     Event,
     Image,
     OAuthClient,
     Provider,
+    RapCall,
     Result,
     display_diff,
     display_image,
@@ -95,7 +95,9 @@ def explode() -> str:
 
 
 @provider.subscription(idempotent=True)
-async def watch(bed: int, events: int, *, every_ms: int = 5, associative: bool = False, final: bool = True, call: Call):
+async def watch(
+    bed: int, events: int, *, every_ms: int = 5, associative: bool = False, final: bool = True, call: RapCall
+):
     """Subscribe to a bed."""
     yield f"Watching bed {existing(bed)}."
     for n in range(int(call.bookmark or 0) + 1, events + 1):
@@ -106,7 +108,7 @@ async def watch(bed: int, events: int, *, every_ms: int = 5, associative: bool =
 
 
 @provider.tool(destructive=True)
-async def open_valve(minutes: int, call: Call) -> str:
+async def open_valve(minutes: int, call: RapCall) -> str:
     """Open the main valve; asks the user first."""
     picked = await call.choose(
         "Open the main valve?", [f"Open for {minutes} minutes", "Open for 1 minute", "Leave closed"]
@@ -115,14 +117,14 @@ async def open_valve(minutes: int, call: Call) -> str:
 
 
 @provider.tool(requires_auth="greenhouse-mail")
-async def read_mail(call: Call) -> str:
+async def read_mail(call: RapCall) -> str:
     """Read the newest letter."""
     await call.authorize()
     return "one letter: the tomatoes are ripe"
 
 
 @provider.tool
-async def paint(patch: str, call: Call) -> str:
+async def paint(patch: str, call: RapCall) -> str:
     """Show a patch in the diff view; an empty one clears it."""
     await call.view("diff", {"patch": patch} if patch else {})
     return "painted" if patch else "cleared"
@@ -137,14 +139,14 @@ def keep(found: dict[str, str]) -> None:
 
 
 @provider.tool(idempotent=True)
-async def remember(name: str, value: str, call: Call) -> str:
+async def remember(name: str, value: str, call: RapCall) -> str:
     """Keep a note for this thread and its children."""
     keep(notes() | {json.dumps([call.thread_id, name]): value})
     return "noted"
 
 
 @provider.tool(read_only=True)
-async def recall(name: str, call: Call) -> str:
+async def recall(name: str, call: RapCall) -> str:
     """Read a note of this thread or of its ancestors."""
     for thread in (call.thread_id, *reversed(call.ancestors)):
         if found := notes().get(json.dumps([thread, name])):
