@@ -286,7 +286,7 @@ async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         await begun(rt, "tool.invocation.partial_result")
         await asyncio.sleep(0)
-        stored = dict(bench.payloads._bytes)
+        stored = {digest: data for digest, (data, _) in bench.payloads._stored.items()}
         release.set()
         told = await story(rt, await calling)
     ((ref,),) = [each["partial_result_refs"] for each in told.progress]
@@ -303,7 +303,7 @@ async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, a
     async with bench.open([probe], rules=allow) as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert ["partial_result_refs" in each for each in told.progress] == [False]
-    assert bench.payloads._bytes == {}
+    assert bench.payloads._stored == {}
 
 
 @pytest.mark.requirement("AT-RES-13")

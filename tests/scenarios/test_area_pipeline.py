@@ -195,7 +195,7 @@ async def test_what_a_tool_forbids_to_store_is_not_kept_because_its_mapping_fail
     async with bench.open([secretive], rules=allow) as rt:
         result = await call(rt, "probe", {})
     assert (result.error.error_class, result.native_output_ref) == ("result_mapping_failed", None)
-    assert bench.payloads._bytes == {}
+    assert bench.payloads._stored == {}
 
 
 @pytest.mark.requirement("AT-PIPE-21")
