@@ -156,7 +156,7 @@ def open_world(
         log=opened.log,
         payloads=opened.payloads,
         open_calls=opened.open_calls,
-        shelf=opened.documents,
+        documents=opened.documents,
         close=_closing(opened.close, semantic_index),
         random=random,
         lease_s=lease_s,

@@ -16,7 +16,7 @@ from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKi
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
-SHELF, UNDELIVERED = "prompt", "prompt.unheard"
+PROMPTS, UNDELIVERED = "prompt", "prompt.undelivered"
 REDELIVER_EVERY_S = 2.0
 """How often an answer is delivered again to a tool that was not reachable."""
 
@@ -43,7 +43,7 @@ class Chosen(Part, frozen=True, kw_only=True):
 class Prompts:
     """The open prompts in a store, of all processes: at most one for each call."""
 
-    shelf: DocumentStore
+    documents: DocumentStore
     deferred: DeferredResults
     tool_of: Callable[[ToolId], Tool | None]
     _redelivering: "asyncio.Task[None] | None" = None
@@ -63,15 +63,15 @@ class Prompts:
     async def _run(self) -> None:
         while True:
             with suppress(StoreError):  # the disk may work again at the next attempt
-                for key, _ in await self.shelf.page(UNDELIVERED, limit=_PAGE):
+                for key, _ in await self.documents.page(UNDELIVERED, limit=_PAGE):
                     await self._redeliver(InvocationId(key))
             await asyncio.sleep(REDELIVER_EVERY_S)
 
     async def _redeliver(self, key: InvocationId) -> None:
-        body = await self.shelf.get(SHELF, key)
+        body = await self.documents.get(PROMPTS, key)
         prompt = None if body is None else _read(body)
         if prompt is None or prompt.selected is None or await self.deferred.pending(key) is None:
-            await self.shelf.put(UNDELIVERED, key, None)
+            await self.documents.put(UNDELIVERED, key, None)
         else:
             await self._deliver(prompt, prompt.selected)
 
@@ -84,7 +84,7 @@ class Prompts:
         if await self.deferred.pending(key) is None:
             return PromptOutcome.NOT_AWAITED
         while True:
-            body = await self.shelf.get(SHELF, key)
+            body = await self.documents.get(PROMPTS, key)
             before = None if body is None else _read(body)
             earlier = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
             if prompt.prompt_id in earlier:
@@ -93,7 +93,7 @@ class Prompts:
             if number > most:
                 return PromptOutcome.TOO_MANY
             after = write_own(replace(prompt, asked_before=earlier, number=number))
-            if await self.shelf.swap(SHELF, key, before=body, after=after):
+            if await self.documents.swap(PROMPTS, key, before=body, after=after):
                 break
         await self.deferred.note(key, _needs_input)
         return PromptOutcome.PUT_UP
@@ -101,10 +101,10 @@ class Prompts:
     async def pending(self, limit: int = _PAGE) -> tuple[Prompt, ...]:
         """Return the prompts without an answer, and delete those of ended calls."""
         found: list[Prompt] = []
-        for key, body in await self.shelf.page(SHELF, limit=limit):
+        for key, body in await self.documents.page(PROMPTS, limit=limit):
             prompt = _read(body)
             if await self.deferred.pending(InvocationId(key)) is None:
-                await self.shelf.swap(SHELF, key, before=body, after=None)
+                await self.documents.swap(PROMPTS, key, before=body, after=None)
             elif prompt is not None and prompt.selected is None:
                 found.append(prompt)
         return tuple(found)
@@ -112,7 +112,7 @@ class Prompts:
     async def choose(self, prompt_id: str, selected: int | None) -> Chosen:
         """Record a user's choice; none selects the default. The first answer stands."""
         key = call_of(prompt_id)
-        body = await self.shelf.get(SHELF, key)
+        body = await self.documents.get(PROMPTS, key)
         prompt = None if body is None else _read(body)
         if prompt is None or prompt.prompt_id != prompt_id or await self.deferred.pending(key) is None:
             return _refused(prompt_id, "there is no such prompt any more; list the open ones")
@@ -122,7 +122,7 @@ class Prompts:
             return _refused(prompt_id, rejection or "nothing was chosen")
         answered = replace(prompt, selected=chosen)
         undelivered = {(UNDELIVERED, str(key)): b""}
-        if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=undelivered):
+        if not await self.documents.swap(PROMPTS, key, before=body, after=write_own(answered), beside=undelivered):
             return _refused(prompt_id, "it has changed meanwhile; look again")
         with suppress(StoreError):  # the choice is stored; only the note about it is missing
             await self.deferred.note(key, _has_input)
@@ -136,7 +136,7 @@ class Prompts:
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
         """Delete the prompt of a call that has ended."""
-        await self.shelf.put(SHELF, invocation_id, None)
+        await self.documents.put(PROMPTS, invocation_id, None)
 
     async def _deliver(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
@@ -150,8 +150,8 @@ class Prompts:
         if outcome is not ReplyOutcome.AWAY:
             # The entry stays until the call ends, to recognise the same prompt; the reply address is not needed.
             delivered = replace(prompt, is_delivered=outcome is ReplyOutcome.ACCEPTED, reply_to=None)
-            await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(delivered))
-            await self.shelf.put(UNDELIVERED, key, None)
+            await self.documents.swap(PROMPTS, key, before=write_own(prompt), after=write_own(delivered))
+            await self.documents.put(UNDELIVERED, key, None)
         return outcome
 
 

@@ -40,7 +40,7 @@ class World:
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls | None = None
-    shelf: DocumentStore | None = None
+    documents: DocumentStore | None = None
     close: Callable[[], Awaitable[None]] | None = None
     random: Callable[[], float] = _no_jitter
     lease_s: float = 6.0
@@ -75,7 +75,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         journal=Journal(clock=world.clock, log=world.log),
         clock=world.clock,
         ids=world.ids,
-        payloads=PayloadAccess(world.payloads, world.shelf),
+        payloads=PayloadAccess(world.payloads, world.documents),
         timing=Timing(
             loop=loop,
             thread_id=threading.get_ident(),
@@ -87,7 +87,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         durability=Durability(
             checkpoints=world.open_calls if world.log.durable else None,
             deferred=world.open_calls,
-            documents=world.shelf,
+            documents=world.documents,
             lease_s=world.lease_s,
         ),
         tools=Tools(options.hooks, buckets),

@@ -35,8 +35,8 @@ def app():
     return CallbackApp(Nobody())
 
 
-async def listening(app, shelf, secret=SECRET):
-    listener, fault = await open_listener(app, shelf, secret)
+async def listening(app, documents, secret=SECRET):
+    listener, fault = await open_listener(app, documents, secret)
     app._callbacks.urls = app._callbacks.urls or CallbackUrls(listener.url + PATH, secret)
     listener.start()
     return listener, fault
@@ -44,11 +44,11 @@ async def listening(app, shelf, secret=SECRET):
 
 @pytest.mark.requirement("RAP-025")
 async def test_after_a_restart_callbacks_are_received_where_they_were_before(app):
-    shelf = MemoryDocuments()
-    first, _ = await listening(app, shelf)
+    documents = MemoryDocuments()
+    first, _ = await listening(app, documents)
     url = first.url
     await first.stop()
-    second, fault = await listening(app, shelf)
+    second, fault = await listening(app, documents)
     assert (second.url, fault) == (url, None)
     await second.stop()
 
@@ -56,11 +56,11 @@ async def test_after_a_restart_callbacks_are_received_where_they_were_before(app
 @pytest.mark.requirement("RAP-025")
 async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_over(app, caplog, monkeypatch):
     monkeypatch.setattr(listener, "TAKEOVER_POLL_S", 0.01)
-    shelf = MemoryDocuments()
-    first, _ = await listening(app, shelf)
+    documents = MemoryDocuments()
+    first, _ = await listening(app, documents)
     url = first.url
     here = CallbackUrls(url + PATH, SECRET)
-    heirs = [await listening(app, shelf) for _ in range(2)]
+    heirs = [await listening(app, documents) for _ in range(2)]
     assert [(heir.url, fault) for heir, fault in heirs] == [(url, None)] * 2
     assert caplog.text == ""
     for gone in (first, heirs[0][0]):
@@ -70,14 +70,14 @@ async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_ove
             while not await is_served(here, 2.0):  # noqa: ASYNC110 -- there is nothing to wait on
                 await asyncio.sleep(0.01)
     await heirs[1][0].stop()
-    again, _ = await listening(app, shelf)
+    again, _ = await listening(app, documents)
     assert again.url == url
     await again.stop()
 
 
 async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
-    shelf = MemoryDocuments()
-    both = await asyncio.gather(*(listening(app, shelf) for _ in range(2)))
+    documents = MemoryDocuments()
+    both = await asyncio.gather(*(listening(app, documents) for _ in range(2)))
     assert both[0][0].url == both[1][0].url
     for each, _ in both:
         await each.stop()
@@ -87,8 +87,8 @@ async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
 @pytest.mark.parametrize("stranger", ["silent", "another store", "a relay"])
 async def test_a_foreign_program_on_the_port_of_the_store_is_a_fault(app, caplog, monkeypatch, stranger):
     monkeypatch.setattr(listener, "_PROBE_TIMEOUT_S", 0.2)
-    shelf = MemoryDocuments()
-    first, _ = await listening(app, shelf)
+    documents = MemoryDocuments()
+    first, _ = await listening(app, documents)
     port = first.port
     await first.stop()
     if stranger == "silent":
@@ -100,7 +100,7 @@ async def test_a_foreign_program_on_the_port_of_the_store_is_a_fault(app, caplog
         )
         held = listener.Listener(app, ("127.0.0.1", port))
         held.start()
-    second, fault = await listening(app, shelf)
+    second, fault = await listening(app, documents)
     assert second.port != port
     assert f"port {port} is in use by another program" in fault
     assert fault in caplog.text
