@@ -14,6 +14,7 @@ from agenttool.ports.output import FailedItem, Media, NativeError, NativeOutput,
 from agenttool.records import (
     UNSET,
     A2aMapping,
+    AbortReason,
     ContentClass,
     ContentItem,
     ErrorClass,
@@ -27,7 +28,7 @@ from agenttool.records import (
     ToolResult,
     text_item,
 )
-from agenttool.results.failure import result_of_failure, stopped_by_shutdown
+from agenttool.results.failure import result_of_failure, stopped_by
 from agenttool.results.mapping import EMPTY_TEXT, PLAIN, MappingPlan, measured, plan_mapping
 from agenttool.schema.compile import Checker
 
@@ -77,7 +78,10 @@ def test_an_empty_result_is_marked_and_is_not_missing(mapped, nothing):
     empty = mapped(nothing).result
     assert empty == result_of(content=(), model_facing_content=(text_item(EMPTY_TEXT),), empty_result=True)
     lost = result_of_failure(
-        stopped_by_shutdown(Phase.EXECUTE), result_id="res_1", invocation_id="inv_1", created_at="now"
+        stopped_by(AbortReason.RUNTIME_SHUTDOWN, Phase.EXECUTE),
+        result_id="res_1",
+        invocation_id="inv_1",
+        created_at="now",
     )
     assert lost.empty_result is None
     assert lost.is_error

@@ -10,7 +10,6 @@ from agenttool.results.payloads import (
     payload_of,
     readable_text,
     sniff,
-    stored_at,
 )
 
 
@@ -33,11 +32,6 @@ def test_a_payload_ref_has_all_six_facts_and_a_digest_that_checks(payload):
             redaction_state="none",
         ),
     )
-
-
-def test_the_store_gives_the_address(payload):
-    assert stored_at(payload, "file:///payloads/x").uri == "file:///payloads/x"
-    assert stored_at(payload, "file:///payloads/x").id == payload.ref.id
 
 
 @pytest.mark.requirement("AT-REF-07")

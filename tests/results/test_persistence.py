@@ -17,12 +17,11 @@ from agenttool.records import (
     Phase,
     ResultPersistence,
     ToolInterface,
+    replace,
 )
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping import MappingPlan, measured
-from agenttool.results.payloads import stored_at
 from agenttool.results.persistence import (
-    DEFAULT_POLICY,
     INLINE,
     SELF_BOUNDED_CHARS,
     PersistencePolicy,
@@ -32,6 +31,8 @@ from agenttool.results.persistence import (
     policy_of,
 )
 from agenttool.results.redaction import compile_redactor, compile_scrubber
+
+DEFAULT_POLICY = PersistencePolicy()
 
 
 def interface(**members):
@@ -195,7 +196,7 @@ SMALL = PersistencePolicy(max_inline_chars=100)
 
 def delivered(found, policy, *, is_stored=True):
     plan = decide_persistence(found, policy)
-    ref = stored_at(plan.payload, "mem:1") if plan.payload is not None and is_stored else None
+    ref = replace(plan.payload.ref, uri="mem:1") if plan.payload is not None and is_stored else None
     return apply_plan(plan, found.result, ref, decision_id="prs_1", created_at="2026-05-08T00:00:02Z")
 
 
@@ -214,7 +215,7 @@ def test_user_ask_4_a_large_result_is_a_success_with_a_preview_and_a_way_back(ma
         threshold={"max_inline_chars": 100},
         original_size_bytes=len(text),
         preview_size_bytes=len(shown.encode()),
-        persisted_ref=stored_at(payload, "mem:1"),
+        persisted_ref=replace(payload.ref, uri="mem:1"),
         redaction_state="none",
         reason="result_exceeded_inline_limit",
         created_at="2026-05-08T00:00:02Z",
@@ -222,7 +223,9 @@ def test_user_ask_4_a_large_result_is_a_success_with_a_preview_and_a_way_back(ma
     assert (result.status, result.is_error, result.persistence_refs) == ("succeeded", False, ("prs_1",))
     assert result.content == (
         ContentItem(
-            type=ContentClass.PERSISTED_OUTPUT_REF, ref=stored_at(payload, "mem:1"), media_type=payload.ref.media_type
+            type=ContentClass.PERSISTED_OUTPUT_REF,
+            ref=replace(payload.ref, uri="mem:1"),
+            media_type=payload.ref.media_type,
         ),
     )
     assert "row 0" in shown

@@ -16,7 +16,7 @@ from agenttool.records import (
     ToolError,
     replace,
 )
-from agenttool.results.failure import canceled_by_user, discarded_by_fallback, guided, stopped_by_shutdown
+from agenttool.results.failure import guided, stopped_by
 from agenttool.scheduler.drive import TOO_LATE, UNSUPPORTED, stops_on_interrupt
 
 _AFTER_TOOL = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
@@ -110,12 +110,9 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     """Return the error of a stopped call; a read-only tool has no effects."""
     reason = call.stop.reason or AbortReason.USER_INTERRUPTION
     effects = False if call.tool is not None and call.tool.mapping.effects is False else None
-    if reason is AbortReason.RUNTIME_SHUTDOWN and not call.is_parked:
-        return stopped_by_shutdown(call.phase, effects=effects)
-    if reason is AbortReason.USER_INTERRUPTION and not call.is_parked:
-        return canceled_by_user(call.phase, effects=effects)
-    if reason is AbortReason.FALLBACK and call.parent is None:
-        return discarded_by_fallback(call.phase, effects=effects)
+    is_discarded = reason is AbortReason.FALLBACK and call.parent is None
+    if is_discarded or (reason in _ENDED_FROM_OUTSIDE and not call.is_parked):
+        return stopped_by(reason, call.phase, effects=effects)
     error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
     message = _why_stopped(call, reason, abandoned=abandoned)
     code = None
@@ -124,6 +121,7 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     return guided(error_class, phase=call.phase, message=message, code=code, abort_reason=reason, effects=effects)
 
 
+_ENDED_FROM_OUTSIDE = (AbortReason.RUNTIME_SHUTDOWN, AbortReason.USER_INTERRUPTION)
 _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: ErrorClass.SIBLING_CANCELED}
 
 

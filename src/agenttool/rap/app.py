@@ -86,7 +86,7 @@ class ProviderEndpoints:
         async with AsyncExitStack() as stack:
             for open_tools in self._settings.runtimes:
                 for tool in await stack.enter_async_context(open_tools()):
-                    stack.callback(self._settings.remove_tool, self._settings.add_tool(tool))
+                    stack.callback(self._settings.tools.pop, self._settings.add_tool(tool))
             self._service = await stack.enter_async_context(open_service(self._settings))
             try:
                 yield

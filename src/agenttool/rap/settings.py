@@ -62,7 +62,3 @@ class ProviderSettings:
             raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
         self.tools[name] = tool
         return name
-
-    def remove_tool(self, name: str) -> None:
-        """Remove a tool."""
-        del self.tools[name]

@@ -22,7 +22,7 @@ from agenttool.adapters.rap.wire import (
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.rap.tables import NewCall
-from agenttool.records import ErrorClass, Json, ToolError
+from agenttool.records import ErrorClass, ToolError
 from agenttool.results.jsonable import to_jsonable
 from agenttool.results.redaction import clean_message
 
@@ -155,11 +155,7 @@ def text_of(value: object) -> str:
     """
     if value is None:
         return ""
-    return value if isinstance(value, str) else json_bytes(_plain_of(value)).decode()
-
-
-def _plain_of(value: object) -> Json:
-    return to_jsonable(value, _NoBinary())
+    return value if isinstance(value, str) else json_bytes(to_jsonable(value, _NoBinary())).decode()
 
 
 class _NoBinary:

@@ -139,6 +139,19 @@ GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
 }
 """Guidance for error codes of the runtime whose class alone would mislead."""
 
+_STOPS = {
+    AbortReason.USER_INTERRUPTION: (ErrorClass.CANCELED, None, "the call was canceled by its user"),
+    AbortReason.RUNTIME_SHUTDOWN: (
+        ErrorClass.CANCELED,
+        "runtime_shutdown",
+        "the runtime shut down before the call was over",
+    ),
+    AbortReason.FALLBACK: (
+        ErrorClass.STREAMING_FALLBACK_DISCARDED,
+        None,
+        "the request that made this call was discarded and sent again",
+    ),
+}
 _WAIT_ADVICE = "wait until its provider has listed its tools, then search for the tool and call it if it is there"
 _PHASE_ORDER = {phase: place for place, phase in enumerate(Phase)}
 _OUTCOMES_OF = {
@@ -192,38 +205,10 @@ def guided(
     )
 
 
-def canceled_by_user(phase: Phase, *, effects: bool | None = None) -> ToolError:
-    """Return the error of a call that its user canceled."""
-    return guided(
-        ErrorClass.CANCELED,
-        phase=phase,
-        message="the call was canceled by its user",
-        abort_reason=AbortReason.USER_INTERRUPTION,
-        effects=effects,
-    )
-
-
-def stopped_by_shutdown(phase: Phase, *, effects: bool | None = None) -> ToolError:
-    """Return the error of a call that an orderly shutdown of the runtime stopped."""
-    return guided(
-        ErrorClass.CANCELED,
-        phase=phase,
-        message="the runtime shut down before the call was over",
-        code="runtime_shutdown",
-        abort_reason=AbortReason.RUNTIME_SHUTDOWN,
-        effects=effects,
-    )
-
-
-def discarded_by_fallback(phase: Phase, *, effects: bool | None = None) -> ToolError:
-    """Return the error of a call whose streamed request was discarded and sent again."""
-    return guided(
-        ErrorClass.STREAMING_FALLBACK_DISCARDED,
-        phase=phase,
-        message="the request that made this call was discarded and sent again",
-        abort_reason=AbortReason.FALLBACK,
-        effects=effects,
-    )
+def stopped_by(reason: AbortReason, phase: Phase, *, effects: bool | None = None) -> ToolError:
+    """Return the error of a call that its user, a shutdown or a fallback of its request stopped."""
+    error_class, code, message = _STOPS[reason]
+    return guided(error_class, phase=phase, message=message, code=code, abort_reason=reason, effects=effects)
 
 
 def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolError:

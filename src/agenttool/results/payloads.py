@@ -76,11 +76,6 @@ def payload_of(
     return Payload(data=data, ref=ref)
 
 
-def stored_at(payload: Payload, uri: str) -> Ref:
-    """Return the ref of a payload with the address that the store returned."""
-    return replace(payload.ref, uri=uri)
-
-
 def expire_payload(result: ToolResult, payload: str, *, expires_at: Timestamp) -> ToolResult:
     """Set the expiry of every ref to one payload id; no ref is removed from its list (AT-REF-07)."""
 

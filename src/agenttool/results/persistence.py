@@ -43,7 +43,7 @@ from agenttool.results.redaction import Redactor, Scrubber
 DEFAULT_INLINE_CHARS = 30_000
 """How many code points a result may inline unless the tool declares another limit (G-53)."""
 
-DEFAULT_PREVIEW_CHARS = 4_000
+PREVIEW_CHARS = 4_000
 
 SELF_BOUNDED_CHARS = 1_000_000
 """The limit for a tool that declares that it bounds its own output."""
@@ -77,7 +77,6 @@ class PersistencePolicy:
     over_limit: PersistenceStrategy = _Strategy.PREVIEW_AND_PERSIST
     always: PersistenceStrategy | None = None
     self_bounding: bool = False
-    preview_chars: int = DEFAULT_PREVIEW_CHARS
     fallback_summary: str | None = None
     effects: bool | None = None
     inline_below: int = field(init=False, default=0)
@@ -88,10 +87,6 @@ class PersistencePolicy:
         if self.max_inline_bytes is not None:
             limits.append(self.max_inline_bytes // _MAX_UTF8_BYTES)
         object.__setattr__(self, "inline_below", -1 if self.always is not None else min(limits))
-
-
-DEFAULT_POLICY = PersistencePolicy()
-"""The policy of a tool that declares nothing about its results."""
 
 
 def policy_of(interface: ToolInterface, contract: OutputContract | None = None) -> PersistencePolicy:
@@ -254,7 +249,7 @@ def _stored(
         lines = [policy.fallback_summary, f"{notice} {hint.first_call()}"]
         shown = "\n".join(each for each in lines if each is not None)
     else:
-        budget = max(min(policy.preview_chars, policy.max_inline_chars), _LEAST_PREVIEW_CHARS)
+        budget = max(min(PREVIEW_CHARS, policy.max_inline_chars), _LEAST_PREVIEW_CHARS)
         shown = preview(document.text, budget=budget, hint=hint)
     return PersistencePlan(
         strategy=policy.over_limit,

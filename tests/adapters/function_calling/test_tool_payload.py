@@ -66,13 +66,15 @@ def test_native_search_replaces_ours_only_if_it_takes_all_deferred_tools():
     ours = offered("tool_search", namespace="agenttool")
     tools = [offered("t"), ours, *(offered(f"late{number}", is_deferred=True) for number in range(2))]
     for limits in (
-        ProviderLimits(max_tools=3, has_search=True),
-        ProviderLimits(has_search=True, max_deferred=1),
+        ProviderLimits(max_tools=3, search_name="find"),
+        ProviderLimits(search_name="find", max_deferred=1),
         ProviderLimits(),
     ):
         payload = build_payload(tools, limits, ToolRequestOptions())
         assert (list(payload.tools), payload.left_out) == (["t", "tool_search"], ())
-    payload = build_payload(tools, ProviderLimits(max_tools=4, has_search=True, max_deferred=2), ToolRequestOptions())
+    payload = build_payload(
+        tools, ProviderLimits(max_tools=4, search_name="find", max_deferred=2), ToolRequestOptions()
+    )
     assert list(payload.tools) == ["t", "late0", "late1"]
 
 

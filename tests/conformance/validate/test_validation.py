@@ -75,8 +75,7 @@ def test_the_figures_count_what_was_read(record, lines):
         summary = validation.summary
     assert summary.records == {"tool_event": 2, "tool_result": 1}
     assert (summary.files, summary.bytes, summary.unreadable) == (1, len(text), 1)
-    assert summary.errors + summary.warnings == len(findings)
-    assert not summary.is_clean
+    assert summary.errors + summary.warnings == len(findings) > 0
 
 
 def test_a_finding_names_its_file_and_the_line_its_document_starts_on(validated, record):

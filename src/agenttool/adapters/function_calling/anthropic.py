@@ -11,7 +11,7 @@ from agenttool.adapters.function_calling.call_output import (
     CallOutput,
     base64_of,
 )
-from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
+from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
@@ -38,7 +38,6 @@ LIMITS = ProviderLimits(
     max_strict_tools=20,
     max_optionals=24,
     max_unions=16,
-    has_search=True,
     max_deferred=1000,
     reserved=frozenset({SEARCH}),
     search_name=SEARCH,
@@ -113,11 +112,6 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     return [{"role": "user", "content": results}] if results else []
 
 
-def repair(messages: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED."""
-    return repair_parts(messages, _PARTS)
-
-
 def _blocks(message: object) -> list[JsonObject]:
     found = object_in(message)
     content = found.get("content")
@@ -177,7 +171,7 @@ def _block(piece: str | Media) -> JsonObject | None:
     return None
 
 
-_PARTS = MessageParts(
+repair = MessageParts(
     parts=_blocks,
     call_key=lambda block: match_key(block.get("id")) if block.get("type") == "tool_use" else None,
     result_key=lambda block: match_key(block.get("tool_use_id")) if block.get("type") == "tool_result" else None,
@@ -193,4 +187,4 @@ _PARTS = MessageParts(
     holds_results=lambda message: object_in(message).get("role") == "user",
     with_parts=lambda message, blocks: {**object_in(message), "content": blocks},
     result_messages=lambda results: [{"role": "user", "content": results}],
-)
+).repair

@@ -72,41 +72,43 @@ class MessageParts:
     result_messages: Callable[[list[Json]], list[JsonObject]]
     fallback_key: Callable[[JsonObject], str | None] = lambda _: None
 
+    def repair(self, messages: Sequence[object], /) -> list[object]:
+        """Return a conversation in which every call has a result; a missing one is replaced by `interrupted`.
 
-def repair_parts(messages: Sequence[object], shape: MessageParts) -> list[object]:
-    """Put the results of each message's calls first into the message after it; drop results without a call."""
-    parts = [shape.parts(each) for each in messages]
-    positions = [(turn, place) for turn, inside in enumerate(parts) for place in range(len(inside))]
-    calls = list(_keyed(parts, positions, shape.call_key))
-    results = list(_keyed(parts, positions, shape.result_key))
-    matches = match_results(calls, results)
-    matches |= match_results(
-        _keyed(parts, [at for at, _ in calls if at not in matches], shape.fallback_key),
-        _keyed(parts, [at for at, _ in results if at not in matches.values()], shape.fallback_key),
-    )
-    ids = unique_ids([shape.id_of(parts[turn][place]) for (turn, place), _ in calls])
-    repeated = {at: shape.with_id(parts[at[0]][at[1]], own) for (at, _), own in zip(calls, ids, strict=True)}
-    repaired: list[object] = []
-    owed: list[Json] = []
-    for turn, message in enumerate(messages):
-        others = [(turn, place) for place, each in enumerate(parts[turn]) if shape.result_key(each) is None]
-        if owed and not shape.holds_results(message):
-            repaired += shape.result_messages(owed)
+        The results of a message's calls come first in the message after it. A result without a call is dropped.
+        """
+        parts = [self.parts(each) for each in messages]
+        positions = [(turn, place) for turn, inside in enumerate(parts) for place in range(len(inside))]
+        calls = list(_keyed(parts, positions, self.call_key))
+        results = list(_keyed(parts, positions, self.result_key))
+        matches = match_results(calls, results)
+        matches |= match_results(
+            _keyed(parts, [at for at, _ in calls if at not in matches], self.fallback_key),
+            _keyed(parts, [at for at, _ in results if at not in matches.values()], self.fallback_key),
+        )
+        ids = unique_ids([self.id_of(parts[turn][place]) for (turn, place), _ in calls])
+        repeated = {at: self.with_id(parts[at[0]][at[1]], own) for (at, _), own in zip(calls, ids, strict=True)}
+        repaired: list[object] = []
+        owed: list[Json] = []
+        for turn, message in enumerate(messages):
+            others = [(turn, place) for place, each in enumerate(parts[turn]) if self.result_key(each) is None]
+            if owed and not self.holds_results(message):
+                repaired += self.result_messages(owed)
+                owed = []
+            whole: list[Json] = [*owed, *(repeated.get(at, parts[turn][at[1]]) for at in others)]
+            if whole == parts[turn]:
+                repaired.append(message)
+            elif whole:
+                repaired.append(self.with_parts(message, whole))
             owed = []
-        whole: list[Json] = [*owed, *(repeated.get(at, parts[turn][at[1]]) for at in others)]
-        if whole == parts[turn]:
-            repaired.append(message)
-        elif whole:
-            repaired.append(shape.with_parts(message, whole))
-        owed = []
-        for at in (each for each in others if each in repeated):
-            found = matches.get(at)
-            owed.append(
-                shape.interrupted(repeated[at])
-                if found is None
-                else shape.result_for(parts[found[0]][found[1]], repeated[at])
-            )
-    return [*repaired, *shape.result_messages(owed)] if owed else repaired
+            for at in (each for each in others if each in repeated):
+                found = matches.get(at)
+                owed.append(
+                    self.interrupted(repeated[at])
+                    if found is None
+                    else self.result_for(parts[found[0]][found[1]], repeated[at])
+                )
+        return [*repaired, *self.result_messages(owed)] if owed else repaired
 
 
 def _keyed(

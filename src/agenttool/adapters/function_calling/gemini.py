@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agenttool.adapters.function_calling.call_output import INTERRUPTED, CallOutput
-from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
+from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
@@ -85,11 +85,6 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     """Return one content with all results, in the order of the calls."""
     parts: list[Json] = [_response(each) for each in outputs]
     return [{"role": "user", "parts": parts}] if parts else []
-
-
-def repair(contents: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED."""
-    return repair_parts(contents, _PARTS)
 
 
 def _echo(part: JsonObject, requested: RequestedCall) -> JsonObject:
@@ -193,7 +188,7 @@ def _enum_text(value: object) -> str:
     return str(getattr(value, "value", value) or "")
 
 
-_PARTS = MessageParts(
+repair = MessageParts(
     parts=lambda content: _objects(_object(content), "parts"),
     call_key=lambda part: _key(_call_in(part)),
     result_key=lambda part: _key(_response_in(part)),
@@ -205,4 +200,4 @@ _PARTS = MessageParts(
     with_parts=lambda content, parts: {**_object(content), "parts": parts},
     result_messages=lambda parts: [{"role": "user", "parts": parts}],
     fallback_key=_fallback_key,
-)
+).repair

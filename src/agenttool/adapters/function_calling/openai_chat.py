@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, base64_of, data_url
-from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
+from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
@@ -88,14 +88,6 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     return [*messages, {"role": "user", "content": media_parts}] if media_parts else messages
 
 
-def repair(messages: Sequence[object]) -> list[object]:
-    """Return a conversation in which every call has a result; a missing one is replaced by INTERRUPTED.
-
-    Results come right after their calls, where the API wants them. A result without a call is dropped.
-    """
-    return repair_parts(messages, _PARTS)
-
-
 def _tool(sent: PayloadTool) -> JsonObject:
     function: JsonObject = {"name": sent.name, "description": sent.description, "parameters": sent.schema}
     return {"type": "function", "function": {**function, "strict": sent.is_strict}}
@@ -134,7 +126,7 @@ def _is_result(part: JsonObject) -> bool:
     return part.get("role") == "tool"
 
 
-_PARTS = MessageParts(
+repair = MessageParts(
     parts=_calls_or_result,
     call_key=lambda part: None if _is_result(part) else match_key(part.get("id")),
     result_key=lambda part: match_key(part.get("tool_call_id")) if _is_result(part) else None,
@@ -145,4 +137,4 @@ _PARTS = MessageParts(
     holds_results=lambda _: False,
     with_parts=lambda message, calls: {**object_in(message), "tool_calls": calls},
     result_messages=lambda results: [object_in(each) for each in results],
-)
+).repair

@@ -24,7 +24,7 @@ from agenttool.adapters.function_calling.tool_payload import (
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
-LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024, has_search=True, search_name="tool_search")
+LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024, search_name="tool_search")
 
 _CALL, _RESULT = "function_call", "function_call_output"
 _ONLY_IN_REPLIES = ("parsed_arguments", "created_by")

@@ -58,6 +58,11 @@ def is_portable_pattern(pattern: Json) -> bool:
     return isinstance(pattern, str) and _PORTABLE_PATTERN.fullmatch(pattern) is not None
 
 
+def json_type_of(value: Json) -> str:
+    """Return the JSON type of a value; an integer is a number."""
+    return _JSON_TYPES[type(value)]
+
+
 def constraints_in(node: JsonObject) -> set[str]:
     """Return the keywords of one schema that constrain its value."""
     return {key for key in node if key in CONSTRAINT_KEYWORDS or key in SHAPE_KEYWORDS}
@@ -164,7 +169,7 @@ def matches_branch(value: Json, branch: Json, root: JsonObject) -> bool:
     choices = _choices(node)
     if choices is not None:
         return _canonical(value) in choices
-    if _JSON_TYPES[type(value)] not in _types(node):
+    if json_type_of(value) not in _types(node):
         return False
     if not isinstance(value, dict):
         return True
@@ -218,7 +223,7 @@ def _types(node: JsonObject) -> frozenset[str]:
     if isinstance(declared, str | list):
         names = [declared] if isinstance(declared, str) else declared
     else:
-        names = [_JSON_TYPES[type(each)] for each in listed] if isinstance(listed, list) else _JSON_TYPES.values()
+        names = [json_type_of(each) for each in listed] if isinstance(listed, list) else _JSON_TYPES.values()
     return frozenset("number" if name == "integer" else str(name) for name in names)
 
 
@@ -226,4 +231,4 @@ def _canonical(value: Json) -> str:
     """Write a value so that 1 and True differ, and 1 and 1.0 do not."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return f"{_JSON_TYPES[type(value)]}:{value!r}"
+    return f"{json_type_of(value)}:{value!r}"

@@ -15,6 +15,7 @@ from agenttool.adapters.function_calling.schema_analysis import (
     definition,
     is_infinite_definition,
     is_portable_pattern,
+    json_type_of,
     matches_branch,
     resolve,
     resolve_root,
@@ -221,7 +222,7 @@ class _StrictRewriter:
         declared = node.get("type")
         types: list[Json] = declared if isinstance(declared, list) else [declared]
         if not isinstance(declared, str | list):
-            types = [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices or ())]
+            types = [*dict.fromkeys("integer" if type(each) is int else json_type_of(each) for each in choices or ())]
         if not types:
             raise NotStrictError(f"{at or '/'} has no type")
         strict["type"] = types if len(types) > 1 else types[0]
@@ -310,15 +311,6 @@ def _choices(node: JsonObject, at: str) -> list[Json] | None:
     if not choices or any(isinstance(each, dict | list) for each in choices):
         raise NotStrictError(f"{at or '/'} has an empty list of choices, or one with objects or arrays")
     return choices
-
-
-_TYPE_OF: dict[object, Json] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    type(None): "null",
-}
 
 
 def _optional_members(node: JsonObject) -> frozenset[str]:

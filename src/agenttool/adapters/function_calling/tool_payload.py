@@ -63,7 +63,7 @@ class ProviderLimits:
         dialect: its strict mode, if it has one.
         max_deferred: deferred tools for its native search; with more, the native search is not used.
         reserved: function names that are its own.
-        search_name: the name of its native tool search.
+        search_name: the name of its native tool search; None if it has none.
         property_names: the pattern of argument names.
     """
 
@@ -73,7 +73,6 @@ class ProviderLimits:
     max_strict_tools: int | None = None
     max_optionals: int | None = None
     max_unions: int | None = None
-    has_search: bool = False
     max_deferred: int | None = None
     reserved: frozenset[str] = frozenset()
     search_name: str | None = None
@@ -183,7 +182,7 @@ def count_surface_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameC
 def fits_native_search(deferred: int, limits: ProviderLimits, options: ToolRequestOptions) -> bool:
     """Return whether the provider's native search takes this many deferred tools."""
     most = limits.max_deferred or limits.max_tools
-    return options.native_search and limits.has_search and (most is None or deferred <= most)
+    return options.native_search and limits.search_name is not None and (most is None or deferred <= most)
 
 
 def chosen_name(payload: ToolPayload) -> str | None:

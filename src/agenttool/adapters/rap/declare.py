@@ -102,11 +102,6 @@ def _withheld_reason(name: str, source: str, owners: Iterable[str], holder: str 
     return f"{' and '.join(map(repr, others))} has that name, too, so no source offers it; rename one of them"
 
 
-def tool_id_prefix(source: RapSource) -> str:
-    """Return what the ids of all tools of a server begin with."""
-    return f"{_PREFIX}{source.name}."
-
-
 def source_name_in(tool_id: ToolId) -> str:
     """Return the name of a tool's server, which contains no dot."""
     return tool_id.removeprefix(_PREFIX).partition(".")[0]
@@ -124,7 +119,7 @@ def declare(
     is_read_only = is_trusted and hints.get("readOnly") is True
     is_destructive = hints.get("destructive") not in (None, False)  # also for a value of an unknown meaning
     effect = WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
-    tool_id = ToolId(tool_id_prefix(source) + tool.name)
+    tool_id = ToolId(f"{_PREFIX}{source.name}.{tool.name}")
     interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
     permission_id = PermissionProfileId(f"permission:{tool_id}")
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)

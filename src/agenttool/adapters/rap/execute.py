@@ -7,7 +7,7 @@ a callback.
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -138,14 +138,10 @@ def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | N
 class NoticeSender:
     """Posts notices to every server, once and in the background; nothing depends on their arrival."""
 
-    def __init__(self) -> None:
-        """Start without servers."""
-        self._servers: list[tuple[RapSource, HttpClient]] = []
+    def __init__(self, servers: Iterable[tuple[RapSource, HttpClient]]) -> None:
+        """Take the servers, each with its HTTP client."""
+        self._servers = tuple(servers)
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def add(self, source: RapSource, client: HttpClient) -> None:
-        """Send notices to this server, too."""
-        self._servers.append((source, client))
 
     def send(self, path: str, message: Message) -> None:
         """Post a notice to that path of every server, and return at once."""

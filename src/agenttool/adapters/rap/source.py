@@ -151,9 +151,7 @@ class RapClient:
         self._clients = {each.name: HttpClient(_policy_of(each)) for each in self.servers}
         self._by_name = {each.name: (each, _policy_of(each)) for each in self.servers}
         self._update_lock = asyncio.Lock()
-        self._notices = NoticeSender()
-        for each in self.servers:
-            self._notices.add(each, self._clients[each.name])
+        self._notices = NoticeSender((each, self._clients[each.name]) for each in self.servers)
         self._listener_faults: tuple[str, ...] = ()
         self._registry_faults: tuple[str, ...] = ()
         self._logged: frozenset[str] = frozenset()

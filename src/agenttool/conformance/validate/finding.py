@@ -111,11 +111,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     errors: int
     warnings: int
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing was found."""
-        return not self.errors and not self.warnings
-
 
 def json_line(said: Finding | Summary) -> bytes:
     """Encode one line of JSON; its `type` is `finding` or `summary`."""

@@ -27,7 +27,7 @@ from agenttool.records import (
     replace,
 )
 from agenttool.results.mapping import PLAIN, Mapped, MappingPlan, map_output
-from agenttool.results.payloads import Payload, expire_payload, stored_at
+from agenttool.results.payloads import Payload, expire_payload
 from agenttool.results.persistence import (
     INLINE,
     PersistencePlan,
@@ -147,7 +147,7 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
         lambda: call.core.payloads.grant_read(call.core.thread, digest)
     )  # on failure a program can still fetch it by its digest
     call.core.host.offer_read_back(call.surface)
-    return stored_at(payload, str(uri))
+    return replace(payload.ref, uri=str(uri))
 
 
 async def _put(call: Call, data: bytes, digest: Digest) -> str:
