@@ -236,15 +236,11 @@ class ProviderEndpoints:
 
 def make_app(endpoints: ProviderEndpoints) -> Starlette:
     """Return the ASGI app of a provider."""
-    handlers = {HTTPException: _http_error, StoreError: _store_error}
-    return Starlette(routes=endpoints.routes(), lifespan=endpoints.lifespan, exception_handlers=handlers)  # pyright: ignore[reportArgumentType] -- starlette types handlers by their widest exception
+    handlers = {StoreError: _store_error}
+    return Starlette(routes=endpoints.routes(), lifespan=endpoints.lifespan, exception_handlers=handlers)
 
 
-async def _http_error(request: Request, error: HTTPException) -> Response:
-    return PlainTextResponse(error.detail, error.status_code, error.headers)
-
-
-async def _store_error(request: Request, error: StoreError) -> Response:
+async def _store_error(request: Request, error: Exception) -> Response:
     return PlainTextResponse("the provider cannot store anything now; try again later", 503)
 
 

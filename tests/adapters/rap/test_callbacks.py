@@ -155,7 +155,7 @@ async def test_a_malformed_message_is_refused(running, tool_server, started, fau
 
 @pytest.mark.requirement("RAP-410", "RAP-411")
 async def test_requests_that_are_no_callbacks_are_refused(running, tool_server, started, monkeypatch):
-    monkeypatch.setitem(listener.CallbackApp.__init__.__kwdefaults__, "max_body", 1000)
+    monkeypatch.setattr(listener, "MAX_BODY_BYTES", 1000)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)

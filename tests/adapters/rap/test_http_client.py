@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttool.adapters.rap import http_client
 from agenttool.adapters.rap.http_client import (
     MAX_OVERHEAD_BYTES,
     HttpClient,
@@ -238,9 +239,10 @@ async def test_no_more_are_at_work_than_allowed_and_all_of_them_rest(courier):
         assert host.connections == len(carrying._idle) == 4
 
 
-async def test_a_connection_that_has_rested_for_long_is_closed():
+async def test_a_connection_that_has_rested_for_long_is_closed(monkeypatch):
+    monkeypatch.setattr(http_client, "IDLE_S", 0.05)
     async with hosted(Host()) as (host,):
-        connections = HttpClient(HERE, limits=shares(4), idle_s=0.05)
+        connections = HttpClient(HERE, limits=shares(4))
         assert (await connections.get(host.url)).status == 200
         async with asyncio.timeout(60):
             while connections._idle:  # noqa: ASYNC110 -- nobody is told of it

@@ -26,6 +26,9 @@ MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a response may have besides its body: its head and the framing of its chunks."""
 
 MAX_IDLE_CONNECTIONS = 100
+IDLE_S = 15.0
+"""How many connections stay open between requests, and how long."""
+
 _FIRST_FINAL_STATUS = 200
 _DEFAULT_CONCURRENCY = 100
 _MAX_DOUBLINGS = 16
@@ -87,9 +90,8 @@ class HttpClient:
         *,
         timeout_s: float = 15.0,
         limits: ConcurrencyLimits | None = None,
-        idle_s: float = 15.0,
     ) -> None:
-        """Take the SSRF policy, the limits on requests or only the timeout of one, and how long to stay connected."""
+        """Take the SSRF policy, and the limits on requests or only the timeout of one."""
         most = _DEFAULT_CONCURRENCY
         self._policy = policy
         self._resolver = Resolver()
@@ -99,7 +101,6 @@ class HttpClient:
                 total=most, per_owner=most, per_key=most, timeout_s=timeout_s, queue_timeout_s=timeout_s
             )
         )
-        self._idle_s = idle_s
         self._idle: list[tuple[HttpEndpoint, HttpConnection, asyncio.TimerHandle]] = []
 
     async def post(
@@ -215,7 +216,7 @@ class HttpClient:
         return None
 
     def _add_idle(self, endpoint: "HttpEndpoint", connection: "HttpConnection") -> None:
-        timer = asyncio.get_running_loop().call_later(self._idle_s, self._close_idle, connection)
+        timer = asyncio.get_running_loop().call_later(IDLE_S, self._close_idle, connection)
         self._idle.append((endpoint, connection, timer))
         if len(self._idle) > MAX_IDLE_CONNECTIONS:
             self._close_idle(self._idle[0][1])

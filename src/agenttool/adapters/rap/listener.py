@@ -51,12 +51,9 @@ _HTTP_1_1 = "1.1"
 class CallbackApp:
     """The ASGI application for callbacks; the last segment of the path is the token of the callback URL."""
 
-    def __init__(
-        self, callbacks: CallbackHandler, *, max_body: int = MAX_BODY_BYTES, urls: CallbackUrls | None = None
-    ) -> None:
-        """Take the handler, the largest body, and the callback URLs of this address if the handler's are others."""
+    def __init__(self, callbacks: CallbackHandler, *, urls: CallbackUrls | None = None) -> None:
+        """Take the handler, and the callback URLs of this address if the handler's are others."""
         self._callbacks = callbacks
-        self._max_body = max_body
         self._urls = urls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +79,7 @@ class CallbackApp:
         if isinstance(call, CallbackReply):
             return call  # the body of an unverified sender is not read
         with self._callbacks.bodies.reserve() as has_room:
-            body = await read_body(request.receive, self._max_body, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+            body = await read_body(request.receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
             if not body:  # also if the client has disconnected
                 return CallbackReply(400, "the message is empty or incomplete")
             kind, key = request.headers.get("content-type"), request.headers.get("idempotency-key")

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
@@ -55,9 +54,17 @@ class RapToolRegistry:
         The event loop runs other work in between, because a server may have very many tools.
         """
         faults: list[str] = []
-        for count, fault in enumerate(chain.from_iterable(map(self._declare_all, toolsets)), 1):
-            if fault is not None:
-                faults.append(fault)
+        loaded = [(each, each.manifest) for each in toolsets if each.manifest is not None]
+        tools = [(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
+        for count, (toolset, manifest, tool) in enumerate(tools, 1):
+            declared = self._make(toolset, manifest, tool)
+            tool_id, lifecycle = declared.declaration.tool_id, declared.declaration.lifecycle
+            try:
+                if self._declared.get(tool_id) is not lifecycle:
+                    self.declare_tool(declared)
+                    self._declared[tool_id] = lifecycle
+            except ConfigError as error:
+                faults.append(f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}")
             if not count % _DECLARED_AT_A_TIME:
                 await asyncio.sleep(0)
         return tuple(faults)
@@ -71,22 +78,6 @@ class RapToolRegistry:
     def knows(self, tool_id: ToolId) -> bool:
         """Return whether a tool is declared, offered or not."""
         return tool_id in self._declared
-
-    def _declare_all(self, toolset: Toolset) -> Iterator[str | None]:
-        """Yield for each tool None, or why the runtime rejected it."""
-        if toolset.manifest is None:
-            return
-        for tool in toolset.tools:
-            declared = self._make(toolset, toolset.manifest, tool)
-            tool_id, lifecycle = declared.declaration.tool_id, declared.declaration.lifecycle
-            fault = None
-            if self._declared.get(tool_id) is not lifecycle:
-                try:
-                    self.declare_tool(declared)
-                    self._declared[tool_id] = lifecycle
-                except ConfigError as error:
-                    fault = f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}"
-            yield fault
 
     def _make(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
         source = toolset.source
