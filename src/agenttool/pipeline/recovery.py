@@ -1,4 +1,4 @@
-"""Recovery of a durable store: renews the lease of this process, polls for answers, and resumes calls of dead ones."""
+"""Recovery of a durable store: keeps the lease of this process, polls for answers, and resumes calls of dead ones."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,6 +10,7 @@ from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
+from agenttool.pipeline.lease import Lease
 from agenttool.pipeline.resume import (
     deliver_made_result,
     deliver_result,
@@ -18,12 +19,11 @@ from agenttool.pipeline.resume import (
     resume_call,
     resume_deferred,
 )
-from agenttool.pipeline.shutdown import can_park, park
 from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, is_forged
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
-from agenttool.ports.stores import NO_CHECKPOINT, LeaseLost, OpenCall, OpenCalls
+from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, OpenCalls
 from agenttool.records import ApprovalId, InvocationId, ToolId, ToolResult
 
 POLL_S = 0.2
@@ -61,9 +61,7 @@ class Recovery:
     _task: "asyncio.Task[None] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _renewed_at: float = 0.0
-    """When the lease was renewed last, by the loop's clock."""
+    _lease: Lease = field(init=False)
     _abandoned_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
     """Calls that cannot be resumed here, each with the time from which it counts as abandoned."""
     _resumed: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
@@ -72,7 +70,8 @@ class Recovery:
     """Answers to calls of this process that do not wait for them yet."""
 
     def __post_init__(self) -> None:
-        """Join the approvals of the same store."""
+        """Create the lease, and join the approvals of the same store."""
+        self._lease = Lease(self.core, self.calls)
         self.approvals = StoredApprovals(self.core, self.calls)
 
     async def start(self) -> None:
@@ -85,8 +84,7 @@ class Recovery:
             return
         async with self._starting:
             if not self.core.durability.has_lease:
-                await self._renew()
-                self.core.durability.has_lease = True
+                await self._lease.acquire()
                 self._task = asyncio.create_task(self._poll())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:
@@ -105,7 +103,7 @@ class Recovery:
             while due := await self._due(after):
                 after = due[-1].invocation_id
                 resumable = [opened.invocation_id for opened in due if self._is_ours(opened)]
-                await self._keep_lease()
+                await self._lease.keep()
                 now = self.core.clock.moment()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
                 claimed = await asyncio.gather(
@@ -119,8 +117,8 @@ class Recovery:
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
         """Return due calls of dead processes; none while the own lease may have expired, which would list own calls."""
-        await self._keep_lease()
-        if self.core.timing.deadlines.now() - self._renewed_at >= self.core.durability.lease_s:
+        await self._lease.keep()
+        if not self._lease.is_valid:
             return ()
         return await self.calls.due(now=self.core.clock.moment(), after=after, limit=PAGE)
 
@@ -136,7 +134,7 @@ class Recovery:
         recovered_at = 0.0
         while True:
             try:
-                await self._keep_lease()
+                await self._lease.keep()
                 has_news = await self._deliver_answers()
                 if has_news or now() - recovered_at > RECOVER_EVERY_S:
                     recovered_at = now()
@@ -145,29 +143,6 @@ class Recovery:
             except StoreError as error:  # the disk may work again at the next poll
                 self.fault = str(error)
             await asyncio.sleep(POLL_S)
-
-    async def _keep_lease(self) -> None:
-        """Renew the lease unless it was renewed recently; continue under a new owner if it was lost."""
-        async with self._renewing:
-            if self.core.timing.deadlines.now() - self._renewed_at <= self.core.durability.lease_s / 3:
-                return
-            try:
-                await self._renew()
-            except LeaseLost:
-                await self._replace_owner()
-
-    async def _replace_owner(self) -> None:
-        """Continue under a new owner name after the lease was lost; waiting calls are parked for other processes."""
-        for invocation_id in self.calls.replace_owner():
-            call = self.core.registry.calls.get(invocation_id)
-            if call is not None and can_park(call):
-                park(call)
-        await self._renew()
-
-    async def _renew(self) -> None:
-        began = self.core.timing.deadlines.now()
-        await self.calls.renew_lease(self.core.clock.moment().after(round(self.core.durability.lease_s * 1e9)))
-        self._renewed_at = began
 
     async def _deliver_answers(self) -> bool:
         """Deliver new answers to the calls of this process; return whether there were any for other calls."""
