@@ -135,3 +135,15 @@ async def test_whatever_stands_for_a_tool_can_be_declared_later():
         assert (await rt.surface()).loaded_tools == ("tool_files.write", "tool_local.plain")
         with pytest.raises(ConfigError, match="not a tool"):
             rt.declare(5)
+
+
+async def test_leaving_a_view_of_another_conversation_closes_nothing():
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def ping() -> str:
+        """Ping."""
+        return "pong"
+
+    async with Runtime.open(tools=[ping]) as rt:
+        async with rt.in_thread("other") as other:
+            assert (await other.call("ping", {}, surface=await other.surface())).error is None
+        assert (await rt.call("ping", {}, surface=await rt.surface())).error is None

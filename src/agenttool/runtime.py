@@ -87,6 +87,8 @@ class Runtime:
     approvals: ApprovalQueue
     journal: JournalView
 
+    _is_view = False  # whether it is another runtime's view of one conversation
+
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
         self,
         world: World,
@@ -248,13 +250,13 @@ class Runtime:
 
         Calls that wait for an answer are left to the next process, if the store is durable.
         """
-        is_root = self._core.parent is None
+        if self._is_view:
+            return
         self._agent.close()
         await self._agent.stop_calls()
-        if not is_root:
-            return
-        await self._agent.stop()
-        await self._close_world()
+        if self._core.parent is None:
+            await self._agent.stop()
+            await self._close_world()
 
     async def _close_world(self) -> None:
         await self._source_manager.close()
@@ -295,10 +297,12 @@ class Runtime:
         """Return this runtime for calls in another conversation, by default a child of its own one.
 
         It has the rules of this moment; a rule that is remembered later applies to runtimes that are made after it.
+        Closing it closes nothing.
         """
         parent = under or self._core.thread
         thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
         other = copy(self)
+        other._is_view = True  # noqa: SLF001 -- same class
         other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
         return other
 

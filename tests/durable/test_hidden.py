@@ -86,7 +86,7 @@ async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_
         )
     async with survivor() as rt:
         (result,) = await ended(rt)
-        assert result.error.error_code == "kept_call_changed"
+        assert result.error.error_code == "checkpoint_changed"
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
 
@@ -102,7 +102,7 @@ async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all
         (result,) = await ended(rt)
         ran = [("unlock", result.invocation_id, living.PIN)] if edit is None else []
         assert living.ledger_of(tmp_path) == ran
-        assert (result.error and result.error.error_code) == (None if edit is None else "kept_call_changed")
+        assert (result.error and result.error.error_code) == (None if edit is None else "checkpoint_changed")
         await sound(rt)
 
 

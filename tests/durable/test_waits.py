@@ -89,7 +89,7 @@ async def test_what_somebody_edits_in_the_file_is_neither_answered_nor_run(
         )
     async with survivor() as rt:
         (result,) = await ended(rt)
-        assert result.error.error_code == "kept_call_changed"
+        assert result.error.error_code == "checkpoint_changed"
         assert result.error.retry.safe is not False
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
@@ -103,7 +103,7 @@ async def test_a_question_does_not_become_a_tool_that_ran_because_the_file_says_
         file.execute("UPDATE open_calls SET kind = 'running', approval_id = NULL")
     async with survivor() as rt:
         (result,) = await ended(rt)
-        assert result.error.error_code == "kept_call_changed"
+        assert result.error.error_code == "checkpoint_changed"
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
 

@@ -146,7 +146,9 @@ def open_world(
         StoreError: the store cannot be opened.
     """
     if not isinstance(cast("object", lease_s), int | float) or not lease_s >= MIN_LEASE_S:
-        raise ConfigError(f"lease_s must be a number of seconds from {MIN_LEASE_S} on, got {lease_s!r}")
+        raise ConfigError(
+            f"lease_s must be a number of seconds from {MIN_LEASE_S} on, got {lease_s!r}; leave it out for 6.0"
+        )
     place, folder = _store_location(settings, store, payloads)
     semantic_index = _semantic_index(search_model or settings.search_model)
     opened = open_store(place, STEPS, folder)

@@ -47,7 +47,7 @@ class SettingsFile:
             return cls(file, tuple(text.splitlines()), tomllib.loads(text))
         except OSError as error:
             raise ConfigError(f"settings cannot be read: {str(path)!r}: {error.strerror}; name another file") from error
-        except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and lists beyond all measure
+        except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and lists too deeply
             raise ConfigError(f"{path}: not TOML: {error}; correct it") from error
 
     def headings(self, *names: str) -> list[int]:

@@ -29,7 +29,7 @@ from agenttool.records import InvocationId, JsonObject, ToolId, ToolResult, Tool
 
 
 class Agent:
-    """An agent and its parts. It implements `CallHost`, so that calls reach those parts.
+    """Builds the core, surfaces, recovery and deferred results of one agent, and implements `CallHost` for its calls.
 
     Attributes:
         recovery: none if the store is not durable.
@@ -85,7 +85,7 @@ class Agent:
     @property
     def open_calls(self) -> tuple[Call, ...]:
         """The open calls of this agent and its sub-agents."""
-        return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.line())
+        return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.with_ancestors())
 
     def close(self) -> None:
         """Reject new calls, also those of sub-agents."""
@@ -150,7 +150,7 @@ class Agent:
 
     def policy_changed(self) -> None:
         """Renew the surfaces, because a rule was added."""
-        self.surfacing.after_policy_change()
+        self.surfacing.renew_after_policy_change()
 
     async def ensure_lease(self) -> None:
         """Acquire the lease of this process.

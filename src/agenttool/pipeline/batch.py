@@ -130,7 +130,7 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.batch = BatchMembership(policy, limiter, delivers_in_order=delivery_of(policy).results_in_order)
-        call.has_full_end = call.batch.delivers_in_order
+        call.needs_detailed_end = call.batch.delivers_in_order
         call.fault = call.fault or wanted[index].fault
         call.shown = wanted[index].shown
         call.request = replace(

@@ -35,7 +35,7 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.advice import Adviser
-from agenttool.ports.calls import AS_IT_IS, Shown
+from agenttool.ports.calls import ALL_SHOWN, Shown
 from agenttool.ports.deferred import Thread
 from agenttool.ports.evidence import CallLaunched, CallRequest, key_of
 from agenttool.ports.facts import Fact, FactData, Step
@@ -74,7 +74,7 @@ _UNRESOLVED = ToolId("tool_unresolved")
 
 
 class CallHost(Protocol):
-    """What calls need of their runtime. `Runtime` passes an implementation to its core."""
+    """What calls need of their agent. `Agent` implements it."""
 
     def run_nested(self, parent: "Call", name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
         """Run a call that the tool of another call makes."""
@@ -179,7 +179,7 @@ class Core:
         self.durable = self.journal.log.durable
         self.now_ns = self.clock.now_ns
 
-    def line(self) -> Iterator["Core"]:
+    def with_ancestors(self) -> Iterator["Core"]:
         """Yield this core and its ancestors."""
         core: Core | None = self
         while core is not None:
@@ -214,7 +214,7 @@ class Call(Live, eq=False):
         fault: why the arguments could not be encoded.
         unresolved: why its surface was not found.
         shown: the part of the surface that the caller was shown.
-        recovery: what another process needs to resume it; none if it never had a checkpoint.
+        recovery: what another process needs to resume it; none if it had no checkpoint and no result that waited.
         secrets: its sensitive values; none if its tool declares no sensitive fields.
         permit: its permit of the runtime's limiter.
         drive: what the call waits for, and how to stop it.
@@ -224,7 +224,7 @@ class Call(Live, eq=False):
         change: the change of its input by defaults or normalization, until it is written.
         mutation_refs: the ids of all changes of its input.
         verdict: the standing verdict that allowed it, until it is written.
-        has_full_end: its end records more than a result: a change of its input or of the context, nested calls, a
+        needs_detailed_end: its end records more than a result: a change of its input or of the context, nested calls, a
             checkpoint, a cancellation, or ordered delivery.
         wanted_changes: the changes that its tool requests in the shared context.
         reported_at: when progress was recorded last, by the clock of the event loop.
@@ -237,7 +237,7 @@ class Call(Live, eq=False):
     invocation_id: InvocationId
     fault: str | None = None
     unresolved: Unresolved | None = None
-    shown: Shown = AS_IT_IS
+    shown: Shown = ALL_SHOWN
     nesting: Nesting | None = None
     batch: BatchMembership | None = None
     background: BackgroundState | None = None
@@ -264,7 +264,7 @@ class Call(Live, eq=False):
     started_ns: int = 0
     reported_at: float = 0.0
     wanted_changes: JsonObject | None = None
-    has_full_end: bool = False
+    needs_detailed_end: bool = False
     result: ToolResult | None = None
 
     @property
@@ -314,7 +314,7 @@ class Call(Live, eq=False):
 
     def next_mutation(self) -> MutationId:
         """Return the id of the next change of the input."""
-        self.has_full_end = True
+        self.needs_detailed_end = True
         mutation_id = MutationId(f"mut_{self.unique}-{len(self.mutation_refs) + 1}")
         self.mutation_refs = (*self.mutation_refs, mutation_id)
         return mutation_id
@@ -381,7 +381,7 @@ class Call(Live, eq=False):
 
     def ensure_timer(self) -> RunTimer:
         """Return its timeouts."""
-        self.timer = self.timer or RunTimer(self.core.timing.deadlines, self.run_out)
+        self.timer = self.timer or RunTimer(self.core.timing.deadlines, self.expire)
         return self.timer
 
     @property
@@ -429,7 +429,7 @@ class Call(Live, eq=False):
 
     def change_context(self, changes: JsonObject) -> None:
         """Request changes of the shared context; they are applied or rejected when the call ends."""
-        self.has_full_end = True
+        self.needs_detailed_end = True
         self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
 
     @property
@@ -469,7 +469,7 @@ class Call(Live, eq=False):
         seconds = self.timeout_s
         return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
 
-    def run_out(self) -> None:
+    def expire(self) -> None:
         """Stop the call, because a timeout has expired."""
         self.stop.reason = self.stop.reason or AbortReason.TIMEOUT
         if self.drive is not None:

@@ -1,4 +1,4 @@
-"""The parts of a call's state. Each part belongs to one concern of the pipeline; most calls need only the first two."""
+"""The parts of a call's state, one per concern. Most calls need only `StopState` and `RecordCounts`."""
 
 import asyncio
 import threading

@@ -29,7 +29,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     """
     if call.result is not None:
         return False
-    call.has_full_end = True
+    call.needs_detailed_end = True
     if call.stop.cancellation is None:
         failure = _why_not_cancelable(call)
         call.stop.cancellation = Cancellation(

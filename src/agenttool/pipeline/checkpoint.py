@@ -136,7 +136,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
     if tool is None or call.status is None:
         return None
     recovery = call.ensure_recovery()
-    recovery.has_checkpoint = call.has_full_end = True
+    recovery.has_checkpoint = call.needs_detailed_end = True
     reach = None if call.surface is None else call.surface.reach
     return Checkpoint(
         name=request.name,

@@ -15,14 +15,14 @@ from agenttool.results.mapping import Mapped
 
 
 @final
-class UnfinishedEnd(Live, eq=False, gc=False):
-    """An end that takes time: await `rest` for the result."""
+class PendingEnd(Live, eq=False, gc=False):
+    """An end that takes time: await `coroutine` for the result."""
 
-    rest: Coroutine[object, object, ToolResult]
+    coroutine: Coroutine[object, object, ToolResult]
 
 
-def end(call: Call, mapped: Mapped) -> ToolResult | UnfinishedEnd:
-    """Run phases 10 to 12; return the result to deliver, or an `UnfinishedEnd` if hooks or a store take their time.
+def end(call: Call, mapped: Mapped) -> ToolResult | PendingEnd:
+    """Run phases 10 to 12; return the result to deliver, or an `PendingEnd` if hooks or a store must be awaited.
 
     A parked call is left to another process. If the caller's task was canceled, that is raised after the result is
     written.
@@ -31,9 +31,9 @@ def end(call: Call, mapped: Mapped) -> ToolResult | UnfinishedEnd:
     if call.recovery is not None and call.recovery.is_parked:
         return leave_parked(call, mapped.result)
     if tool is not None and (mapped.chars > tool.inline_below or tool.has_post_hooks or mapped.needs_decision):
-        return UnfinishedEnd(_finish(call, mapped))
+        return PendingEnd(_finish(call, mapped))
     if call.core.durable:
-        return UnfinishedEnd(_record(call, mapped, mapped.result))
+        return PendingEnd(_record(call, mapped, mapped.result))
     result = emit_terminal(call, mapped, mapped.result)
     if call.stop.interrupted is not None:
         raise call.stop.interrupted
@@ -54,13 +54,13 @@ async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> Too
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
         mapped = failed(call, crash)
     result = end(call, mapped)
-    return await result.rest if type(result) is UnfinishedEnd else result
+    return await result.coroutine if type(result) is PendingEnd else result
 
 
 async def fail(call: Call, error: ToolError) -> ToolResult:
-    """End a call that did no more work, with an error."""
+    """End a call with an error, without running it."""
     result = end(call, failed_result(call, error))
-    return await result.rest if type(result) is UnfinishedEnd else result
+    return await result.coroutine if type(result) is PendingEnd else result
 
 
 async def _finish(call: Call, mapped: Mapped) -> ToolResult:

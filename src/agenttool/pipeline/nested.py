@@ -47,7 +47,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
     )
     if parent.stop.reason is not None:
         call.stop.reason = parent.stop.reason
-    parent.has_full_end = True
+    parent.needs_detailed_end = True
     parent.flush()  # the journal has the parent's start before any step of this call
     nesting.children[call.invocation_id] = call
     try:

@@ -1,4 +1,4 @@
-"""Recovery of a durable store: keeps the lease of this process, polls for answers, and resumes calls of dead ones."""
+"""Recovery of a durable store: keep the lease, poll for answers, and resume the calls of dead processes."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -70,7 +70,7 @@ class Recovery:
     """Answers to calls of this process that do not wait for them yet."""
 
     def __post_init__(self) -> None:
-        """Create the lease, and join the approvals of the same store."""
+        """Create the lease, and the stored approvals."""
         self._lease = Lease(self.core, self.calls)
         self.approvals = StoredApprovals(self.core, self.calls)
 
@@ -102,7 +102,7 @@ class Recovery:
         async with self._claiming:  # an answer may arrive meanwhile
             while due := await self._due(after):
                 after = due[-1].invocation_id
-                resumable = [opened.invocation_id for opened in due if self._is_ours(opened)]
+                resumable = [opened.invocation_id for opened in due if self._can_recover(opened)]
                 await self._lease.keep()
                 now = self.core.clock.moment()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
@@ -116,7 +116,7 @@ class Recovery:
         return count
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
-        """Return due calls of dead processes; none while the own lease may have expired, which would list own calls."""
+        """Return due calls of dead processes; none if our lease may have expired: then they include our own."""
         await self._lease.keep()
         if not self._lease.is_valid:
             return ()
@@ -135,8 +135,8 @@ class Recovery:
         while True:
             try:
                 await self._lease.keep()
-                has_news = await self._deliver_answers()
-                if has_news or now() - recovered_at > RECOVER_EVERY_S:
+                has_other_answers = await self._deliver_answers()
+                if has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
                     recovered_at = now()
                     await self.recover()
                 self.fault = None
@@ -146,13 +146,13 @@ class Recovery:
 
     async def _deliver_answers(self) -> bool:
         """Deliver new answers to the calls of this process; return whether there were any for other calls."""
-        has_news = False
+        has_other_answers = False
         for recorded in await self.calls.answers(after=self._last_answer, limit=1000):
             self._last_answer = recorded.number
             if recorded.approval_id.startswith(RESULT_PREFIX):
-                has_news |= not deliver_result(self.core, recorded.approval_id, recorded.body)
+                has_other_answers |= not deliver_result(self.core, recorded.approval_id, recorded.body)
             elif self.core.questions.book.get(recorded.approval_id) is None:
-                has_news = True
+                has_other_answers = True
             else:
                 self._early[recorded.approval_id] = recorded.body
         for approval_id, body in tuple(self._early.items()):
@@ -165,9 +165,9 @@ class Recovery:
                 del self._early[approval_id]
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answered)
-        return has_news
+        return has_other_answers
 
-    def _is_ours(self, opened: OpenCall) -> bool:
+    def _can_recover(self, opened: OpenCall) -> bool:
         """Return whether this process can resume or end a call; an unreadable log stops only this one."""
         if not self._is_resumable(opened):
             return False
@@ -178,11 +178,11 @@ class Recovery:
         return is_known or self._is_abandoned(opened)
 
     def _is_resumable(self, opened: OpenCall) -> bool:
-        """Return whether the log can be read and has no end of the call; with an end, its row was put back by hand."""
+        """Return whether the log can be read and has no end of the call; with an end, its row was restored by hand."""
         log = self.core.journal.log
         try:
             known = invocation_of(log.facts_of(opened.invocation_id))
-            is_forged(log.read, opened)
+            is_forged(log.read, opened)  # raises if the log cannot be read
         except (StoreError, RecordError):
             return False
         return known is None or not known.status.is_terminal

@@ -25,7 +25,7 @@ from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.emit_terminal import release_result
-from agenttool.pipeline.phases.execute import execute, run
+from agenttool.pipeline.phases.execute import execute, run_with_retries
 from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
@@ -66,7 +66,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         opened.invocation_id.partition("_")[2],
         opened.invocation_id,
         tool=tool,
-        has_full_end=True,
+        needs_detailed_end=True,
         phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
         background=BackgroundState(),
     )
@@ -230,7 +230,7 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
         call.call_input = call_input
         save_checkpoint(call, CheckpointKind.RUNNING, call_input)
         await _flush_attempt(call, tool)
-        output = await run(call, tool)
+        output = await run_with_retries(call, tool)
     finally:
         release(call)
     return map_result(call, output)
@@ -295,7 +295,7 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
         raise ToolFailure(unknown_after_crash())
     # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because
     # sending a request does not crash a process.
-    return await send_and_wait(call, later, lambda: run(call, tool))
+    return await send_and_wait(call, later, lambda: run_with_retries(call, tool))
 
 
 def unknown_after_crash() -> ToolError:
@@ -309,7 +309,7 @@ def unknown_after_crash() -> ToolError:
 def _checkpoint_changed(part: str) -> ToolError:
     message = f"the {part} in the checkpoint differs from the journal, so nothing was run; verify the journal"
     return guided(
-        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="kept_call_changed", effects=False
+        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="checkpoint_changed", effects=False
     )
 
 

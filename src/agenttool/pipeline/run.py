@@ -7,13 +7,13 @@ can be checked without a wait. There is no second path.
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import ensure_lease
-from agenttool.pipeline.completion import UnfinishedEnd, end, failed
-from agenttool.pipeline.phases.execute import Unfinished, begin
+from agenttool.pipeline.completion import PendingEnd, end, failed
+from agenttool.pipeline.phases.execute import PendingOutput, start_tool
 from agenttool.pipeline.phases.input import parse_schema, pre_hooks, prepare_observable_input, validate_values
-from agenttool.pipeline.phases.permission import has_expired, is_allowed_outright, permission
+from agenttool.pipeline.phases.permission import has_expired, permission, try_allow
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.result import map_result
-from agenttool.pipeline.phases.schedule import acquires_free_permit, release, schedule, yield_to_batch
+from agenttool.pipeline.phases.schedule import release, schedule, try_acquire_permit, yield_to_batch
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult
 
@@ -39,24 +39,24 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
             if tool.has_pre_hooks:
                 call_input = await pre_hooks(call, tool, call_input)  # 5
                 refuse_if_stopped(call)
-        if not is_allowed_outright(call, tool, call_input):
+        if not try_allow(call, tool, call_input):
             call_input = await permission(call, tool, call_input)  # 6
             refuse_if_stopped(call)
-        if not acquires_free_permit(call, tool, call_input):
+        if not try_acquire_permit(call, tool, call_input):
             call_input = await _wait_for_permit(call, tool, call_input)  # 7
         try:
-            output = begin(call, tool, call_input)  # 8
-            if type(output) is Unfinished:
-                output = await output.rest
+            output = start_tool(call, tool, call_input)  # 8
+            if type(output) is PendingOutput:
+                output = await output.coroutine
         finally:
             release(call)
         if call.batch is not None:
             await yield_to_batch(call)
         mapped = map_result(call, output)  # 9
-    except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
-        mapped = failed(call, crash)
+    except BaseException as error:  # noqa: BLE001 -- a crash in any phase is that phase's failure
+        mapped = failed(call, error)
     result = end(call, mapped)  # 10 to 12
-    return await result.rest if type(result) is UnfinishedEnd else result
+    return await result.coroutine if type(result) is PendingEnd else result
 
 
 async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:

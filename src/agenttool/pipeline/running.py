@@ -56,7 +56,7 @@ def _ended(call: Call, drive: Drive, output: object) -> object:
     if type(output) is not Stopped:
         return output
     if call.stop.reason is None and call.stop.interrupted is None:
-        message = "CancelledError: the tool ended as if canceled, though nobody asked it to"
+        message = "CancelledError: the tool raised it without a request to cancel"
         raise ToolFailure(guided(ErrorClass.EXECUTION_FAILED, phase=call.phase, message=message))
     if call.stop.interrupted is not None and call.children:
         stop(call, AbortReason.USER_INTERRUPTION)

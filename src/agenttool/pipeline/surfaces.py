@@ -227,7 +227,7 @@ class AgentSurfaces:
         for child in self._children:
             child._mark_withdrawn(entry)  # noqa: SLF001 -- same class
 
-    def after_policy_change(self) -> None:
+    def renew_after_policy_change(self) -> None:
         """Renew all surfaces soon, because an approver asked for a rule to be remembered."""
         self.narrow()
         self.surfaces.changes += 1
@@ -323,7 +323,7 @@ class AgentSurfaces:
         return Surface(record=record, visibility=visibility, request=request, situation=situation, loaded=loaded)
 
     def _situation(self, request: SurfaceRequest, bounds: frozenset[ToolId] | None = None) -> Situation:
-        cores = tuple(self.core.line())
+        cores = tuple(self.core.with_ancestors())
         circumstances = self.circumstances
         return Situation(
             allows_writes=all(each.policy.mode is not PermissionMode.READ_ONLY for each in cores),

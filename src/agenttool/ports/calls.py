@@ -19,7 +19,7 @@ class Shown:
     unseen: Mapping[ToolId, AbsentTool] = field(default_factory=dict[ToolId, AbsentTool])
 
 
-AS_IT_IS = Shown()
+ALL_SHOWN = Shown()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,4 +39,4 @@ class ToolCall:
     depends_on: tuple[int, ...] = ()
     mapping: FunctionMapping | None = None
     fault: str | None = None
-    shown: Shown = AS_IT_IS
+    shown: Shown = ALL_SHOWN

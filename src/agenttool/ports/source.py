@@ -46,7 +46,7 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHost:
-    """The interface of a runtime to a source.
+    """What a runtime offers to a source.
 
     Attributes:
         declare: adds a tool, or replaces the one with its id, at any time; raises `ConfigError` if it is invalid.

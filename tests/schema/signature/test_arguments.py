@@ -21,7 +21,7 @@ class Struct(msgspec.Struct):
     a: int
 
 
-class Unfinished(BaseModel):
+class PendingOutput(BaseModel):
     a: "Nowhere"  # noqa: F821 -- that it is nowhere is the point
 
 
@@ -29,7 +29,7 @@ class Unfinished(BaseModel):
     "kind",
     [
         Struct,
-        Unfinished,
+        PendingOutput,
         Self,
         5,
         type[int],

@@ -39,8 +39,8 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
     if call.mutation_refs and result.input_mutation_refs is None:
         result, is_plain = replace(result, input_mutation_refs=call.mutation_refs), False
     try:
-        if result.error is not None or call.has_full_end:
-            result = _record_full_end(call, result)
+        if result.error is not None or call.needs_detailed_end:
+            result = _record_detailed_end(call, result)
         elif call.unwritten is _LAUNCHED and call.verdict is not None and call.facts is not None:
             call.result = result
             call.unwritten = None
@@ -66,8 +66,8 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
     return result
 
 
-def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
-    """Record the end of a call that failed, or of which more than the result is recorded."""
+def _record_detailed_end(call: Call, result: ToolResult) -> ToolResult:
+    """Record the end of a call that failed, or that has changes, nested calls, a checkpoint or a cancellation."""
     call.result = result
     if call.status is None and call.unwritten is None:
         call.note(steps.PLANNED, call.request)
@@ -113,7 +113,7 @@ def settle_changes(call: Call, result: ToolResult) -> JsonObject:
     if call.batch is not None:
         call.batch.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
     members: list[Json] = [*sorted(changes)]
-    return {"fate": outcome.value, "members": members}
+    return {"outcome": outcome.value, "members": members}
 
 
 def _outcome_of_changes(call: Call) -> ModifierOutcome:

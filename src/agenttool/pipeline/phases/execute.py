@@ -23,14 +23,14 @@ _LAUNCHED = steps.LAUNCHED
 
 
 @final
-class Unfinished(Live, eq=False, gc=False):
-    """A run that did not end at once: await `rest` for its native output."""
+class PendingOutput(Live, eq=False, gc=False):
+    """A run that did not end at once: await `coroutine` for its native output."""
 
-    rest: Coroutine[object, object, object]
+    coroutine: Coroutine[object, object, object]
 
 
-def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Start the tool; return its native output, or an `Unfinished` if it has to wait.
+def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
+    """Start the tool; return its native output, or an `PendingOutput` if it has to wait.
 
     Raises:
         ToolFailure: canceled; and the exceptions of the tool before its first wait.
@@ -45,12 +45,12 @@ def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
     else:
         _record_start(call)
     if tool.needs_run_loop or (call.core.durable and (tool.has_effects or call.has_checkpoint)):
-        return Unfinished(_run_recorded(call, tool, call_input))
-    return _start(call, tool)
+        return PendingOutput(_run_durably(call, tool, call_input))
+    return _start_once(call, tool)
 
 
-def _start(call: Call, tool: Tool) -> object:
-    """Start one run of the tool; return its native output, or an `Unfinished` if it waits for something."""
+def _start_once(call: Call, tool: Tool) -> object:
+    """Start one run of the tool; return its native output, or an `PendingOutput` if it waits for something."""
     work = tool.start(call)
     try:
         awaited = work.send(None)
@@ -58,7 +58,7 @@ def _start(call: Call, tool: Tool) -> object:
         return end.value
     except ENDED_EARLY as error:
         return end_early(call, error)
-    return Unfinished(drive_tool(call, work, awaited))
+    return PendingOutput(drive_tool(call, work, awaited))
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
@@ -67,8 +67,8 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
     Raises:
         ToolFailure: execution_failed, timeout, dependency_unavailable, rate_limited, canceled.
     """
-    output = begin(call, tool, call_input)
-    return await output.rest if type(output) is Unfinished else output
+    output = start_tool(call, tool, call_input)
+    return await output.coroutine if type(output) is PendingOutput else output
 
 
 def _record_start(call: Call) -> None:
@@ -79,7 +79,7 @@ def _record_start(call: Call) -> None:
         call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
 
 
-async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> object:
+async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object:
     """Run a tool with retries or a deferred result; one with effects only once its start is on disk.
 
     Raises:
@@ -89,16 +89,16 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
     is_in_journal = call.unwritten is _LAUNCHED and is_plain
     call.publish()
     if tool.later is not None:
-        return await send_and_wait(call, tool.later, lambda: run(call, tool))
+        return await send_and_wait(call, tool.later, lambda: run_with_retries(call, tool))
     if call.core.durable and (tool.has_effects or call.has_checkpoint):
         if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
             save_checkpoint(call, CheckpointKind.RUNNING, call_input)
         await flush(call)
         refuse_if_stopped(call)
-    return await run(call, tool)
+    return await run_with_retries(call, tool)
 
 
-async def run(call: Call, tool: Tool) -> object:
+async def run_with_retries(call: Call, tool: Tool) -> object:
     """Run the tool, with retries.
 
     Raises:
@@ -107,13 +107,13 @@ async def run(call: Call, tool: Tool) -> object:
     number = 1
     while True:
         try:
-            output = _start(call, tool)
-            return await output.rest if type(output) is Unfinished else output
+            output = _start_once(call, tool)
+            return await output.coroutine if type(output) is PendingOutput else output
         except Exception as failure:
             error = (
                 valid_error(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
             )
-            _hold_buckets(call, tool, error)
+            _block_rate_limits(call, tool, error)
             wait = _wait(call, error, number) if tool.supports_retries and call.stop.reason is None else None
             if wait is None:
                 raise
@@ -133,7 +133,7 @@ def _wait(call: Call, error: ToolError, number: int) -> float | None:
     )
 
 
-def _hold_buckets(call: Call, tool: Tool, error: ToolError) -> None:
+def _block_rate_limits(call: Call, tool: Tool, error: ToolError) -> None:
     """Block the rate limits of a tool for the `retry_after` of its source."""
     if tool.buckets and error.error_class is ErrorClass.RATE_LIMITED and isinstance(error.retry_after, int | float):
         for bucket in tool.buckets:

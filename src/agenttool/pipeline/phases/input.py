@@ -30,15 +30,15 @@ _RUNTIME = MutationSource.RUNTIME
 def parse_schema(call: Call, tool: Tool) -> JsonObject:
     """Read the input and check it against the model's schema; return the call's own copy.
 
-    A tool whose parameters are plain values has a reader that does both at once. What that reader refuses is read
-    again: the schema also accepts `1.0` for an integer, and only the schema can explain what is wrong.
+    A tool whose parameters are plain values has a reader that does both at once. If it rejects the input, the
+    schema checks it again: the schema also accepts `1.0` for an integer, and only the schema explains what is wrong.
 
     Raises:
         ToolFailure: schema_validation_failed; its message has the place and the remedy, never the value.
     """
     call.phase = _PARSE_SCHEMA
     if call.fault is not None:
-        raise misfit(call, call.fault)
+        raise _schema_failure(call, call.fault)
     if tool.read_typed is not None:
         try:
             parsed = tool.read_typed(call.request.model_input)
@@ -61,28 +61,28 @@ def _read_and_check(call: Call, tool: Tool) -> JsonObject:
     try:
         parsed = parse_object(call.request.model_input, what="arguments")
     except RecordError as error:
-        raise misfit(call, str(error)) from error
+        raise _schema_failure(call, str(error)) from error
     if len(call.request.model_input) > SHALLOW and is_too_deep(parsed):
         call.request = replace(call.request, model_input=b"null")  # other JSON readers might reject a record of it
-        raise misfit(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
+        raise _schema_failure(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
     if not tool.check_model.accepts_parsed(parsed):
-        raise _unfit(call, tool, parsed)
+        raise _explained_failure(call, tool, parsed)
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
         names = ", ".join(sorted(tool.internal_only & parsed.keys()))
-        raise misfit(call, f"{names} is not for callers to set; leave it out")
+        raise _schema_failure(call, f"callers may not set {names}; remove it")
     return tool.with_integers(parsed)
 
 
-def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
+def _explained_failure(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
     """Return the failure of an invalid input; misplaced values are redacted, as they may be sensitive."""
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
         more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
         call.request = replace(call.request, redactor=tool.redactor.with_paths(more))
-    return misfit(call, describe_misfits(misfits))
+    return _schema_failure(call, describe_misfits(misfits))
 
 
-def misfit(call: Call, message: str) -> ToolFailure:
+def _schema_failure(call: Call, message: str) -> ToolFailure:
     """Record that the input is invalid, and return the failure."""
     call.note(steps.CHOSEN, call.request)
     call.note(steps.MISFIT, {"phase": _PARSE_SCHEMA.value})

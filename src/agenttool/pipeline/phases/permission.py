@@ -21,7 +21,7 @@ _ADMITTED = steps.ADMITTED
 _JUDGED = steps.JUDGED
 
 
-def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
+def try_allow(call: Call, tool: Tool, proposed: JsonObject) -> bool:
     """Apply the standing verdict if it allows every call of this tool and there are no other votes."""
     core = call.core
     if tool.is_judged_by_call or call.votes is not NO_VOTES or core.advisers:

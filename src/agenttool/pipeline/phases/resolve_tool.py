@@ -7,14 +7,14 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.calls import AS_IT_IS
+from agenttool.ports.calls import ALL_SHOWN
 from agenttool.records import NextAction, Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import compile_redactor
 
 _PHASE = Phase.RESOLVE_TOOL
 
-_NAMES_ONLY = compile_redactor(["*"])
+_REDACT_ALL_VALUES = compile_redactor(["*"])
 """Redacts all values: without a tool there is no list of sensitive fields."""
 
 
@@ -28,7 +28,7 @@ def resolve_tool(call: Call) -> Tool:
     if surface is None:
         raise _unresolved(call, call.unresolved or unknown_surface(None))
     found = surface.entries[call.request.name]
-    if found is None or call.shown is not AS_IT_IS:
+    if found is None or call.shown is not ALL_SHOWN:
         found = _look_up(call, surface)
     call.tool = tool = call.core.tools[found]
     call.tool_id = tool.tool_id
@@ -54,7 +54,7 @@ def _look_up(call: Call, surface: Surface) -> Entry:
 
 def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.tool_id = unresolved_tool(call.request.name)
-    call.request = replace(call.request, redactor=_NAMES_ONLY)
+    call.request = replace(call.request, redactor=_REDACT_ALL_VALUES)
     call.note(steps.PLANNED, call.request)
     error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
     if found.awaits is not None:

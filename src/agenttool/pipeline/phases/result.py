@@ -51,10 +51,10 @@ def map_result(call: Call, output: object) -> Mapped:
     try:
         return map_output(output, plan, call.invocation_id, timestamp(call.core.now_ns()), scrubber, call.mutation_refs)
     except ToolFailure as failure:
-        return with_stored_output(failed_result(call, failure.error), _readable(call, plan, output))
+        return with_stored_output(failed_result(call, failure.error), _encodable_payloads(call, plan, output))
 
 
-def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
+def _encodable_payloads(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
     """Return the payloads of an output that can be encoded; none if all of it is redacted."""
     if plan.redactor is not None and plan.redactor.is_whole:
         return ()
@@ -94,7 +94,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     read_tool = partial(read_tool_of, call)
     plan = decide_persistence(mapped, tool.persistence, read_tool)
     if HookEvent.RESULT_PERSISTENCE in tool.hooks and call.started_ns:
-        mapped = await _side_hooks(call, tool, mapped, plan)
+        mapped = await _persistence_hooks(call, tool, mapped, plan)
         plan = decide_persistence(mapped, tool.persistence, read_tool)
     if plan is INLINE and not mapped.payloads:
         return mapped.result
@@ -108,8 +108,8 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     return result
 
 
-async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:
-    """Run the hooks of the decision; a stop or a fault replaces the result by a failure."""
+async def _persistence_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:
+    """Run the `result_persistence` hooks; a stop or a fault replaces the result by a failure."""
     call.phase = _PERSIST_RESULT
     details: JsonObject = {"strategy": plan.strategy.value}
     outcome = await run_hooks_at(
@@ -162,4 +162,4 @@ async def _put(call: Call, data: bytes, digest: Digest) -> str:
     try:
         return await storing
     except asyncio.CancelledError:
-        raise InterruptedError("nobody waited for it to be stored") from None
+        raise InterruptedError("storing the payload was canceled") from None

@@ -22,7 +22,7 @@ MAX_THREAD_WAIT_S = 60.0
 """After this time, a hanging thread no longer holds the permits of its call."""
 
 
-def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
+def try_acquire_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
     """Acquire a permit without a wait; return False and change nothing if the call may have to wait."""
     if tool.buckets or call.nesting is not None or (call.batch is not None and call.batch.limiter is not None):
         return False
