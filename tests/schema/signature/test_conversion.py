@@ -82,17 +82,26 @@ def test_the_short_way_gives_what_the_annotation_says(kind, value):
     TypeAdapter(kind).validate_python(made, strict=True)
 
 
-CONTAINERS = [list[str], list[int], dict[str, int], dict[str, list[int]], list[str | None], list[list[bool]] | None]
+INTEGERS = st.lists(st.integers())
+CONTAINERS = {
+    list[str]: st.lists(st.text()),
+    list[int]: INTEGERS,
+    dict[str, int]: st.dictionaries(st.text(), st.integers()),
+    dict[str, list[int]]: st.dictionaries(st.text(), INTEGERS),
+    list[str | None]: st.lists(st.none() | st.text()),
+    list[list[bool]] | None: st.none() | st.lists(st.lists(st.booleans())),
+}
 
 
-@given(st.sampled_from(CONTAINERS), json_values())
-def test_simple_containers_get_what_pydantic_would_make_of_them(kind, value):
+@given(st.sampled_from([*CONTAINERS]).flatmap(lambda kind: st.tuples(st.just(kind), CONTAINERS[kind])))
+def test_simple_containers_get_what_pydantic_would_make_of_them(given):
+    kind, value = given
     convert, check = converter(kind)
-    assume(check.accepts({"value": value}) and "." not in repr(value))
+    assert check.accepts({"value": value})
     assert convert({"value": value}) == {"value": TypeAdapter(kind).validate_python(value)}
 
 
-@given(json_values(), st.sampled_from([object, Any, dict[str, Any], Free, Part, list[object], dict, *CONTAINERS]))
+@given(json_values(), st.sampled_from([object, Any, dict[str, Any], Free, Part, list[object], dict]))
 def test_arguments_share_nothing_with_the_input_that_can_be_changed(value, kind):
     convert, check = converter(kind)
     sent = {"value": {"a": value} if kind is Free else value}
