@@ -1,6 +1,7 @@
 """Approvals: ask an approver about a call, wait for the answer, and record it as a second decision.
 
-The answer covers only the input that the approver was shown.
+The answer covers only the input that the approver was shown. In memory it is given by `answer`; on a durable store any
+process may give it (`stored_approvals.py`), and recovery delivers it to the process of the call.
 """
 
 import asyncio
