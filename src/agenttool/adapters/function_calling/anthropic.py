@@ -20,13 +20,7 @@ from agenttool.adapters.function_calling.model_reply import (
     objects_at,
 )
 from agenttool.adapters.function_calling.strict_schema import ANTHROPIC
-from agenttool.adapters.function_calling.tool_payload import (
-    PayloadTool,
-    ProviderLimits,
-    ToolPayload,
-    chosen_name,
-    recorded_choice,
-)
+from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
@@ -84,7 +78,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a message."""
     message = object_in(reply)
     blocks = objects_at(message, "content")
-    reader = CallReader(payload, "anthropic", message, recorded_choice(tool_choice, payload))
+    reader = CallReader(payload, "anthropic", message, tool_choice)
     is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
     echo, calls = reader.read(blocks, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
     repeated: list[Json] = [each for each in echo if not _is_blank_text(each)]

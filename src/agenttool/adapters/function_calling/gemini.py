@@ -13,12 +13,7 @@ from agenttool.adapters.function_calling.model_reply import (
     function_name_or_unknown,
     plain,
 )
-from agenttool.adapters.function_calling.tool_payload import (
-    ProviderLimits,
-    ToolPayload,
-    chosen_name,
-    recorded_choice,
-)
+from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolPayload, chosen_name
 from agenttool.records import Json, JsonObject
 
 LIMITS = ProviderLimits(max_tools=128)
@@ -68,7 +63,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
     reason = _enum_text(_member(candidate, "finish_reason"))
-    reader = CallReader(payload, "gemini", response, recorded_choice(tool_choice, payload))
+    reader = CallReader(payload, "gemini", response, tool_choice)
     if not parts and reason in _UNREADABLE:
         return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
     repeated, calls = reader.read(parts, _request_in, _echo, is_cut=reason in _CUT)

@@ -9,7 +9,7 @@ from typing import cast
 from agenttool.adapters.function_calling.strict_schema import remove_placeholder_nulls
 from agenttool.adapters.function_calling.tool_payload import ToolPayload
 from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import RecordError
+from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.calls import ToolCall
 from agenttool.records import UNSET, FunctionMapping, Json, JsonObject, UnsetType
 
@@ -89,8 +89,15 @@ class CallReader:
     payload: ToolPayload
     provider: str
     reply: JsonObject
-    tool_choice: Json | UnsetType = UNSET
+    choose: Callable[[ToolPayload], Json]
+    tool_choice: Json | UnsetType = field(init=False, default=UNSET)
     seen: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        """Record the tool choice of the request; it stays unset if there is none or if it could not be sent."""
+        with suppress(ConfigError):
+            choice = self.choose(self.payload)
+            self.tool_choice = UNSET if choice is None else choice
 
     def read(
         self,

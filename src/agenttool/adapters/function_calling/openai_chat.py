@@ -13,13 +13,7 @@ from agenttool.adapters.function_calling.model_reply import (
     objects_at,
 )
 from agenttool.adapters.function_calling.strict_schema import OPENAI
-from agenttool.adapters.function_calling.tool_payload import (
-    PayloadTool,
-    ProviderLimits,
-    ToolPayload,
-    chosen_name,
-    recorded_choice,
-)
+from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
@@ -58,7 +52,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     whole = object_in(reply)
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
-    reader = CallReader(payload, "openai", whole, recorded_choice(tool_choice, payload))
+    reader = CallReader(payload, "openai", whole, tool_choice)
     is_cut = bool(options) and options[0].get("finish_reason") in _CUT
     echo, calls = reader.read(
         objects_at(message, "tool_calls"), _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut

@@ -14,13 +14,7 @@ from agenttool.adapters.function_calling.model_reply import (
 )
 from agenttool.adapters.function_calling.openai_chat import choice_arguments
 from agenttool.adapters.function_calling.strict_schema import OPENAI
-from agenttool.adapters.function_calling.tool_payload import (
-    PayloadTool,
-    ProviderLimits,
-    ToolPayload,
-    chosen_name,
-    recorded_choice,
-)
+from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
@@ -52,7 +46,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a response."""
     response = object_in(reply)
     items = objects_at(response, "output")
-    reader = CallReader(payload, "openai", response, recorded_choice(tool_choice, payload))
+    reader = CallReader(payload, "openai", response, tool_choice)
     is_cut = response.get("status") == "incomplete"
     echo, calls = reader.read(items, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
     repeated = tuple(map(_repeat, echo))

@@ -1,7 +1,7 @@
 """The tools of a surface as one provider receives them, the tool choice, and the tools that are left out."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.function_calling.function_names import NameCounts, assign_names, count_names
@@ -10,7 +10,7 @@ from agenttool.adapters.function_calling.strict_schema import NotStrictError, St
 from agenttool.errors import ConfigError
 from agenttool.ports.calls import Shown
 from agenttool.ports.offer import OfferedTool
-from agenttool.records import UNSET, AbsenceReason, AbsentTool, DeferredToolRef, Json, JsonObject, ToolId, UnsetType
+from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, Json, JsonObject, ToolId
 
 SEARCH_TOOL = "agenttool.tool_search"
 """The runtime's own search tool; not sent where the provider's native search is used."""
@@ -209,15 +209,6 @@ def chosen_name(payload: ToolPayload) -> str | None:
     if payload.tools[found[0]].tool.is_deferred:
         raise ConfigError(f"tool_choice {choice!r} is not loaded; load it first, with `tools.load`")
     return found[0]
-
-
-def recorded_choice(choose: Callable[[ToolPayload], Json], payload: ToolPayload) -> Json | UnsetType:
-    """Return the tool choice as the request has it; unset if there is none or if it cannot be sent."""
-    try:
-        choice = choose(payload)
-    except ConfigError:
-        return UNSET
-    return UNSET if choice is None else choice
 
 
 def _reason_not_sent(payload: ToolPayload, choice: str) -> str:
