@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from agenttool.adapters.rap.http_client import HttpClient
@@ -61,42 +61,29 @@ class CallRun:
         self.is_canceled = True
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class CallRunner:
     """Executes the calls of this process."""
 
-    def __init__(  # noqa: PLR0913 -- the parts of the provider that execution needs
-        self,
-        store: ProviderStore,
-        client: HttpClient,
-        outbox: Outbox,
-        events: EventSender,
-        tools: Mapping[str, RapTool],
-        *,
-        questions: Questions,
-        grants: GrantStore,
-        quota: Quota,
-        limiter: ConcurrencyLimiter,
-        tasks: BackgroundTasks,
-    ) -> None:
-        """Take the tools, and what their execution needs."""
-        self._store = store
-        self._client = client
-        self._outbox = outbox
-        self._events = events
-        self._tools = tools
-        self._quota = quota
-        self._limiter = limiter
-        self._tasks = tasks
-        self._running: dict[int, CallRun] = {}
-        self._services = CallServices(store=store, outbox=outbox, questions=questions, grants=grants, pause=self._pause)
+    store: ProviderStore
+    client: HttpClient
+    outbox: Outbox
+    events: EventSender
+    tools: Mapping[str, RapTool]
+    questions: Questions
+    grants: GrantStore
+    quota: Quota
+    limiter: ConcurrencyLimiter
+    tasks: BackgroundTasks
+    _running: dict[int, CallRun] = field(default_factory=dict[int, CallRun])
 
     def start(self, stored: StoredCall, invocation: Invocation | None = None) -> None:
         """Start a new call, or recover one of an earlier process as far as that is safe."""
         run = self._running[stored.number] = CallRun(
             stored, invocation, is_canceled=stored.is_canceled
         )  # at once, so that a cancellation finds it
-        self._quota.acquire(stored.number, stored.caller)
-        run.task = self._tasks.start(self._execute(run))
+        self.quota.acquire(stored.number, stored.caller)
+        run.task = self.tasks.start(self._execute(run))
 
     def cancel(self, call: int) -> None:
         """Cancel a call, if it is running."""
@@ -126,13 +113,13 @@ class CallRunner:
                 run.timeout.reschedule(loop.time() + left_s)
 
     async def _acquire(self, run: CallRun) -> None:
-        await self._limiter.acquire(RequestKey(run.stored.caller, None))
+        await self.limiter.acquire(RequestKey(run.stored.caller, None))
         run.has_permit = True
 
     def _release(self, run: CallRun) -> None:
         if run.has_permit:
             run.has_permit = False
-            self._limiter.release(RequestKey(run.stored.caller, None))
+            self.limiter.release(RequestKey(run.stored.caller, None))
 
     async def _execute(self, run: CallRun) -> None:
         """Execute a call and settle it; only the shutdown of this process leaves it unsettled."""
@@ -142,17 +129,17 @@ class CallRunner:
         except asyncio.CancelledError:
             if not run.is_canceled:
                 raise
-            await self._events.cancel(stored.number)
+            await self.events.cancel(stored.number)
             body = error_message(stored, CANCELED)
         except Exception as error:  # noqa: BLE001 -- whatever a tool raises becomes its result
             body = error_message(stored, _failure_message(stored, error))
         finally:
             run.is_over = True
             del self._running[stored.number]
-            self._quota.release(stored.number, stored.caller)
+            self.quota.release(stored.number, stored.caller)
         if body is not None:
-            messages = [(MessageKind.RESULT, body), *self._outbox.last_view(stored)]
-            self._outbox.send(await self._store.run_until_stored(tables.settle_call, stored.number, messages))
+            messages = [(MessageKind.RESULT, body), *self.outbox.last_view(stored)]
+            self.outbox.send(await self.store.run_until_stored(tables.settle_call, stored.number, messages))
 
     async def _attempt(self, run: CallRun) -> bytes | None:
         """Run the tool and return the result to send; None for a subscription, which sent its confirmation.
@@ -170,13 +157,16 @@ class CallRunner:
         tool = self._find_tool(invocation)
         if stored.state is CallState.SUBSCRIBED and not tool.is_subscription:
             return None
-        await self._client.check_target(stored.callback_url, stored.caller)  # before any work is done
+        await self.client.check_target(stored.callback_url, stored.caller)  # before any work is done
         if stored.state is CallState.STARTED and not tool.is_repeatable:
             raise Declined(UNKNOWN)
-        run.call = RapCall(stored, self._services, invocation, tool.requires_auth)
+        services = CallServices(
+            store=self.store, outbox=self.outbox, questions=self.questions, grants=self.grants, pause=self._pause
+        )
+        run.call = RapCall(stored, services, invocation, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
-            await self._events.run_generator(run.call, cast("AsyncGenerator[object]", value))
+            await self.events.run_generator(run.call, cast("AsyncGenerator[object]", value))
         elif isinstance(value, Subscribed):
             await self._subscribe(run.call, value)
         else:
@@ -184,9 +174,9 @@ class CallRunner:
         return None
 
     def _find_tool(self, invocation: Invocation) -> RapTool:
-        tool = self._tools.get(invocation.operation)
+        tool = self.tools.get(invocation.operation)
         if tool is None:
-            raise Declined(f"there is no operation {invocation.operation!r}; use one of {', '.join(self._tools)}")
+            raise Declined(f"there is no operation {invocation.operation!r}; use one of {', '.join(self.tools)}")
         tool.check(invocation.arguments)
         return tool
 
@@ -196,7 +186,7 @@ class CallRunner:
             await self._acquire(run)
         try:
             must_record = run.stored.state is CallState.ACCEPTED and not tool.is_repeatable
-            if must_record and not await self._store.run(tables.mark_started, call.number):
+            if must_record and not await self.store.run(tables.mark_started, call.number):
                 raise Declined(CANCELED)
             async with asyncio.timeout(tool.timeout_s) as run.timeout:
                 value = await tool.run(call, arguments)
@@ -210,7 +200,7 @@ class CallRunner:
         """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""
         is_confirmed = call.stored.state is CallState.SUBSCRIBED
         if is_confirmed:
-            call.bookmark = await self._store.run(tables.bookmark_of, call.number)
+            call.bookmark = await self.store.run(tables.bookmark_of, call.number)
         try:
             text = text_of(await anext(events))
         except StopAsyncIteration:
@@ -221,10 +211,10 @@ class CallRunner:
     async def _subscribe(self, call: RapCall, opened: Subscribed) -> None:
         expires_at = time.time_ns() + int((opened.lasts_s or LIFETIME_S) * 1e9)
         confirmation = confirmation_message(call.stored, opened.text)
-        message = await self._store.run_until_stored(
+        message = await self.store.run_until_stored(
             tables.open_subscription, call.number, confirmation, opened.topic or None, expires_at
         )
-        self._outbox.send(message)
+        self.outbox.send(message)
 
 
 def _failure_message(stored: StoredCall, error: Exception) -> str:

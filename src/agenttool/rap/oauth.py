@@ -115,22 +115,17 @@ class TokenResponse(Struct):
     expires_in: float | None = None
 
 
+@dataclass(slots=True, eq=False)
 class GrantStore:
-    """The tokens that users granted."""
+    """The tokens that users granted; without a cipher they are stored in clear."""
 
-    def __init__(
-        self,
-        store: ProviderStore,
-        http: HttpClient,
-        clients: dict[str, OAuthClient],
-        cipher: Cipher | None = None,
-    ) -> None:
-        """Take the store, the HTTP client, the OAuth clients, and the cipher of stored tokens."""
-        self._store = store
-        self._cipher = cipher
-        self._http = http
-        self.clients = clients
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+    store: ProviderStore
+    http: HttpClient
+    clients: dict[str, OAuthClient]
+    cipher: Cipher | None
+    _locks: "WeakValueDictionary[tuple[str, str], asyncio.Lock]" = field(
+        default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
+    )
 
     async def token(self, client: OAuthClient, user_id: str) -> str | None:
         """Return a valid access token, refreshed if necessary; None if the user must grant it again.
@@ -147,11 +142,11 @@ class GrantStore:
         return None if tokens is None else tokens.access_token
 
     async def _load(self, client: OAuthClient, user_id: str) -> Tokens | None:
-        stored = await self._store.run(tables.find_grant, client.name, user_id)
+        stored = await self.store.run(tables.find_grant, client.name, user_id)
         if stored is None:
             return None
         try:
-            return read_own(stored if self._cipher is None else self._cipher.decrypt(stored), Tokens)
+            return read_own(stored if self.cipher is None else self.cipher.decrypt(stored), Tokens)
         except Exception as error:  # noqa: BLE001 -- a cipher raises its own errors; the user grants again
             _log.warning("a stored grant for %r cannot be read: %s", client.name, type(error).__name__)
             return None
@@ -166,7 +161,7 @@ class GrantStore:
         form = {"grant_type": "refresh_token", "refresh_token": refresh or ""}
         status = await self._exchange(client, user_id, form, refresh) if refresh else None
         if not refresh or status in _REJECTED:
-            await self._store.run(tables.delete_grant, client.name, user_id)
+            await self.store.run(tables.delete_grant, client.name, user_id)
             return None
         if status != HTTPStatus.OK:
             _log.warning("a grant for %r could not be refreshed: %s", client.name, status or "no response")
@@ -194,7 +189,7 @@ class GrantStore:
         if client.client_secret is not None:
             form["client_secret"] = client.client_secret
         body, options = urlencode(form).encode(), RequestOptions(send_once=True)  # a code used twice counts as stolen
-        reply = await self._http.post(client.token_url, body, _FORM, max_bytes=100_000, options=options)
+        reply = await self.http.post(client.token_url, body, _FORM, max_bytes=100_000, options=options)
         if not reply.is_accepted:
             return reply.status
         try:
@@ -205,6 +200,6 @@ class GrantStore:
         if answer.expires_in is not None:  # long enough to use it once
             tokens.expires_at = time.time() + max(answer.expires_in, 2 * EXPIRY_MARGIN_S)
         plain = write_own(tokens)
-        encrypted = plain if self._cipher is None else self._cipher.encrypt(plain)
-        await self._store.run(tables.store_grant, client.name, user_id, encrypted)
+        encrypted = plain if self.cipher is None else self.cipher.encrypt(plain)
+        await self.store.run(tables.store_grant, client.name, user_id, encrypted)
         return HTTPStatus.OK

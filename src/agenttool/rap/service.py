@@ -61,11 +61,11 @@ class ProviderService:
         self._grants = GrantStore(store, client, settings.clients, settings.cipher)
         self.events = EventSender(store, self._outbox, limits)
         self._runner = CallRunner(
-            store,
-            client,
-            self._outbox,
-            self.events,
-            settings.tools,
+            store=store,
+            client=client,
+            outbox=self._outbox,
+            events=self.events,
+            tools=settings.tools,
             questions=self.questions,
             grants=self._grants,
             quota=self.quota,
