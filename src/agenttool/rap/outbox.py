@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from agenttool.adapters.rap.http_client import HttpReply, backoff_s
 from agenttool.adapters.rap.limiter import Quota
@@ -24,44 +25,29 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Outbox:
     """Delivers the messages of each call in order, with one task for each call that has messages.
 
     Progress is not stored: while a report is being sent, only the latest further one waits.
+
+    Attributes:
+        quota: of open calls.
+        post: takes a caller, a URL, a body and headers, and posts the body to the URL.
+        on_rejected: takes a message that its runtime rejected, and the status of the reply.
     """
 
-    def __init__(
-        self,
-        store: ProviderStore,
-        tasks: BackgroundTasks,
-        quota: Quota,
-        limits: Limits,
-        *,
-        post: Callable[[str, str, bytes, Mapping[str, str]], Awaitable[HttpReply]],
-        on_rejected: Callable[[OutgoingMessage, int | None], Awaitable[None]],
-    ) -> None:
-        """Take the quota of open calls, and the limits.
-
-        Args:
-            store: where the messages are.
-            tasks: run the deliveries.
-            quota: of open calls.
-            limits: on retries and events.
-            post: takes a caller, a URL, a body and headers, and posts the body to the URL.
-            on_rejected: takes a message that its runtime rejected, and the status of the reply.
-        """
-        self._store = store
-        self._tasks = tasks
-        self._quota = quota
-        self._give_up_ns = int(limits.give_up_s * 1e9)
-        self._event_delay_s = 1 / limits.events_per_second
-        self._post = post
-        self._on_rejected = on_rejected
-        self._active: set[int] = set()
-        self._changed: set[int] = set()
-        self._reported: set[int] = set()
-        self._latest: dict[int, JsonObject] = {}
-        self._reporting: dict[int, asyncio.Task[None]] = {}
+    store: ProviderStore
+    tasks: BackgroundTasks
+    quota: Quota
+    limits: Limits
+    post: Callable[[str, str, bytes, Mapping[str, str]], Awaitable[HttpReply]]
+    on_rejected: Callable[[OutgoingMessage, int | None], Awaitable[None]]
+    _active: set[int] = field(default_factory=set[int])
+    _changed: set[int] = field(default_factory=set[int])
+    _reported: set[int] = field(default_factory=set[int])
+    _latest: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
+    _reporting: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
 
     def send(self, message: OutgoingMessage | None) -> None:
         """Start to deliver a call's messages with its oldest one; None is ignored."""
@@ -72,8 +58,8 @@ class Outbox:
             return
         self._active.add(message.call)
         if message.kind is not MessageKind.EVENT:
-            self._quota.acquire(message.call, message.caller)  # waiting events have a limit for each subscription
-        self._tasks.start(self._deliver_all(message))
+            self.quota.acquire(message.call, message.caller)  # waiting events have a limit for each subscription
+        self.tasks.start(self._deliver_all(message))
 
     def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
         """Start to deliver the messages of several calls."""
@@ -89,11 +75,11 @@ class Outbox:
                 following = await self._deliver_next(following)
                 if following is None and call in self._changed:
                     self._changed.discard(call)
-                    following = await self._store.run_until_stored(tables.next_message, call)
+                    following = await self.store.run_until_stored(tables.next_message, call)
         finally:
             self._active.discard(call)
             if message.kind is not MessageKind.EVENT:
-                self._quota.release(call, message.caller)
+                self.quota.release(call, message.caller)
 
     async def _deliver_next(self, message: OutgoingMessage) -> OutgoingMessage | None:
         """Deliver a message, delete it, and return the next."""
@@ -101,18 +87,18 @@ class Outbox:
         if message.kind is MessageKind.VIEW and reporting is not None:
             await asyncio.wait([reporting])  # a report must not arrive after the message that clears it
         await self._deliver(message)
-        following = await self._store.run_until_stored(tables.delete_message, message)
+        following = await self.store.run_until_stored(tables.delete_message, message)
         if message.kind is MessageKind.EVENT:
-            await asyncio.sleep(self._event_delay_s)
+            await asyncio.sleep(1 / self.limits.events_per_second)
         return following
 
     async def _deliver(self, message: OutgoingMessage) -> None:
-        key, attempts = f"{self._store.name}-{message.number}", 0
+        key, attempts = f"{self.store.name}-{message.number}", 0
         while True:
-            reply = await self._post(message.caller, message.url, message.body, {IDEMPOTENCY_HEADER: key})
+            reply = await self.post(message.caller, message.url, message.body, {IDEMPOTENCY_HEADER: key})
             if not reply.is_retryable:
                 break
-            if time.time_ns() - message.queued_at > self._give_up_ns:
+            if time.time_ns() - message.queued_at > self.limits.give_up_s * 1e9:
                 _log.error("message %d of call %d was dropped: it could not be delivered", message.number, message.call)
                 return
             attempts += 1
@@ -121,14 +107,14 @@ class Outbox:
         if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP status class
             reason = reply.fault or f"status {reply.status}"
             _log.warning("message %d of call %d was rejected: %s", message.number, message.call, reason)
-            await self._on_rejected(message, reply.status)
+            await self.on_rejected(message, reply.status)
 
     def report(self, call: StoredCall, progress: JsonObject) -> None:
         """Send progress; while a report is being sent, only the latest further one is."""
         self._reported.add(call.number)
         self._latest[call.number] = progress
         if call.number not in self._reporting:
-            self._reporting[call.number] = self._tasks.start(self._send_reports(call))
+            self._reporting[call.number] = self.tasks.start(self._send_reports(call))
 
     def last_view(self, call: StoredCall) -> list[tuple[MessageKind, bytes]]:
         """Return the message that clears a call's progress at its end, if it reported any."""
@@ -141,7 +127,7 @@ class Outbox:
     async def _send_reports(self, call: StoredCall) -> None:
         try:
             while (progress := self._latest.pop(call.number, None)) is not None:
-                await self._post(call.caller, call.callback_url, _progress(call, progress), {})
+                await self.post(call.caller, call.callback_url, _progress(call, progress), {})
         finally:
             del self._reporting[call.number]
 
