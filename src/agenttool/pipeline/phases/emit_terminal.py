@@ -113,7 +113,7 @@ def settle_changes(call: Call, result: ToolResult) -> JsonObject:
     if call.batch is not None:
         call.batch.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
     members: list[Json] = [*sorted(changes)]
-    return {"outcome": outcome.value, "members": members}
+    return {"fate": outcome.value, "members": members}
 
 
 def _outcome_of_changes(call: Call) -> ModifierOutcome:
