@@ -98,7 +98,7 @@ SHAPES = (
         add_nested,
         f'{{"amounts":{{"x":{A},"y":{B},"z":0}},"labels":["x","y","z"]}}',
     ),
-    Shape("add_sensitive", "sensitive field", add_sensitive, f'{{"a":{A},"b":{B},"pin":"{PIN}"}}'),
+    Shape("add_sensitive", "sensitive field", add_sensitive, f'{{"a":{A},"b":{B},"pin":"{PIN}"}}', at_most=2.5),
     Shape("add_sync", "sync function", add_sync, ARGUMENTS_JSON, at_most=1, clock="seconds"),
     Shape("add_checked", "tool with a check", add_checked, ARGUMENTS_JSON),
     Shape("add_hooked", "hooked tool", add_hooked, ARGUMENTS_JSON),
