@@ -147,3 +147,35 @@ async def test_leaving_a_view_of_another_conversation_closes_nothing():
         async with rt.in_thread("other") as other:
             assert (await other.call("ping", {}, surface=await other.surface())).error is None
         assert (await rt.call("ping", {}, surface=await rt.surface())).error is None
+
+
+async def test_a_rule_that_is_added_later_holds_in_every_conversation():
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def ping() -> str:
+        """Ping."""
+        return "pong"
+
+    async with Runtime.open(tools=[ping]) as rt:
+        other = rt.in_thread("other")
+        surface = await other.surface()
+        deny = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("local.ping",))
+        await rt.change(rules=[deny])
+        result = await other.call("ping", {}, surface=surface)
+    assert result.error is not None
+
+
+async def test_an_export_ends_while_calls_go_on():
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def ping() -> str:
+        """Ping."""
+        return "pong"
+
+    async with Runtime.open(tools=[ping]) as rt:
+        surface = await rt.surface()
+        await rt.call("ping", {}, surface=surface)
+        calls = set()
+        async for record in rt.journal.export():
+            calls.add(getattr(record, "invocation_id", None))
+            if len(calls) < 1000:
+                await rt.call("ping", {}, surface=surface)
+    assert len(calls - {None}) == 1

@@ -296,14 +296,14 @@ class Runtime:
     def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
         """Return this runtime for calls in another conversation, by default a child of its own one.
 
-        It has the rules of this moment; a rule that is remembered later applies to runtimes that are made after it.
-        Closing it closes nothing.
+        It follows the rules of this runtime. Closing it closes nothing.
         """
         parent = under or self._core.thread
         thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
         other = copy(self)
         other._is_view = True  # noqa: SLF001 -- same class
-        other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
+        view = other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
+        self._agent.surfacing.views.add(view)
         return other
 
     def _check_open(self) -> None:

@@ -49,7 +49,7 @@ FAILS, SPEAKS = 0.25, 0.8
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
 NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell"]
-NOT_KEPT = ("journal_unavailable", "goes on once somebody does")
+NOT_KEPT = ("journal_unavailable", "continues once there is one")
 """What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
 

@@ -194,3 +194,28 @@ def test_sources_work_without_a_loop():
     with sync.open(sources=[PythonSource("places", [near])]) as rt:
         assert not rt.call("near", {}, surface=rt.surface()).is_error
         assert [each.source for each in rt.sources.status()] == ["places"]
+
+
+async def test_a_source_cannot_take_the_tools_or_the_namespace_of_another():
+    first, second = ClockSource(), ClockSource("other")
+    async with Runtime.open(sources=[first, second]) as rt:
+        second.name = "clock"
+        with pytest.raises(ConfigError, match="another tool has the id"):
+            second.offer(now="midnight")
+        with pytest.raises(ConfigError, match="has the namespace 'clock'"):
+            await second.host.set_states({"clock": ProviderState.UNAVAILABLE})
+        with pytest.raises(ConfigError, match="use members of ProviderState"):
+            await first.host.set_states({"clock": "nonsense"})
+        with pytest.raises(ConfigError, match="declare a DeclaredTool"):
+            first.host.declare("x")
+        result = await rt.call("clock.now", {"zone": "CET"}, surface=await rt.surface())
+        assert result.content[0].text == "noon in CET"
+
+
+async def test_a_source_that_cannot_tell_its_health_hides_no_other():
+    class Unwell(ClockSource):
+        def health(self):
+            raise RuntimeError("boom")
+
+    async with Runtime.open(sources=[Unwell("unwell"), ClockSource()]) as rt:
+        assert [each.state for each in await rt.sources.status()] == [ProviderState.UNAVAILABLE, ProviderState.READY]

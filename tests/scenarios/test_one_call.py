@@ -214,3 +214,45 @@ async def test_whole_floats_are_integers_also_inside_lists_and_mappings():
         invocation = await rt.journal.invocation(result.invocation_id)
     assert seen == ["([1, 2], {'a': [3]})"]
     assert invocation.model_input == sent
+
+
+async def test_the_code_of_a_tool_that_checks_or_normalizes_cannot_change_the_input_unrecorded():
+    def meddle(value):
+        value["items"].append("meddled")
+
+    seen = []
+
+    @tool(
+        read_only=True, concurrency_safe=True, open_world=False, check=meddle, locks=lambda value: meddle(value) or []
+    )
+    async def take(items: list[str]) -> str:
+        """Take."""
+        seen.append(list(items))
+        return "taken"
+
+    async with Runtime.open(tools=[take]) as rt:
+        await rt.call("take", {"items": ["a"]}, surface=await rt.surface())
+    assert seen == [["a"]]
+
+
+async def test_a_default_that_an_edited_input_leaves_out_is_judged_and_recorded(tmp_path):
+    ran = []
+
+    @tool()
+    async def transfer(to: str, amount: int = 9000) -> str:
+        """Transfer money."""
+        ran.append((to, amount))
+        return "sent"
+
+    settings = tmp_path / "agenttool.toml"
+    settings.write_text('[[rules]]\nbehavior = "deny"\ntool = "transfer"\nargument = { "/amount" = { min = 1000 } }\n')
+    async with Runtime.open(tools=[transfer], config=settings) as rt:
+        calling = asyncio.ensure_future(rt.call("transfer", {"to": "ada", "amount": 5}, surface=await rt.surface()))
+        async for _ in rt.journal.events():
+            if questions := await rt.approvals.list():
+                break
+        await rt.approvals.decide(questions[0].approval_id, "allow", updated_input={"to": "ada"})
+        result = await calling
+        invocation = await rt.journal.invocation(result.invocation_id)
+    assert (ran, result.error.error_class) == ([], "permission_denied")
+    assert invocation.call_input == {"to": "ada", "amount": 9000}

@@ -51,7 +51,7 @@ STRICTEST = EffectFacts()
 MOST_HARMLESS = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
 
 # Earlier versions recorded the second text.
-_NOT_INTERACTIVE = (NO_APPROVER, "nobody can be asked")
+_NOT_INTERACTIVE = (NO_APPROVER, "no approver can be asked")
 """The message of a decision that was made without a user begins so."""
 
 _FACTS_MISSING = "no rule matches, and the journal does not hold the tool's facts; name its module with --from"

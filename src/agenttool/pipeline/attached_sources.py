@@ -5,7 +5,8 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import TypeVar, cast
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.pipeline.agent import Agent
@@ -18,6 +19,9 @@ from agenttool.records import ToolId
 
 CONNECT_TIMEOUT_S = 30.0
 """How long a runtime waits for a source to connect."""
+
+CLOSE_TIMEOUT_S = 30.0
+"""How long a runtime waits for a source to close."""
 
 log = logging.getLogger("agenttool.sources")
 
@@ -62,7 +66,7 @@ class AttachedSources:
         return tuple(
             status
             for each in self._sources
-            for status in ((self._failed[each.name],) if each.name in self._failed else each.health())
+            for status in ((self._failed[each.name],) if each.name in self._failed else _health_of(each))
         )
 
 
@@ -86,7 +90,8 @@ class SourceManager:
         self._results = results
         self._public_url = public_url
         self._is_served = is_served
-        self._declared: set[ToolId] = set()
+        self._owners: dict[ToolId, str] = {}
+        self._namespaces: dict[str, str] = {}
 
     async def connect(self) -> None:
         """Connect all sources concurrently; those that cannot connect cost only their own tools.
@@ -97,33 +102,38 @@ class SourceManager:
         """
         if not self._sources:
             return
-        host = self._host()
-        outcomes = await asyncio.gather(*(_connect(each, host) for each in self._sources), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(_connect(each, self._host(each.name)) for each in self._sources), return_exceptions=True
+        )
         for source, outcome in zip(self._sources, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 raise outcome
             if outcome is not None:
                 self._failed[source.name] = SourceStatus(
-                    source=source.name, state=ProviderState.UNAVAILABLE, fault=outcome, since_ns=host.now_ns()
+                    source=source.name,
+                    state=ProviderState.UNAVAILABLE,
+                    fault=outcome,
+                    since_ns=self._agent.core.now_ns(),
                 )
         if self._failed:
-            await self._set_states({name: status.state for name, status in self._failed.items()})
+            await self._update_surfaces({name: status.state for name, status in self._failed.items()})
 
     async def close(self) -> None:
         """Close all sources, each whatever happens to the others."""
         for source in self._sources:
             try:
-                await source.close()
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await source.close()
             except Exception:
                 log.exception("the source %r cannot be closed", source.name)
 
-    def _host(self) -> SourceHost:
+    def _host(self, source: str) -> SourceHost:
         core = self._agent.core
         if core.durability.documents is None:
             raise ConfigError("sources need a store; open the runtime with one")
         return SourceHost(
-            declare=self._declare,
-            set_states=self._set_states,
+            declare=partial(self._declare, source),
+            set_states=partial(self._set_states, source),
             results=self._results,
             documents=core.durability.documents,
             thread=core.thread,
@@ -134,24 +144,50 @@ class SourceManager:
             secret=core.ids.secret,
         )
 
-    def _declare(self, tool: DeclaredTool) -> None:
-        """Add or update a tool of a source; reject one whose id belongs to a tool declared elsewhere."""
+    def _declare(self, source: str, tool: DeclaredTool) -> None:
+        """Add or update a tool of a source; reject one whose id or namespace belongs to another one."""
+        if not isinstance(cast("object", tool), DeclaredTool):
+            raise ConfigError(f"the source {source!r} declared {tool!r}; declare a DeclaredTool")
         tool_id = tool.declaration.tool_id
         if self._agent.surfacing.surfaces.is_closed:
             raise ConfigError(f"{tool_id!r} cannot be declared: the runtime is closed")
-        if tool_id not in self._declared and self._agent.catalog.find(tool_id) is not None:
+        if self._owners.get(tool_id) != source and self._agent.catalog.find(tool_id) is not None:
             raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
         reject_builtin_names(tool)
+        self._claim(source, tool.declaration.namespace)
         self._agent.declare(tool)
-        self._declared.add(tool_id)
+        self._owners[tool_id] = source
 
-    async def _set_states(self, states: Mapping[str, ProviderState]) -> None:
+    def _claim(self, source: str, namespace: str) -> None:
+        """Reserve a namespace for a source.
+
+        Raises:
+            ConfigError: another source has it.
+        """
+        owner = self._namespaces.setdefault(namespace, source)
+        if owner != source:
+            raise ConfigError(f"the source {owner!r} has the namespace {namespace!r}; use another one in {source!r}")
+
+    async def _set_states(self, source: str, states: Mapping[str, ProviderState]) -> None:
+        """Set the states of the servers of a source.
+
+        Raises:
+            ConfigError: a namespace belongs to another source, or a state is unknown.
+        """
+        for namespace in states:
+            self._claim(source, namespace)
+        try:
+            await self._update_surfaces({namespace: ProviderState(state) for namespace, state in states.items()})
+        except ValueError as error:
+            raise ConfigError(f"the source {source!r} set {states!r}; use members of ProviderState") from error
+
+    async def _update_surfaces(self, states: Mapping[str, ProviderState]) -> None:
         """Update surfaces after a server connected or was lost, and recover calls that waited for its tools."""
         agent = self._agent
         if agent.surfacing.surfaces.is_closed:
             return
         # Tools of the program may have the namespace of a server; they are ready whatever its state is.
-        own = (entry for entry in agent.catalog if entry.tool_id not in self._declared)
+        own = (entry for entry in agent.catalog if entry.tool_id not in self._owners)
         others = {entry.tool.declaration.namespace for entry in own}
         await agent.surfacing.set_provider_states(
             {name: ProviderState.READY if name in others else state for name, state in states.items()}
@@ -159,6 +195,16 @@ class SourceManager:
         if agent.recovery is not None and agent.core.durability.has_lease:
             with suppress(StoreError):  # recovery runs again soon
                 await agent.recovery.recover()
+
+
+def _health_of(source: Source) -> Sequence[SourceStatus]:
+    """Return the health of a source; if that fails, a status that says so."""
+    try:
+        return tuple(source.health())
+    except Exception as error:
+        log.exception("the health of the source %r is unknown", source.name)
+        fault = f"its health is unknown ({type(error).__name__}); the log has the details"
+        return (SourceStatus(source=source.name, state=ProviderState.UNAVAILABLE, fault=fault),)
 
 
 async def _connect(source: Source, host: SourceHost) -> str | None:

@@ -146,7 +146,7 @@ class CallRegistry:
             self._waiters.remove(event)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Core:
     """The services of one agent: those that all agents of a runtime share, and its own policy and conversation.
 

@@ -129,12 +129,12 @@ def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
     if call.is_parked and call.background is not None:
         return f"{call.invocation_id} waits for an answer that comes later"
     if call.is_parked:
-        return f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"
+        return f"the runtime closed before an answer arrived; {call.invocation_id} continues once there is one"
     if reason is AbortReason.TIMEOUT:
         return _why_timed_out(call, abandoned=abandoned)
     if reason is AbortReason.SIBLING_ERROR:
         return "a call beside this one failed, so this one was not finished"
-    return "the call that made this one has ended, so that nobody waits for it"
+    return "the call that made this one has ended, so its result is not needed"
 
 
 def _why_timed_out(call: Call, *, abandoned: bool) -> str:

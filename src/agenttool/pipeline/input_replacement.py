@@ -1,5 +1,6 @@
 """Validate and record an input that a hook or an approver replaced (G-21)."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 from agenttool.codec import json_bytes, parse_object
@@ -35,8 +36,9 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
     Raises:
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
+    after = parse_object(json_bytes(after))  # a copy, because its author may change the original
+    after |= tool.missing_defaults(after)
     encoded = json_bytes(after)
-    after = parse_object(encoded)  # a copy, because its author may change the original
     changed = changed_fields(before, after)
     if not changed:
         return before
@@ -50,9 +52,9 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
         message = f"the replaced input does not fit: {describe_misfits(tool.check_runtime.misfits(after))}"
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
-        tool.check_values(after)
+        tool.check_values(deepcopy(after))
     if tool.preflight is not None and not is_denied(call, tool, after):
-        tool.preflight(after)
+        tool.preflight(deepcopy(after))
     after = tool.with_integers(after)
     call.learn_secrets(tool.redactor, after)
     note = InputNoted(

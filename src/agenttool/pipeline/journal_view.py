@@ -74,7 +74,7 @@ class JournalView:
                 yield position, event
 
     async def export(self) -> AsyncIterator[Record]:
-        """Yield every record: declarations with their profiles, surfaces, and calls with all their records."""
+        """Yield every record of this moment: declarations with profiles, surfaces, and calls with all their records."""
         surfaces = [each.record for each in self._surfaces]
         for record in records_in(self._core, tuple(self._catalog), surfaces):
             yield record
@@ -97,6 +97,8 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         entries: the tools.
         surfaces: the current ones; the log contains older ones.
     """
+    log = core.journal.log
+    end = log.last
     for entry in entries:
         yield _digested(entry.tool.declaration)
         yield complete_interface(entry.tool.interface)
@@ -106,11 +108,12 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
     for surface in surfaces:
         seen.add(surface.surface_id)
         yield surface
-    log = core.journal.log
     without_call: list[Record] = []
     after = 0
-    while facts := log.read(after, READ_AHEAD):
+    while after < end and (facts := log.read(after, min(READ_AHEAD, end - after))):
         for position, fact in facts:
+            if position > end:
+                return
             yield from events_of(fact, position=position)
             if fact.invocation_id is None:
                 yield from _records_without_call(fact, seen, without_call)

@@ -136,7 +136,7 @@ def _wrong(message: str) -> ToolError:
 
 def _gone(payload_id: str) -> ToolError:
     message = (
-        f"no stored output is kept under {payload_id[:100]!r}: it has expired, or is of another conversation; "
+        f"there is no stored output under {payload_id[:100]!r}: it has expired, or is of another conversation; "
         "copy the payload_id from a preview, or call the tool again that gave it"
     )
     return guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="payload_gone", effects=False)

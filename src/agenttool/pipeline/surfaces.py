@@ -97,6 +97,8 @@ class AgentSurfaces:
         self._bounds: frozenset[ToolId] | None = None
         self._denied = DeniedTools(core, services.policy)
         self._children: WeakSet[AgentSurfaces] = WeakSet()
+        self.views: WeakSet[Core] = WeakSet()
+        """The cores of other conversations of this agent; they follow its policy."""
         self._renewals = SurfaceRenewals(core.timing.loop, self._renew)
 
     def for_child(self, core: Core, given: ToolSurface) -> "AgentSurfaces":
@@ -239,6 +241,8 @@ class AgentSurfaces:
         """Apply the current situation to all surfaces, also those of sub-agents."""
         for surface in self.surfaces:
             surface.narrow(self._situation(surface.request))
+        for view in self.views:
+            view.policy = self.core.policy
         for child in self._children:
             child.core.policy = dataclasses.replace(child.core.policy, parent=self.core.policy)
             child.narrow()

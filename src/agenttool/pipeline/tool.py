@@ -4,6 +4,7 @@ Everything that does not depend on a call is computed in advance.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import cast
 
@@ -113,6 +114,14 @@ class Tool:
         if not self.integer_fields:
             return value
         return {name: _integral(each) if name in self.integer_fields else each for name, each in value.items()}
+
+    def missing_defaults(self, value: JsonObject) -> JsonObject:
+        """Return the defaults of the members that an input leaves out, as copies."""
+        return {
+            each.name: each.value if each.is_scalar else deepcopy(each.value)
+            for each in self.defaults
+            if each.name not in value
+        }
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Return the hooks of this tool for an event."""

@@ -5,6 +5,7 @@ Facts that do not depend on the input are computed once, when a tool is declared
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
@@ -49,7 +50,7 @@ def locks_of(rule: LockRule, call_input: JsonObject) -> tuple[ResourceLock, ...]
     try:
         named = [
             ResourceLock(resource=each, mode="exclusive") if isinstance(each, str) else each
-            for each in rule(call_input)
+            for each in rule(deepcopy(call_input))
         ]
     except Exception:  # noqa: BLE001 -- the locks are unknown then, so the call runs alone
         return None

@@ -102,9 +102,14 @@ def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
         _checked(call, tool.preflight, parsed)
 
 
+def own_copy(value: JsonObject) -> JsonObject:
+    """Return a copy that the tool's own code may change without an effect on the call."""
+    return {name: deepcopy(each) if isinstance(each, dict | list) else each for name, each in value.items()}
+
+
 def _checked(call: Call, check: object, parsed: JsonObject) -> None:
     try:
-        check(parsed)  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
+        check(own_copy(parsed))  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
     except ToolFailure:
         call.note(steps.MISFIT, {"phase": _VALIDATE_VALUES.value})
         raise
@@ -122,7 +127,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         }
         changed = tuple([each.pointer for each in missing])
     if tool.normalize is not None:
-        observable = tool.with_integers(parse_object(json_bytes(tool.normalize({**observable}))))
+        observable = tool.with_integers(parse_object(json_bytes(tool.normalize(own_copy(observable)))))
         changed, source, reason = changed_fields(parsed, observable), "normalize", "the tool's normal form"
     if not changed:
         return observable
