@@ -60,6 +60,7 @@ def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines
     async def look(number: int) -> str:
         """Look."""
         if danger["is_mortal"]:
+            await asyncio.sleep(0)  # the start of a call that only reads is written at its first wait
             await danger["log"].settle()
             os.kill(os.getpid(), signal.SIGKILL)
         return f"saw {number}"
