@@ -10,6 +10,7 @@ from agenttool.adapters.function_calling.call_output import (
     PDF,
     CallOutput,
     base64_of,
+    labelled_media,
 )
 from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.model_reply import (
@@ -80,8 +81,9 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     blocks = objects_at(message, "content")
     reader = CallReader(payload, "anthropic", message, tool_choice)
     is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
-    echo, calls = reader.read(blocks, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
-    repeated: list[Json] = [each for each in echo if not _is_blank_text(each)]
+    echo, calls = reader.read(blocks, _request_in, _echo, is_cut=is_cut)
+    # Models write blank texts, and the API rejects a conversation with one.
+    repeated: list[Json] = [each for each in echo if each.get("type") != "text" or str(each.get("text") or "").strip()]
     return ModelReply(
         echo=({"role": "assistant", "content": repeated},) if repeated else (),
         calls=calls,
@@ -96,12 +98,7 @@ def _request_in(block: JsonObject) -> tuple[Json, Json, Json] | None:
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     """Return one message with all results. The API takes only text in a failed result, so its media follow."""
-    following: list[Json] = []
-    for output in outputs:
-        shown = [block for media in output.media for block in (_block(media),) if block is not None]
-        if output.is_error and shown:
-            following.append({"type": "text", "text": f"Output of call {output.requested.call_id}:"})
-            following.extend(shown)
+    following = labelled_media((each for each in outputs if each.is_error), _block)
     results: list[Json] = [*map(_result, outputs), *following]
     return [{"role": "user", "content": results}] if results else []
 
@@ -132,11 +129,6 @@ def _echo(block: JsonObject, call_id: str) -> JsonObject:
     }
 
 
-def _is_blank_text(block: JsonObject) -> bool:
-    """Return whether a block is a blank text: models write them, and the API rejects a conversation with one."""
-    return block.get("type") == "text" and not str(block.get("text") or "").strip()
-
-
 def _found(blocks: Sequence[JsonObject]) -> list[str]:
     results = (object_in(each.get("content")) for each in blocks if each.get("type") == "tool_search_tool_result")
     names = (each.get("tool_name") for result in results for each in objects_at(result, "tool_references"))
@@ -148,7 +140,7 @@ def _result(output: CallOutput) -> JsonObject:
     result: JsonObject = {
         "type": "tool_result",
         "tool_use_id": output.requested.call_id,
-        "content": [each for piece in inside for each in (_block(piece),) if each is not None]
+        "content": [block for piece in inside if (block := _block(piece)) is not None]
         or [{"type": "text", "text": output.text.strip() or NO_OUTPUT}],
     }
     return result | ({"is_error": True} if output.is_error else {})

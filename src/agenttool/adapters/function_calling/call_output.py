@@ -1,13 +1,13 @@
 """The text and media of a result as a model reads them; each provider format decides which media it takes."""
 
 import base64
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from agenttool.adapters.function_calling.model_reply import RequestedCall
 from agenttool.ports.output import Media
-from agenttool.records import ContentClass, ContentItem, Digest, Ref, ToolResult
+from agenttool.records import ContentClass, ContentItem, Digest, Json, JsonObject, Ref, ToolResult
 
 INTERRUPTED = (
     "canceled: the turn was interrupted before this call had a result\n"
@@ -75,6 +75,16 @@ def outputs_of(
         for requested, result in zip_longest(calls, results[: len(calls)])
         if requested is not None
     ]
+
+
+def labelled_media(outputs: Iterable[CallOutput], part_of: Callable[[Media], JsonObject | None]) -> list[Json]:
+    """Return the media that a provider takes as parts of one message, after a text that names their call."""
+    parts: list[Json] = []
+    for output in outputs:
+        taken = [part for media in output.media if (part := part_of(media)) is not None]
+        if taken:
+            parts += [{"type": "text", "text": f"Output of call {output.requested.call_id}:"}, *taken]
+    return parts
 
 
 def base64_of(media: Media) -> str:

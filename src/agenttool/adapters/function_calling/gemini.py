@@ -1,6 +1,7 @@
 """The Gemini API, `generate_content`, of Google."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from agenttool.adapters.function_calling.call_output import INTERRUPTED, CallOutput
@@ -9,9 +10,9 @@ from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
-    RequestedCall,
     function_name_or_unknown,
-    plain,
+    object_in,
+    objects_at,
 )
 from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolPayload, chosen_name
 from agenttool.records import Json, JsonObject
@@ -21,6 +22,10 @@ LIMITS = ProviderLimits(max_tools=128)
 _ACCEPTED_MEDIA = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 _CUT = ("MAX_TOKENS",)
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+
+
+_object, _objects = partial(object_in, as_json=False), partial(objects_at, as_json=False)
+"""Read SDK objects with bytes as bytes, because the API wants them back."""
 
 
 def request(payload: ToolPayload) -> JsonObject:
@@ -62,7 +67,8 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     candidate = (_objects(response, "candidates") or [_object(None)])[0]
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
-    reason = _enum_text(_member(candidate, "finish_reason"))
+    finish_reason = _member(candidate, "finish_reason")
+    reason = str(getattr(finish_reason, "value", finish_reason) or "")  # it may be a member of an enum
     reader = CallReader(payload, "gemini", response, tool_choice)
     if not parts and reason in _UNREADABLE:
         return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
@@ -80,21 +86,6 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     """Return one content with all results, in the order of the calls."""
     parts: list[Json] = [_response(each) for each in outputs]
     return [{"role": "user", "parts": parts}] if parts else []
-
-
-def _echo(part: JsonObject, requested: RequestedCall) -> JsonObject:
-    """Repeat a part in a form that the API accepts; valid members stay as they are, but for a duplicate id."""
-    return _with_call_id(part, requested.call_id if requested.came_with_id else None)
-
-
-def _with_call_id(part: JsonObject, call_id: str | None) -> JsonObject:
-    call = _call_in(part)
-    arguments: Json = call.get("args")
-    whole = {key: value for key, value in call.items() if key != "id"}
-    whole |= {"name": _name_in(call), "args": arguments if isinstance(arguments, dict) else {}}
-    whole |= {} if call_id is None else {"id": call_id}
-    others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
-    return {**others, "function_call": whole}
 
 
 def _response(output: CallOutput) -> JsonObject:
@@ -145,12 +136,17 @@ def _fallback_key(part: JsonObject) -> str | None:
     return match_key(_name_in(response or _call_in(part))) if not response.get("id") else None
 
 
-def _with_id(part: JsonObject, own_id: str) -> JsonObject:
-    """Return a call that the API accepts; one that came without an id has none."""
+def _echo(part: JsonObject, call_id: str) -> JsonObject:
+    """Repeat a call in a form that the API accepts; one that came without an id has none."""
     call = _call_in(part)
-    is_valid = call.get("id") in (None, own_id) and isinstance(call.get("args", {}), dict)
-    is_valid = is_valid and call.get("name") == _name_in(call)
-    return part if is_valid else _with_call_id(part, own_id if call.get("id") else None)
+    arguments: Json = call.get("args", {})
+    if call.get("id") in (None, call_id) and isinstance(arguments, dict) and call.get("name") == _name_in(call):
+        return part
+    whole = {key: value for key, value in call.items() if key != "id"}
+    whole |= {"name": _name_in(call), "args": arguments if isinstance(arguments, dict) else {}}
+    whole |= {"id": call_id} if call.get("id") else {}
+    others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
+    return {**others, "function_call": whole}
 
 
 def _result_for(part: JsonObject, call: JsonObject) -> JsonObject:
@@ -161,26 +157,10 @@ def _result_for(part: JsonObject, call: JsonObject) -> JsonObject:
     return {"function_response": {**response, **own, "name": _name_in(_call_in(call))}}
 
 
-def _object(value: object) -> JsonObject:
-    """Convert an SDK object or mapping into a dictionary; bytes stay bytes, because the API wants them back."""
-    found = plain(value, as_json=False)
-    return dict(cast("Mapping[str, Json]", found)) if isinstance(found, Mapping) else {}
-
-
-def _objects(value: JsonObject, key: str) -> list[JsonObject]:
-    found = value.get(key)
-    return [_object(each) for each in found] if isinstance(found, list) else []
-
-
 def _member(value: JsonObject, key: str) -> Json:
     """Return a member under its name in the SDK or in the API, which uses camel case."""
     head, *tail = key.split("_")
     return value.get(key, value.get(head + "".join(map(str.capitalize, tail))))
-
-
-def _enum_text(value: object) -> str:
-    """Return the text of a value that may be a member of an enum."""
-    return str(getattr(value, "value", value) or "")
 
 
 repair = MessageParts(
@@ -188,7 +168,7 @@ repair = MessageParts(
     call_key=lambda part: _key(_call_in(part)),
     result_key=lambda part: _key(_response_in(part)),
     id_of=lambda part: _call_in(part).get("id"),
-    with_id=_with_id,
+    with_id=_echo,
     result_for=_result_for,
     interrupted=lambda part: _response_part(_call_in(part), {"error": INTERRUPTED}),
     holds_results=lambda content: _object(content).get("role") != "model",

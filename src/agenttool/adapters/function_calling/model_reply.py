@@ -48,25 +48,18 @@ class ModelReply:
     is_final: bool = True
 
 
-def plain(value: object, *, as_json: bool = True) -> object:
-    """Convert an SDK object into plain data; any other value is returned unchanged."""
+def object_in(value: object, *, as_json: bool = True) -> JsonObject:
+    """Convert an SDK object or mapping into a dictionary, with bytes if not `as_json`; else return an empty one."""
     dump = getattr(value, "model_dump", None)
-    if not callable(dump):
-        return value
-    dumped: object = dump(mode="json" if as_json else "python", exclude_none=True, by_alias=as_json, warnings=False)
-    return dumped
+    if callable(dump):
+        value = dump(mode="json" if as_json else "python", exclude_none=True, by_alias=as_json, warnings=False)
+    return dict(cast("Mapping[str, Json]", value)) if isinstance(value, Mapping) else {}
 
 
-def object_in(value: object) -> JsonObject:
-    """Convert an SDK object or mapping into a JSON object; an empty one for anything else."""
-    found = plain(value)
-    return dict(cast("Mapping[str, Json]", found)) if isinstance(found, Mapping) else {}
-
-
-def objects_at(value: JsonObject, key: str) -> list[JsonObject]:
+def objects_at(value: JsonObject, key: str, *, as_json: bool = True) -> list[JsonObject]:
     """Return the non-empty objects of the list at a key."""
     found = value.get(key)
-    objects = map(object_in, found) if isinstance(found, list | tuple) else ()
+    objects = (object_in(each, as_json=as_json) for each in found) if isinstance(found, list | tuple) else ()
     return [each for each in objects if each]
 
 
@@ -103,7 +96,7 @@ class CallReader:
         self,
         parts: Sequence[JsonObject],
         request_in: Callable[[JsonObject], tuple[Json, Json, Json] | None],
-        echo: Callable[[JsonObject, RequestedCall], JsonObject],
+        echo: Callable[[JsonObject, str], JsonObject],
         *,
         is_cut: bool,
     ) -> tuple[list[JsonObject], tuple[RequestedCall, ...]]:
@@ -112,7 +105,7 @@ class CallReader:
         Args:
             parts: the parts of the reply.
             request_in: the name, the arguments and the id of the call in a part; None for any other part.
-            echo: a call in a form that the API accepts.
+            echo: a part with a call, and the unique id of the call, in a form that the API accepts.
             is_cut: the reply was cut off in its last part.
         """
         repeated, calls = list[JsonObject](), list[RequestedCall]()
@@ -123,7 +116,7 @@ class CallReader:
                 continue
             is_incomplete = (is_cut and part is parts[-1]) or part.get("status") == "incomplete"
             calls.append(self._call(*request, fault=CUT_OFF if is_incomplete else None))
-            repeated.append(echo(part, calls[-1]))
+            repeated.append(echo(part, calls[-1].call_id))
         return repeated, tuple(calls)
 
     def _call(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None) -> RequestedCall:

@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, base64_of, data_url
+from agenttool.adapters.function_calling.call_output import (
+    IMAGES,
+    INTERRUPTED,
+    PDF,
+    CallOutput,
+    base64_of,
+    data_url,
+    labelled_media,
+)
 from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
@@ -54,9 +62,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     message = object_in(options[0].get("message")) if options else whole
     reader = CallReader(payload, "openai", whole, tool_choice)
     is_cut = bool(options) and options[0].get("finish_reason") in _CUT
-    echo, calls = reader.read(
-        objects_at(message, "tool_calls"), _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut
-    )
+    echo, calls = reader.read(objects_at(message, "tool_calls"), _request_in, _echo, is_cut=is_cut)
     repeated: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
     audio = object_in(message.get("audio")).get("id")
     repeated |= {"role": "assistant", "content": message.get("content")}
@@ -73,13 +79,8 @@ def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
     messages: list[JsonObject] = [
         {"role": "tool", "tool_call_id": each.requested.call_id, "content": each.text} for each in outputs
     ]
-    media_parts: list[Json] = []
-    for output in outputs:
-        parts = [part for media in output.media for part in (_part(media),) if part is not None]
-        if parts:
-            media_parts.append({"type": "text", "text": f"Output of call {output.requested.call_id}:"})
-            media_parts.extend(parts)
-    return [*messages, {"role": "user", "content": media_parts}] if media_parts else messages
+    media = labelled_media(outputs, _part)
+    return [*messages, {"role": "user", "content": media}] if media else messages
 
 
 def _tool(sent: PayloadTool) -> JsonObject:

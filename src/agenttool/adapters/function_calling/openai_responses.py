@@ -48,7 +48,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     items = objects_at(response, "output")
     reader = CallReader(payload, "openai", response, tool_choice)
     is_cut = response.get("status") == "incomplete"
-    echo, calls = reader.read(items, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
+    echo, calls = reader.read(items, _request_in, _echo, is_cut=is_cut)
     repeated = tuple(map(_repeat, echo))
     return ModelReply(echo=repeated, calls=calls, found=tuple(_found(items)), is_final=not calls)
 
@@ -134,7 +134,7 @@ def _found(items: Sequence[JsonObject]) -> list[str]:
 
 
 def _output(output: CallOutput) -> Json:
-    parts: list[Json] = [part for piece in output.pieces for part in (_part(piece),) if part is not None]
+    parts: list[Json] = [part for piece in output.pieces if (part := _part(piece)) is not None]
     return parts if output.media and parts else output.text
 
 
