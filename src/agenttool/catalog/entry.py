@@ -62,11 +62,6 @@ class Entry:
         """The bare name, unique only within its namespace."""
         return self.tool.declaration.name
 
-    @property
-    def lifecycle(self) -> Lifecycle:
-        """The lifecycle state of the declaration."""
-        return self.tool.declaration.lifecycle
-
 
 def qualified_builtin(name: str) -> str:
     """Return the qualified name of a built-in tool."""

@@ -83,7 +83,8 @@ def labelled_media(outputs: Iterable[CallOutput], part_of: Callable[[Media], Jso
     for output in outputs:
         taken = [part for media in output.media if (part := part_of(media)) is not None]
         if taken:
-            parts += [{"type": "text", "text": f"Output of call {output.requested.call_id}:"}, *taken]
+            parts.append({"type": "text", "text": f"Output of call {output.requested.call_id}:"})
+            parts += taken
     return parts
 
 

@@ -90,21 +90,9 @@ def _text(value: object) -> str | None:
     return None if fits else "text"
 
 
-def _flag(value: object) -> str | None:
-    return None if isinstance(value, bool) else "true or false"
-
-
-def _function(value: object) -> str | None:
-    return None if callable(value) else "a function"
-
-
 def _seconds(value: object) -> str | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
     return None if fits else "a number of seconds above 0"
-
-
-def _rate_limit(value: object) -> str | None:
-    return None if isinstance(value, RateLimit) else "a RateLimit"
 
 
 def _count(value: object) -> str | None:
@@ -112,21 +100,22 @@ def _count(value: object) -> str | None:
     return None if fits else "a whole number, 0 or more"
 
 
+def _fitting(fits: Callable[[object], bool], what: str) -> _Check:
+    return lambda value: None if fits(value) else what
+
+
 def _word_of(words: type[ClosedEnum] | type[OpenEnum]) -> _Check:
-    return lambda value: None if value in list(words) else f"one of {', '.join(words)}"
+    return _fitting(lambda value: value in list(words), f"one of {', '.join(words)}")
 
 
 def _list_of(check: _Check, what: str) -> _Check:
     def fits(value: object) -> bool:
-        items = cast("list[object]", value)
-        return isinstance(value, list | tuple) and all(check(item) is None for item in items)
+        return isinstance(value, list | tuple) and all(check(item) is None for item in cast("list[object]", value))
 
-    return lambda value: None if fits(value) else f"a list of {what}"
+    return _fitting(fits, f"a list of {what}")
 
 
-def _object(value: object) -> str | None:
-    return None if isinstance(value, dict) else "an object"
-
+_flag = _fitting(lambda value: isinstance(value, bool), "true or false")
 
 _CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
@@ -135,7 +124,7 @@ _CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
     **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
     **dict.fromkeys(("artifacts", "changes_context"), _flag),
-    **dict.fromkeys(("check", "normalize", "locks"), _function),
+    **dict.fromkeys(("check", "normalize", "locks"), _fitting(callable, "a function")),
     "kind": _word_of(ToolKind),
     "lifecycle": _word_of(Lifecycle),
     "interrupt_behavior": _word_of(InterruptBehavior),
@@ -144,9 +133,9 @@ _CHECKS: dict[str, _Check] = {
     "write_effects": _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
     "timeout_s": _seconds,
     "idle_timeout_s": _seconds,
-    "rate_limit": _rate_limit,
+    "rate_limit": _fitting(lambda value: isinstance(value, RateLimit), "a RateLimit"),
     "max_inline_chars": _count,
-    "examples": _list_of(_object, "objects"),
+    "examples": _list_of(_fitting(lambda value: isinstance(value, dict), "an object"), "objects"),
 }
 
 
