@@ -15,6 +15,7 @@ from agenttool.codec.depth import SHALLOW, is_too_deep
 from agenttool.codec.encode import (
     RawJson,
     canonical_json,
+    clone,
     digest_of,
     digest_of_any,
     digest_of_bytes,
@@ -31,6 +32,7 @@ __all__ = [
     "UNREADABLE",
     "RawJson",
     "canonical_json",
+    "clone",
     "digest_of",
     "digest_of_any",
     "digest_of_bytes",

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from math import isfinite
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
 import rfc8785
@@ -25,6 +25,18 @@ _LARGE = 4096
 
 write: Callable[[Part], bytes] = _encoder.encode
 """Encode a record as one line of JSON, with its unknown members."""
+
+
+_T = TypeVar("_T", bound=Json)
+
+
+def _clone(value: _T) -> _T:
+    """Return a deep copy of a JSON value."""
+    return msgspec.to_builtins(value)
+
+
+clone = _clone if TYPE_CHECKING else msgspec.to_builtins  # without a frame: it is called for every nested argument
+"""Returns a deep copy of a JSON value."""
 
 
 RawJson: TypeAlias = msgspec.Raw

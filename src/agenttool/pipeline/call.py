@@ -4,8 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_core
 from types import MappingProxyType
 from typing import Protocol
@@ -47,7 +46,6 @@ from agenttool.records import (
     InvocationStatus,
     Json,
     JsonObject,
-    Live,
     MutationId,
     PersistenceStrategy,
     Phase,
@@ -56,7 +54,6 @@ from agenttool.records import (
     ToolId,
     ToolResult,
 )
-from agenttool.records.record import field
 from agenttool.results.redaction import Redactor, Scrubber
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import CallLimiter, Permit
@@ -166,13 +163,13 @@ class Core:
     policy: Policy
     thread: Thread
     advisers: tuple[Adviser, ...] = ()
-    limiter: CallLimiter = dataclass_field(default_factory=CallLimiter)
-    questions: OpenQuestions = dataclass_field(default_factory=OpenQuestions)
-    registry: CallRegistry = dataclass_field(default_factory=CallRegistry)
-    shared: dict[str, Json] = dataclass_field(default_factory=dict[str, Json])
+    limiter: CallLimiter = field(default_factory=CallLimiter)
+    questions: OpenQuestions = field(default_factory=OpenQuestions)
+    registry: CallRegistry = field(default_factory=CallRegistry)
+    shared: dict[str, Json] = field(default_factory=dict[str, Json])
     parent: "Core | None" = None
-    durable: bool = dataclass_field(init=False)
-    now_ns: Callable[[], int] = dataclass_field(init=False)
+    durable: bool = field(init=False)
+    now_ns: Callable[[], int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Cache what every call uses."""
@@ -196,15 +193,17 @@ class Core:
         self.host.policy_changed()
 
 
-class Nesting(Live, eq=False):
+@dataclass(slots=True, eq=False)
+class Nesting:
     """The call that made this one, the open calls that it made, and how many calls led to it."""
 
     parent: "Call | None" = None
     depth: int = 0
-    children: "dict[InvocationId, Call]" = field(default_factory=dict)
+    children: "dict[InvocationId, Call]" = field(default_factory=dict["InvocationId", "Call"])
 
 
-class Call(Live, eq=False):
+@dataclass(slots=True, eq=False)
+class Call:
     """The state of one call. It is also the `Job` that its executor receives.
 
     State that belongs to one concern is a part (`call_state`); parts that most calls do not need are none.
@@ -213,6 +212,7 @@ class Call(Live, eq=False):
         unique: the unique part of the ids of the call and all its records.
         fault: why the arguments could not be encoded.
         unresolved: why its surface was not found.
+        stop_state: whether and why it has to stop; none as long as no one asked.
         shown: the part of the surface that the caller was shown.
         recovery: what another process needs to resume it; none if it had no checkpoint and no result that waited.
         secrets: its sensitive values; none if its tool declares no sensitive fields.
@@ -242,8 +242,8 @@ class Call(Live, eq=False):
     batch: BatchMembership | None = None
     background: BackgroundState | None = None
     recovery: ResumeState | None = None
-    stop: StopState = field(default_factory=StopState)
-    counts: RecordCounts = field(default_factory=RecordCounts)
+    stop_state: StopState | None = None
+    record_counts: RecordCounts | None = None
     votes: Votes = NO_VOTES
     secrets: CallSecrets | None = None
     timer: RunTimer | None = None
@@ -266,6 +266,18 @@ class Call(Live, eq=False):
     wanted_changes: JsonObject | None = None
     needs_detailed_end: bool = False
     result: ToolResult | None = None
+
+    @property
+    def stop(self) -> StopState:
+        """Whether and why it has to stop; created on the first use."""
+        self.stop_state = self.stop_state or StopState()
+        return self.stop_state
+
+    @property
+    def counts(self) -> RecordCounts:
+        """How many records of each kind it has; created on the first use."""
+        self.record_counts = self.record_counts or RecordCounts()
+        return self.record_counts
 
     @property
     def result_id(self) -> ResultId:

@@ -1,4 +1,4 @@
-"""The parts of a call's state, one per concern. Most calls need only `StopState` and `RecordCounts`."""
+"""The parts of a call's state, one per concern. Most calls need none of them."""
 
 import asyncio
 import threading

@@ -35,8 +35,8 @@ def end(call: Call, mapped: Mapped) -> ToolResult | PendingEnd:
     if call.core.durable:
         return PendingEnd(_record(call, mapped, mapped.result))
     result = emit_terminal(call, mapped, mapped.result)
-    if call.stop.interrupted is not None:
-        raise call.stop.interrupted
+    if call.stop_state is not None and call.stop_state.interrupted is not None:
+        raise call.stop_state.interrupted
     return result
 
 

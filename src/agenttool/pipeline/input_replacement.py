@@ -1,9 +1,8 @@
 """Validate and record an input that a hook or an approver replaced (G-21)."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import clone, json_bytes, parse_object
 from agenttool.errors import ToolFailure
 from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
@@ -37,7 +36,7 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
     after = parse_object(json_bytes(after))  # a copy, because its author may change the original
-    after |= tool.missing_defaults(after)
+    after |= tool.missing_defaults(after)[0]
     encoded = json_bytes(after)
     changed = changed_fields(before, after)
     if not changed:
@@ -52,9 +51,9 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
         message = f"the replaced input does not fit: {describe_misfits(tool.check_runtime.misfits(after))}"
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
-        tool.check_values(deepcopy(after))
+        tool.check_values(clone(after))
     if tool.preflight is not None and not is_denied(call, tool, after):
-        tool.preflight(deepcopy(after))
+        tool.preflight(clone(after))
     after = tool.with_integers(after)
     call.learn_secrets(tool.redactor, after)
     note = InputNoted(

@@ -28,7 +28,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
         if call.core.durable and not call.core.durability.has_lease:
             await ensure_lease(call)
         tool = resolve_tool(call)  # 1
-        if call.stop.reason is not None:
+        if call.stop_state is not None:
             refuse_if_stopped(call)
         call_input = parse_schema(call, tool)  # 2
         if tool.prepares_input:

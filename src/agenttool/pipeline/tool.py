@@ -4,11 +4,11 @@ Everything that does not depend on a call is computed in advance.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from agenttool.catalog.entry import Entry
+from agenttool.codec import clone
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.definition import Hook, hooks_of
 from agenttool.policy.subject import Subject, subject_of
@@ -25,7 +25,6 @@ from agenttool.records import (
     Json,
     JsonObject,
     MutationPolicy,
-    Part,
     ToolId,
     complete_interface,
     complete_profile,
@@ -44,13 +43,8 @@ from agenttool.schema.views import model_view
 ANY_OBJECT: JsonObject = {"type": "object"}
 
 
-class Default(Part, frozen=True):
-    """The default of one member of the input; `pointer` is where a record says that it was filled in."""
-
-    name: str
-    value: Json
-    pointer: str
-    is_scalar: bool
+MAX_MEMBER_LISTS = 64
+"""For so many different lists of given members the missing defaults are cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +59,7 @@ class Tool:
         has_normal_form: phase 4 has something to do.
         has_common_start: its calls share their scheduling facts, so the steps up to the start can be one fact.
         needs_run_loop: it has retries or a rate limit, or its result is deferred.
+        defaults_by_members: what `missing_defaults` returned for inputs with certain members.
         inline_below: a result of at most this many characters is delivered inline; -1 if a hook must see it.
     """
 
@@ -74,7 +69,7 @@ class Tool:
     model_schema: JsonObject
     check_model: Checker
     check_runtime: Checker
-    defaults: tuple[Default, ...]
+    defaults: JsonObject
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
@@ -108,6 +103,9 @@ class Tool:
     has_post_hooks: bool
     inline_below: int
     later: DeferredTool | None
+    defaults_by_members: dict[tuple[str, ...], tuple[JsonObject, tuple[str, ...]]] = field(
+        init=False, default_factory=dict[tuple[str, ...], tuple[JsonObject, tuple[str, ...]]]
+    )
 
     def with_integers(self, value: JsonObject) -> JsonObject:
         """Return an input in which integer fields that were written as `1.0` are integers."""
@@ -115,13 +113,16 @@ class Tool:
             return value
         return {name: _integral(each) if name in self.integer_fields else each for name, each in value.items()}
 
-    def missing_defaults(self, value: JsonObject) -> JsonObject:
-        """Return the defaults of the members that an input leaves out, as copies."""
-        return {
-            each.name: each.value if each.is_scalar else deepcopy(each.value)
-            for each in self.defaults
-            if each.name not in value
-        }
+    def missing_defaults(self, value: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return copies of the defaults of the members that an input leaves out, and their pointers in order."""
+        given = tuple(value)
+        known = self.defaults_by_members.get(given)
+        if known is None:
+            values = {name: default for name, default in self.defaults.items() if name not in value}
+            known = values, tuple([pointer_of((name,)) for name in sorted(values)])
+            if len(self.defaults_by_members) < MAX_MEMBER_LISTS:
+                self.defaults_by_members[given] = known
+        return clone(known[0]), known[1]
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Return the hooks of this tool for an event."""
@@ -193,7 +194,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         model_schema=model_schema,
         check_model=check_model,
         check_runtime=check_runtime,
-        defaults=_defaults_of(contract),
+        defaults=dict(sorted((contract.defaults or {}).items())),
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,
@@ -236,14 +237,6 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         has_post_hooks=bool(its_hooks.get(HookEvent.POST_TOOL_USE) or its_hooks.get(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.get(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
         later=declared.later,
-    )
-
-
-def _defaults_of(contract: InputContract) -> tuple[Default, ...]:
-    """Return the defaults in the order of their pointers, in which records list them."""
-    return tuple(
-        Default(name, value, pointer_of((name,)), not isinstance(value, dict | list))
-        for name, value in sorted((contract.defaults or {}).items())
     )
 
 

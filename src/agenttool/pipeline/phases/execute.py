@@ -35,7 +35,7 @@ def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
     Raises:
         ToolFailure: canceled; and the exceptions of the tool before its first wait.
     """
-    if call.stop.reason is not None:
+    if call.stop_state is not None:
         refuse_if_stopped(call)
     call.phase = _PHASE
     call.call_input = call_input

@@ -1,8 +1,6 @@
 """Phases 2 to 5: parse the input, check its values, normalize it, and run the hooks that may replace it."""
 
-from copy import deepcopy
-
-from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, json_bytes, parse_object, write_own
+from agenttool.codec import SHALLOW, UNREADABLE, clone, is_too_deep, json_bytes, parse_object, write_own
 from agenttool.codec.depth import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.hooks.reply import changed_fields
@@ -102,14 +100,9 @@ def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
         _checked(call, tool.preflight, parsed)
 
 
-def own_copy(value: JsonObject) -> JsonObject:
-    """Return a copy that the tool's own code may change without an effect on the call."""
-    return {name: deepcopy(each) if isinstance(each, dict | list) else each for name, each in value.items()}
-
-
 def _checked(call: Call, check: object, parsed: JsonObject) -> None:
     try:
-        check(own_copy(parsed))  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
+        check(clone(parsed))  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
     except ToolFailure:
         call.note(steps.MISFIT, {"phase": _VALIDATE_VALUES.value})
         raise
@@ -119,15 +112,11 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
     call.phase = _PREPARE
     observable, changed, source, reason = parsed, (), "defaults", "defaults filled in"
-    missing = [each for each in tool.defaults if each.name not in parsed]
-    if missing:
-        observable = {
-            **parsed,
-            **{each.name: each.value if each.is_scalar else deepcopy(each.value) for each in missing},
-        }
-        changed = tuple([each.pointer for each in missing])
+    if tool.defaults:
+        missing, changed = tool.missing_defaults(parsed)
+        observable = {**parsed, **missing}
     if tool.normalize is not None:
-        observable = tool.with_integers(parse_object(json_bytes(tool.normalize(own_copy(observable)))))
+        observable = tool.with_integers(parse_object(json_bytes(tool.normalize(clone(observable)))))
         changed, source, reason = changed_fields(parsed, observable), "normalize", "the tool's normal form"
     if not changed:
         return observable

@@ -9,8 +9,9 @@ from typing import cast
 
 from pydantic import ValidationError
 
+from agenttool.codec import clone
 from agenttool.errors import ToolFailure
-from agenttool.records import ErrorClass, Json, JsonObject, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, JsonObject, Recoverability, RetryGuidance, ToolError
 from agenttool.schema.explain import pointer_of
 
 Convert = Callable[[JsonObject], dict[str, object]]
@@ -81,7 +82,7 @@ def _copy_of(names: tuple[str, ...]) -> Convert:
         arguments: dict[str, object] = {**given}
         for name in names:
             if name in given:
-                arguments[name] = _copied(given[name])
+                arguments[name] = clone(given[name])
         return arguments
 
     return copied
@@ -128,17 +129,11 @@ class PydanticConversion:
         """
         try:
             # Some types pass parts of the input on, and a function may change its arguments.
-            return cast("dict[str, object]", self._validate(cast("JsonObject", _copied(given))))
+            return cast("dict[str, object]", self._validate(clone(given)))
         except ValidationError as error:
             failure = _error_of(error, self._sensitive)
         # Raised here, the failure has no cause. The cause would quote the input, and tracebacks are logged.
         raise ToolFailure(failure)
-
-
-def _copied(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {name: _copied(inner) for name, inner in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
