@@ -115,15 +115,16 @@ def find_area(name: str) -> Area | None:
 
 def _read_standard(standard: Standard) -> Iterator[Area]:
     folder = standard.value.replace("-", "_")
-    for row in _read_rows(folder, "areas"):
+    for row in read_table(f"requirements/{folder}/areas.tsv"):
         name = row["area"]
-        rows = _read_rows(folder, name.lower().replace("-", "_"))
+        rows = read_table(f"requirements/{folder}/{name.lower().replace('-', '_')}.tsv")
         facts = [{**each, "standard": standard, "area": name, "marks": each.get("marks", "").split()} for each in rows]
         requirements = msgspec.convert(facts, tuple[Requirement, ...])
         yield Area(standard=standard, name=name, title=row["title"], requirements=requirements)
 
 
-def _read_rows(folder: str, table: str) -> list[dict[str, str]]:
-    text = files("agenttool.conformance").joinpath("requirements", folder, f"{table}.tsv").read_text(encoding="utf-8")
+def read_table(path: str) -> list[dict[str, str]]:
+    """Return the rows of a tab-separated table in this package, each by column name."""
+    text = files("agenttool.conformance").joinpath(path).read_text(encoding="utf-8")
     header, *lines = text.splitlines()
     return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]

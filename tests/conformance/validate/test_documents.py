@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.conformance.validate.documents import (
-    HAS_BYTE_ORDER_MARK,
-    NO_DOCUMENT,
-    NOT_UTF8,
-    TOO_LARGE,
-    Document,
-    FileFlaw,
-    read_documents,
-    split_text,
-)
+from agenttool.conformance.validate.documents import Document, FileFlaw, read_documents, split_text
+from agenttool.conformance.validate.finding import flaw
 
 
 def pieces(text, **options):
@@ -91,17 +83,17 @@ def test_a_text_that_no_parser_can_split_is_one_document(text):
 
 
 def test_a_byte_order_mark_is_reported_and_skipped():
-    assert pieces(b'\xef\xbb\xbf{"a":1}') == [(1, HAS_BYTE_ORDER_MARK), (1, b'{"a":1}')]
+    assert pieces(b'\xef\xbb\xbf{"a":1}') == [(1, flaw("byte_order_mark")), (1, b'{"a":1}')]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_other_encodings_are_recognised_by_their_first_bytes(encoding):
-    assert pieces('{"a":1}'.encode(encoding)) == [(1, NOT_UTF8)]
+    assert pieces('{"a":1}'.encode(encoding)) == [(1, flaw("wide_encoding"))]
 
 
 @pytest.mark.parametrize("text", [b"", b" ", b"\n" * 100, b"[]", b"[ ]\n", b"\xef\xbb\xbf"])
 def test_a_file_without_a_record_is_reported(text):
-    assert pieces(text)[-1] == (1, NO_DOCUMENT)
+    assert pieces(text)[-1] == (1, flaw("no_document"))
 
 
 def test_every_byte_is_counted_once():
@@ -114,9 +106,9 @@ def test_every_byte_is_counted_once():
 def test_a_line_over_the_limit_is_skipped_and_the_next_one_read():
     text = b'{"a":"' + b"x" * 5000 + b'"}\n{"b":2}\n{"c":"' + b"x" * 5000 + b'"}\n{"d":2}'
     assert pieces(text, max_record=1000) == [
-        (1, TOO_LARGE),
+        (1, flaw("too_large")),
         (2, b'{"b":2}'),
-        (3, TOO_LARGE),
+        (3, flaw("too_large")),
         (4, b'{"d":2}'),
     ]
     assert isinstance(next(iter(read_documents(io.BytesIO(text), max_record=6000))), Document)
@@ -124,4 +116,4 @@ def test_a_line_over_the_limit_is_skipped_and_the_next_one_read():
 
 def test_an_array_over_the_limit_is_skipped():
     text = b"[\n" + b'{"a":1},\n' * 1000 + b"{}]"
-    assert list(read_documents(io.BytesIO(text), max_record=1000)) == [FileFlaw(1, TOO_LARGE)]
+    assert list(read_documents(io.BytesIO(text), max_record=1000)) == [FileFlaw(1, flaw("too_large"))]

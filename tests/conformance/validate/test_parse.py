@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.conformance.validate.finding import RecordFlaw
-from agenttool.conformance.validate.parse import MAX_DEPTH, TOO_DEEP, Parsed, parse, walk
+from agenttool.conformance.validate.finding import RecordFlaw, flaw
+from agenttool.conformance.validate.parse import MAX_DEPTH, Parsed, parse, walk
 
 
 def test_every_value_is_visited_once_in_the_order_of_the_document():
@@ -30,6 +30,9 @@ def test_a_single_value_has_nothing_below_it():
 )
 def test_brackets_in_strings_and_breadth_are_no_depth(text):
     assert isinstance(parse(text), Parsed)
+
+
+TOO_DEEP = flaw("too_deep", depth=MAX_DEPTH)
 
 
 def flaws(data):

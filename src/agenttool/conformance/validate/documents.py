@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, dropwhile
 from typing import NamedTuple
 
-from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity
+from agenttool.conformance.validate.finding import RecordFlaw, flaw
 
 MAX_RECORD = 64 << 20
 BLANK = b" \t\r\n"
@@ -40,22 +40,6 @@ class FileFlaw(NamedTuple):
 Piece = Document | FileFlaw
 
 
-def _flaw(message: str, expected: str, advice: str, severity: Severity = Severity.ERROR) -> RecordFlaw:
-    return RecordFlaw(message=message, expected=expected, advice=advice, severity=severity, layer=Layer.READING)
-
-
-HAS_BYTE_ORDER_MARK = _flaw(
-    "the file starts with a byte order mark", "UTF-8 without a mark", "remove it", Severity.WARNING
-)
-NOT_UTF8 = _flaw("the file is written in UTF-16 or UTF-32", "UTF-8", "re-encode the file")
-TOO_LARGE = _flaw(
-    "the document is larger than the limit and was skipped",
-    "a document within the limit",
-    "write one record per line, put large content behind a ref, or raise --max-record",
-)
-NO_DOCUMENT = _flaw("there is no record in the file", "at least one record", "check what wrote it", Severity.WARNING)
-
-
 def read_documents(
     stream: io.BufferedIOBase, *, max_record: int = MAX_RECORD, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Piece]:
@@ -67,16 +51,16 @@ def read_documents(
     lines = _lines(stream, max_record, on_bytes)
     start = next(lines, _Line(1, b""))
     if start.data.startswith(_WIDE_STARTS):
-        yield FileFlaw(1, NOT_UTF8)
+        yield FileFlaw(1, flaw("wide_encoding"))
         return
     if start.data.startswith(_BYTE_ORDER_MARK):
-        yield FileFlaw(1, HAS_BYTE_ORDER_MARK)
+        yield FileFlaw(1, flaw("byte_order_mark"))
         start = start._replace(data=start.data.removeprefix(_BYTE_ORDER_MARK))
     filled = dropwhile(lambda line: not line.data.strip(BLANK), chain([start], lines))
     head = [line for line in (next(filled, None), next(filled, None)) if line is not None]
     pieces = _pieces_of_text if is_multiline([line.data for line in head]) else _pieces_of_lines
     found = pieces(chain(head, filled), max_record)
-    yield next(found, FileFlaw(1, NO_DOCUMENT))
+    yield next(found, FileFlaw(1, flaw("no_document")))
     yield from found
 
 
@@ -119,7 +103,7 @@ def is_multiline(head: list[bytes]) -> bool:
 def _pieces_of_lines(lines: Iterable[_Line], max_record: int) -> Iterator[Piece]:
     for number, line in lines:
         if len(line) > max_record:
-            yield FileFlaw(number, TOO_LARGE)
+            yield FileFlaw(number, flaw("too_large"))
         elif data := line.strip(BLANK):
             yield Document(number, data)
 
@@ -134,7 +118,7 @@ def _pieces_of_text(lines: Iterable[_Line], max_record: int) -> Iterator[Piece]:
             parts.append(line)
         else:
             parts.clear()
-    yield from [FileFlaw(first, TOO_LARGE)] if size > max_record else split_text(b"".join(parts), first)
+    yield from [FileFlaw(first, flaw("too_large"))] if size > max_record else split_text(b"".join(parts), first)
 
 
 _scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode

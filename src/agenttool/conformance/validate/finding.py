@@ -5,9 +5,11 @@ Nothing here quotes the document, except short words without digits and ids: any
 
 import re
 from enum import StrEnum
+from functools import cache
 
 import msgspec
 
+from agenttool.conformance.ledger import read_table
 from agenttool.records import Json
 
 
@@ -40,6 +42,23 @@ class RecordFlaw(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity = Severity.ERROR
     layer: Layer = Layer.SENSE
     lines_down: int = 0
+
+
+def flaw(name: str, pointer: str = "", /, *, lines_down: int = 0, **values: object) -> RecordFlaw:
+    """Return the flaw with this name in `flaws.tsv`; `values` replace the placeholders in its texts."""
+    texts = {column: text.format_map(values) for column, text in _flaws()[name].items() if text}
+    return msgspec.convert({**texts, "pointer": pointer, "lines_down": lines_down}, RecordFlaw)
+
+
+def requirements_of(check: str) -> dict[str, str]:
+    """Return the requirement of everything that a check covers, by the name of a record, member or enum."""
+    rows = read_table("validate/check_requirements.tsv")
+    return {row["of"]: row["requirement"] for row in rows if row["check"] == check}
+
+
+@cache
+def _flaws() -> dict[str, dict[str, str]]:
+    return {row["name"]: row for row in read_table("validate/flaws.tsv")}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="finding"):
@@ -112,6 +131,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     warnings: int
 
 
-def json_line(said: Finding | Summary) -> bytes:
+def json_line(report: Finding | Summary) -> bytes:
     """Encode one line of JSON; its `type` is `finding` or `summary`."""
-    return msgspec.json.encode(said) + b"\n"
+    return msgspec.json.encode(report) + b"\n"

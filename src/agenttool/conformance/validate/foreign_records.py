@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import fields
 
 from agenttool.codec.decode import renamed
-from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity, shown_word
+from agenttool.conformance.validate.finding import RecordFlaw, flaw, shown_word
 from agenttool.records import RECORD_TYPES, Json, JsonObject
 from agenttool.schema.explain import pointer_of
 
@@ -65,20 +65,13 @@ def kind_of(members: JsonObject) -> str | RecordFlaw:
     if isinstance(name, str) and name in RECORD_TYPES:
         return name
     if "record_type" in members:
-        return _unknown_name(name)
+        word = shown_word(name)
+        return flaw("unknown_record_type", "/record_type", word=f": {word!r}" if word else "", known=_KNOWN)
     known = Counter(kind for member in members for kind in _KINDS_WITH.get(member, ()))
     fitting = {kind for kind, count in known.items() if count == max(known.values())}
     if len(fitting) > 1:
         fitting = {kind for kind in fitting if members.keys() >= _REQUIRED[kind]}
-    if len(fitting) == 1:
-        return fitting.pop()
-    return RecordFlaw(
-        message="the kind of this record is unknown",
-        expected="a record of the standard",
-        advice="add its id, or a record_type such as 'tool_result'",
-        layer=Layer.SHAPE,
-        requirement="AT-MODEL-02",
-    )
+    return fitting.pop() if len(fitting) == 1 else flaw("unknown_kind")
 
 
 def id_of(kind: str, members: Mapping[str, Json]) -> str | None:
@@ -87,16 +80,9 @@ def id_of(kind: str, members: Mapping[str, Json]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _unknown_name(name: Json) -> RecordFlaw:
-    word = shown_word(name)
-    return RecordFlaw(
-        message=f"record_type names no kind of record: {word!r}" if word else "record_type names no kind of record",
-        expected=f"one of {_KNOWN}",
-        advice="use a listed name, or leave record_type out",
-        pointer="/record_type",
-        layer=Layer.SHAPE,
-        requirement="AT-MODEL-02",
-    )
+def items_of(value: Json) -> Iterator[tuple[int, Json]]:
+    """Yield the items of a list with their positions; anything else has none."""
+    return enumerate(value if isinstance(value, list) else ())
 
 
 _HAVE_SYNONYMS = frozenset({"tool_invocation", "tool_declaration"})
@@ -126,15 +112,7 @@ def in_current_spelling(kind: str, members: JsonObject) -> tuple[JsonObject, dic
 def flaws_of_spelling(old_pointers: Mapping[str, str]) -> Iterator[RecordFlaw]:
     """Yield one warning per old spelling (AT-VER-04)."""
     for new, old in old_pointers.items():
-        yield RecordFlaw(
-            message="the member is spelled as in version 0.1 of the draft",
-            expected=f"the name {new.rpartition('/')[2]!r}",
-            advice="rename it; it was read as if it were",
-            pointer=old,
-            severity=Severity.WARNING,
-            layer=Layer.SHAPE,
-            requirement="AT-VER-04",
-        )
+        yield flaw("old_spelling", old, name=new.rpartition("/")[2])
 
 
 def _renamed_pointers(members: JsonObject, today: JsonObject, before: tuple[str, ...] = ()) -> dict[str, str]:

@@ -7,6 +7,8 @@ from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.record_checks import whole_number
 from agenttool.conformance.validate.record_index import (
+    RESULT,
+    TERMINAL_EVENT,
     RecordIndex,
     ids_in,
     key_of,
@@ -82,7 +84,7 @@ class IndexWriter:
         if kind == "tool_event":
             event_type = members.get("event_type")
             if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
-                self._index.add("ends", (number, _key(members.get("invocation_id")), event_type))
+                self._index.add("ends", (number, _key(members.get("invocation_id")), TERMINAL_EVENT, event_type))
             call, tool = members.get("invocation_id"), members.get("tool_id")
             if isinstance(call, str) and isinstance(tool, str) and not is_unresolved(tool):
                 self._index.add("event_tools", (number, key_of(call), key_of(tool)))
@@ -99,7 +101,8 @@ class IndexWriter:
             call = _key(members.get("invocation_id"))
             self._index.add("decisions", (number, key, call, behavior, decided_at, known, is_edit))
         elif kind == "tool_result":
-            self._index.add("results", (number, _key(members.get("invocation_id")), _key(members.get("status"))))
+            call, status = _key(members.get("invocation_id")), _key(members.get("status"))
+            self._index.add("ends", (number, call, RESULT, status))
 
     def _add_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
         members = record.members

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import NamedTuple, cast
 
-from msgspec.structs import replace
-
 from agenttool.codec import is_too_deep, sorted_json
-from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity
+from agenttool.conformance.validate.finding import RecordFlaw, flaw
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import pointer_of
 
@@ -20,28 +18,19 @@ MAX_DEPTH = 200
 """Deeper documents are rejected, so that no later check overflows the stack."""
 
 
-def walk(root: Json) -> Iterator[tuple[Steps, list[Json] | JsonObject, Json]]:
-    """Yield the path, the parent and the value of everything below the root, in document order, without recursion.
-
-    The caller may replace the value in its parent, but not add or remove members.
-    """
-    open_ones: list[tuple[Steps, list[Json] | JsonObject, Iterator[tuple[str | int, Json]]]] = []
-    if isinstance(root, list | dict):
-        open_ones.append(((), root, _children(root)))
-    while open_ones:
-        before, parent, children = open_ones[-1]
-        for step, value in children:
-            steps = (*before, step)
-            yield steps, parent, value
-            if isinstance(value, list | dict):
-                open_ones.append((steps, value, _children(value)))
-                break
-        else:
-            open_ones.pop()
+def walk(root: Json) -> Iterator[tuple[Steps, Json, Json]]:
+    """Yield the path, the parent and the value of everything below the root, in document order, without recursion."""
+    stack = _children((), root)
+    while stack:
+        steps, parent, value = stack.pop()
+        yield steps, parent, value
+        stack.extend(_children(steps, value))
 
 
-def _children(value: list[Json] | JsonObject) -> Iterator[tuple[str | int, Json]]:
-    return iter(value.items()) if isinstance(value, dict) else enumerate(value)
+def _children(steps: Steps, parent: Json) -> list[tuple[Steps, Json, Json]]:
+    """Return the members or items of a value, last first."""
+    members = parent.items() if isinstance(parent, dict) else enumerate(parent) if isinstance(parent, list) else ()
+    return [((*steps, step), parent, value) for step, value in members][::-1]
 
 
 class Parsed(NamedTuple):
@@ -70,85 +59,52 @@ def parse(data: bytes) -> Parsed | RecordFlaw:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _reading(
-            f"byte {error.start + 1} of the document is not UTF-8",
-            "UTF-8",
-            "re-encode it, and carry binary content as base64 or by ref",
-            lines_down=data.count(b"\n", 0, error.start),
-        )
+        return flaw("not_utf8", lines_down=data.count(b"\n", 0, error.start), byte=error.start + 1)
     parser = _DocumentParser()
     try:
         value, end = parser.decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except json.JSONDecodeError as error:
         return _broken(text, error.pos, error.msg[:1].lower() + error.msg[1:])
     except RecursionError:
-        return TOO_DEEP
+        return _too_deep()
     rest = text[end:].strip(_BLANK)
     if rest or is_too_deep(value, MAX_DEPTH):
-        return _broken(text, end, "there is more after its end") if rest else TOO_DEEP
-    value, flaws = parser.mended(value) if parser.has_odd or "\\u" in text else (value, ())
-    return Parsed(value, hash(sorted_json(value)), not flaws, flaws)
+        return _broken(text, end, "there is more after its end") if rest else _too_deep()
+    value = parser.mended(value) if parser.has_odd or "\\u" in text else value
+    return Parsed(value, hash(sorted_json(value)), not parser.flaws, tuple(parser.flaws))
 
 
-def _reading(message: str, expected: str, advice: str, *, lines_down: int = 0) -> RecordFlaw:
-    return RecordFlaw(message=message, expected=expected, advice=advice, layer=Layer.READING, lines_down=lines_down)
+def _too_deep() -> RecordFlaw:
+    return flaw("too_deep", depth=MAX_DEPTH)
 
 
 def _broken(text: str, at: int, reason: str) -> RecordFlaw:
     """Return the flaw of a document that is not JSON; one that was cut off gets its own message."""
-    is_cut = not text[at:].strip(_BLANK) or reason.startswith("unterminated string")
-    if is_cut:
-        return _reading(
-            f"the document ends after {len(text.encode())} bytes, before it is complete",
-            "a complete document",
-            "write it again: it was cut off",
-            lines_down=text.count("\n"),
-        )
+    if not text[at:].strip(_BLANK) or reason.startswith("unterminated string"):
+        return flaw("cut_off", lines_down=text.count("\n"), size=len(text.encode()))
     column = at - text.rfind("\n", 0, at)
-    return _reading(
-        f"the document is not JSON: {reason}, at column {column}",
-        "JSON (RFC 8259)",
-        "correct what writes it",
-        lines_down=text.count("\n", 0, at),
-    )
-
-
-TOO_DEEP = _reading("the document is nested too deeply to be a record", f"at most {MAX_DEPTH} levels", "flatten it")
+    return flaw("not_json", lines_down=text.count("\n", 0, at), reason=reason, column=column)
 
 
 class _Odd(NamedTuple):
-    """A number that JSON cannot hold: its flaw, and the value to use instead."""
+    """A number that JSON cannot hold: the name of its flaw, and the value to use instead."""
 
-    flaw: RecordFlaw
+    flaw: str
     instead: float
 
 
-_WIDE = RecordFlaw(
-    message="the integer needs more than 64 bits",
-    expected="an integer of at most 64 bits",
-    advice="write it as a string: other readers lose its last digits",
-    severity=Severity.WARNING,
-    layer=Layer.READING,
-)
-_HUGE = _reading("the number is beyond what a double can hold", "a finite number", "write it as a string")
-_NOT_FINITE = _reading("NaN and Infinity are no JSON", "a finite number or null", "leave the member out")
-_HALF = _reading("the text holds half of a surrogate pair", "text in Unicode", "pair or remove the half")
-_TWICE = _reading(
-    "the name is used twice in one object; readers disagree on which value counts", "one member of a name", "keep one"
-)
-
-
 class _DocumentParser:
-    """Decodes one document and notes what is not plain JSON in it."""
+    """Decodes one document and collects the flaws of what is not plain JSON in it."""
 
     def __init__(self) -> None:
         self.has_odd = False
+        self.flaws: list[RecordFlaw] = []
         self._repeated: dict[int, tuple[JsonObject, list[str]]] = {}  # by identity: the decoder reports no places
         self.decoder = json.JSONDecoder(
             object_pairs_hook=self._object_of,
             parse_int=cast("type[int]", self._integer_of),
             parse_float=cast("type[float]", self._float_of),
-            parse_constant=lambda _: self._odd(_NOT_FINITE, 0.0),
+            parse_constant=lambda _: self._odd("not_finite", 0.0),
         )
 
     def _object_of(self, members: list[tuple[str, Json]]) -> JsonObject:
@@ -163,44 +119,40 @@ class _DocumentParser:
         number = int(digits) if len(digits) <= _LONGEST else None
         if number is not None and _LOWEST <= number <= _HIGHEST:
             return number
-        return self._odd(_WIDE, _LOWEST if digits.startswith("-") else _HIGHEST)
+        return self._odd("wide_integer", _LOWEST if digits.startswith("-") else _HIGHEST)
 
     def _float_of(self, digits: str) -> float | _Odd:
         number = float(digits)
-        return number if isfinite(number) else self._odd(_HUGE, 0.0)
+        return number if isfinite(number) else self._odd("huge_number", 0.0)
 
-    def _odd(self, flaw: RecordFlaw, instead: float) -> _Odd:
+    def _odd(self, flaw_name: str, instead: float) -> _Odd:
         self.has_odd = True
-        return _Odd(flaw, instead)
+        return _Odd(flaw_name, instead)
 
-    def mended(self, value: Json) -> tuple[Json, tuple[RecordFlaw, ...]]:
-        """Replace what is not plain JSON, and return a flaw for each replacement."""
-        holder: list[Json] = [value]
-        flaws: list[tuple[RecordFlaw, Steps]] = []
-        renamed: list[tuple[JsonObject, str]] = []
-        for steps, parent, found in walk(holder):
-            thing, mended = cast("Json | _Odd", found), found
-            if isinstance(thing, _Odd):
-                mended = thing.instead
-                flaws.append((thing.flaw, steps))
-            elif isinstance(thing, str) and _HALF_PAIR.search(thing):
-                mended = _whole(thing)
-                flaws.append((_HALF, steps))
-            elif id(thing) in self._repeated:
-                flaws.extend((_TWICE, (*steps, name)) for name in self._repeated[id(thing)][1])
-            step = steps[-1]
-            if isinstance(parent, dict) and isinstance(step, str):
-                parent[step] = mended
-                if _HALF_PAIR.search(step):
-                    renamed.append((parent, step))
-                    flaws.append((_HALF, steps))
-            elif isinstance(parent, list) and isinstance(step, int):
-                parent[step] = mended
-        for parent, name in renamed:
-            parent[_whole(name)] = parent.pop(name)
-        placed = tuple(replace(flaw, pointer=_whole(pointer_of(steps[1:]))) for flaw, steps in flaws)
-        return holder[0], placed
+    def mended(self, value: Json | _Odd, steps: Steps = ()) -> Json:
+        """Return the value as plain JSON; add a flaw for everything that is replaced."""
+        if isinstance(value, _Odd):
+            self._add_flaw(value.flaw, steps)
+            return value.instead
+        if isinstance(value, list):
+            return [self.mended(each, (*steps, index)) for index, each in enumerate(value)]
+        if isinstance(value, dict):
+            _, repeated = self._repeated.get(id(value), (None, ()))
+            for name in repeated:
+                self._add_flaw("repeated_name", (*steps, name))
+            return {
+                self._whole(name, (*steps, name)): self.mended(each, (*steps, name)) for name, each in value.items()
+            }
+        return self._whole(value, steps) if isinstance(value, str) else value
+
+    def _whole(self, text: str, steps: Steps) -> str:
+        if _HALF_PAIR.search(text):
+            self._add_flaw("half_surrogate", steps)
+        return _without_halves(text)
+
+    def _add_flaw(self, flaw_name: str, steps: Steps) -> None:
+        self.flaws.append(flaw(flaw_name, _without_halves(pointer_of(steps))))
 
 
-def _whole(text: str) -> str:
+def _without_halves(text: str) -> str:
     return _HALF_PAIR.sub("\ufffd", text)

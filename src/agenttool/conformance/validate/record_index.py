@@ -11,8 +11,8 @@ from functools import cache
 from hashlib import sha256
 from typing import cast
 
-from agenttool.conformance.validate.finding import Origin, shown_id
-from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS
+from agenttool.conformance.validate.finding import Origin, requirements_of, shown_id
+from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, items_of
 from agenttool.conformance.validate.value_checks import Meaning, plan_of
 from agenttool.errors import StoreError
 from agenttool.records import RECORD_TYPES, Json
@@ -28,19 +28,14 @@ CREATE TABLE decisions (
 );
 CREATE TABLE listed (n INTEGER, invocation TEXT, place INTEGER, decision TEXT);
 CREATE TABLE event_tools (n INTEGER, invocation TEXT, tool TEXT);
-CREATE TABLE results (n INTEGER, invocation TEXT, status TEXT);
-CREATE TABLE ends (n INTEGER, invocation TEXT, event_type TEXT);
+CREATE TABLE ends (n INTEGER, invocation TEXT, thing TEXT, word TEXT);
 CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
 CREATE TABLE sensitive (tool TEXT, names TEXT);
-CREATE TABLE outcomes (invocation TEXT, result TEXT, event_type TEXT);
-CREATE TABLE statuses (status TEXT PRIMARY KEY, is_end INTEGER);
-CREATE TABLE result_statuses (status TEXT PRIMARY KEY);
 CREATE TABLE inputs (n INTEGER, tool TEXT, invocation TEXT, pointers TEXT);
 """
 _INDEXES = """
 CREATE INDEX records_by_id ON records (kind, id, content);
-CREATE INDEX results_of_calls ON results (invocation);
-CREATE INDEX ends_of_calls ON ends (invocation);
+CREATE INDEX ends_of_calls ON ends (thing, invocation);
 CREATE INDEX names_of_tools ON sensitive (tool);
 CREATE INDEX decisions_by_id ON decisions (id);
 CREATE INDEX listed_decisions ON listed (decision, invocation);
@@ -57,6 +52,9 @@ PRAGMA cache_size = -16384;
 """
 _BATCH = 2000
 _LONGEST_KEY = 200
+
+RESULT, TERMINAL_EVENT = "result", "terminal event"
+"""The two things that end a call, as the table `ends` names them."""
 
 Value = str | int | None
 Row = tuple[Value, ...]
@@ -117,6 +115,11 @@ class RecordIndex:
         file, line, kind, record_id = next(self.ask(question, number))
         return Origin(self._files[cast("int", file)], cast("int", line), cast("str", kind), shown_id(record_id))
 
+    def place(self, number: Value) -> str:
+        """Return the file and line of the record with a number."""
+        found = self.origin(number)
+        return f"{found.file}:{found.line}"
+
     def _write(self) -> None:
         try:
             for table, rows in self._rows.items():
@@ -148,16 +151,7 @@ _UNTYPED = {
 }
 _NEED_NOT_BE_DECLARED = frozenset({"deferred_tools", "blocked_tools", "excluded_tools", "matches"})
 
-_ROWS = {
-    ("tool_declaration", "interface_ref"): "AT-DECL-23",
-    ("tool_declaration", "execution_profile_ref"): "AT-DECL-23",
-    ("tool_declaration", "permission_profile_ref"): "AT-DECL-23",
-    ("tool_invocation", "surface_id"): "AT-INV-02",
-    ("tool_invocation", "permission_decision_refs"): "AT-PERM-27",
-    ("tool_invocation", "hook_refs"): "AT-HOOK-16",
-    ("tool_invocation", "scheduler_policy_ref"): "AT-INV-06",
-    ("tool_result", "persistence_refs"): "AT-PERS-11",
-}
+_ROWS = requirements_of("reference")
 _JOINS_RECORDS = "AT-MODEL-01"
 
 
@@ -173,7 +167,7 @@ def members_with_references(kind: str) -> tuple[tuple[str, str], ...]:
 
 def ids_in(value: Json) -> Iterator[tuple[int, str]]:
     """Yield the ids in a list with their positions; an entry may be an object with an id."""
-    for index, item in enumerate(value if isinstance(value, list) else ()):
+    for index, item in items_of(value):
         each = item.get("tool_id") if isinstance(item, dict) else item
         if isinstance(each, str):
             yield index, each
@@ -181,4 +175,4 @@ def ids_in(value: Json) -> Iterator[tuple[int, str]]:
 
 def requirement_of(kind: str, member: str) -> str:
     """Return the requirement that a reference breaks if it has no target."""
-    return _ROWS.get((kind, member), _JOINS_RECORDS)
+    return _ROWS.get(f"{kind}.{member}", _JOINS_RECORDS)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from agenttool.conformance.validate.finding import RecordFlaw, Severity
+from agenttool.conformance.validate.finding import RecordFlaw, flaw
 from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.secret_checks import FieldNames
@@ -27,17 +27,11 @@ _KEEPS_PROPERTIES = frozenset({"properties", "patternProperties", "dependentSche
 
 def check_schemas(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that every schema of a declaration or interface compiles without fetching (AT-IO-01)."""
-    value_places = _SCHEMAS_OF_DECLARATION if record.kind == "tool_declaration" else _SCHEMAS_OF_INTERFACE
-    for steps in value_places:
+    places = _SCHEMAS_OF_DECLARATION if record.kind == "tool_declaration" else _SCHEMAS_OF_INTERFACE
+    for steps in places:
         schema = _at(record.members, steps)
         if isinstance(schema, dict) and _compiled(schema) is None:
-            yield RecordFlaw(
-                message="the schema cannot be used",
-                expected="a JSON Schema of draft 2020-12 that is complete in itself",
-                advice="correct it, and put what it refers to under its own $defs: nothing is fetched",
-                pointer=pointer_of(steps),
-                requirement="AT-IO-01",
-            )
+            yield flaw("unusable_schema", pointer_of(steps))
 
 
 def check_examples(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -47,17 +41,10 @@ def check_examples(record: ForeignRecord) -> Iterator[RecordFlaw]:
     if not isinstance(schema, dict) or not isinstance(examples, list) or not examples:
         return
     if is_costly(schema):
-        yield RecordFlaw(
-            message="the examples were not checked: the references of the schema multiply",
-            expected="a schema whose references do not multiply one another",
-            advice="simplify it: validators may take very long to use it",
-            pointer="/input_contract/model_input_schema",
-            requirement="AT-IO-01",
-            severity=Severity.WARNING,
-        )
+        yield flaw("costly_schema", "/input_contract/model_input_schema")
         return
     checker = _compiled(schema)
-    for index, example in enumerate(examples if checker else ()):
+    for index, example in enumerate(examples):
         for misfit in checker.misfits(example) if checker else ():
             yield _misfit(misfit, pointer_of(("input_contract", "examples", index)))
 
@@ -65,13 +52,9 @@ def check_examples(record: ForeignRecord) -> Iterator[RecordFlaw]:
 def _misfit(misfit: Misfit, place: str) -> RecordFlaw:
     """Return the flaw of an example without quoting values that the schema lists."""
     is_plain = _PLAIN_EXPECTATION.fullmatch(misfit.expected) is not None
-    return RecordFlaw(
-        message="the example does not fit the schema that it is an example of",
-        expected=misfit.expected if is_plain else "what the schema asks for here",
-        advice=misfit.advice if is_plain else "correct the example, or the schema",
-        pointer=place + misfit.pointer,
-        requirement="AT-IO-05",
-    )
+    expected = misfit.expected if is_plain else "what the schema asks for here"
+    advice = misfit.advice if is_plain else "correct the example, or the schema"
+    return flaw("example_misfit", place + misfit.pointer, expected=expected, advice=advice)
 
 
 def check_internal_fields(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -86,17 +69,11 @@ def check_internal_fields(record: ForeignRecord) -> Iterator[RecordFlaw]:
         else:
             continue
         if internal.end(shown):
-            yield RecordFlaw(
-                message="the schema for the model names a field that is internal only",
-                expected="no internal-only field in a schema that a model sees",
-                advice="move it to runtime_input_schema",
-                pointer=pointer_of(("input_contract", "model_input_schema", *steps)),
-                requirement="AT-IO-10",
-            )
+            yield flaw("internal_field", pointer_of(("input_contract", "model_input_schema", *steps)))
 
 
 def _properties(steps: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Yield the property names on the path to a subschema."""
+    """Return the property names on the path to a subschema."""
     return tuple(str(name) for keeper, name in pairwise(steps) if keeper in _KEEPS_PROPERTIES)
 
 

@@ -6,10 +6,10 @@ from typing import Self, cast
 
 import msgspec
 
-from agenttool.conformance.validate.finding import RecordFlaw, Severity
-from agenttool.conformance.validate.foreign_records import ForeignRecord
+from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw
+from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
 from agenttool.conformance.validate.parse import walk
-from agenttool.conformance.validate.record_index import RecordIndex
+from agenttool.conformance.validate.record_index import RecordIndex, Value
 from agenttool.conformance.validate.value_checks import is_digest
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
@@ -41,7 +41,7 @@ class FieldNames:
     @classmethod
     def of(cls, names: Json) -> Self:
         """Make it from the names in a contract, which may be any JSON."""
-        return cls(name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
+        return cls(name for _, name in items_of(names) if isinstance(name, str))
 
     def __bool__(self) -> bool:
         """Return whether any field is named."""
@@ -145,7 +145,7 @@ def check_example_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
     for steps in _leaves(contract.get("examples")):
         if fields.are_passed_by(step for step in steps if isinstance(step, str)):
             pointer = pointer_of(("input_contract", "examples", *steps))
-            yield msgspec.structs.replace(secret_flaw(pointer), severity=Severity.WARNING)
+            yield msgspec.structs.replace(flaw("open_secret", pointer), severity=Severity.WARNING)
 
 
 def _leaves(value: Json) -> Iterator[tuple[str | int, ...]]:
@@ -158,30 +158,12 @@ def _leaves(value: Json) -> Iterator[tuple[str | int, ...]]:
             yield steps
 
 
-def secret_flaw(pointer: str) -> RecordFlaw:
-    """Return the flaw of a sensitive field that holds a value."""
-    return RecordFlaw(
-        message="a field that its tool declares sensitive stands in the open",
-        expected="a redaction marker, such as '[redacted]'",
-        advice="redact it, or keep the input behind a ref; treat what leaked as known",
-        pointer=pointer,
-        requirement="AT-IO-06",
-    )
-
-
 def check_credentials(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that credentials are given by name and not by value (AT-PERM-06)."""
     member = _CREDENTIAL_MEMBERS[record.kind]
-    refs = record.members.get(member)
-    for index, ref in enumerate(refs if isinstance(refs, list) else ()):
+    for index, ref in items_of(record.members.get(member)):
         if isinstance(ref, str) and _LOOKS_SECRET.match(ref):
-            yield RecordFlaw(
-                message="this looks like a credential itself, not like the name of one",
-                expected="a ref to the stored credential",
-                advice="put a ref there, and rotate the credential: it has been written to a file",
-                pointer=pointer_of((member, index)),
-                requirement="AT-PERM-06",
-            )
+            yield flaw("credential", pointer_of((member, index)))
 
 
 _STORED = """
@@ -194,7 +176,7 @@ WHERE tool IN (SELECT tool FROM sensitive) ORDER BY tool, n
 _NAMES = "SELECT names FROM sensitive WHERE tool = ? ORDER BY rowid DESC LIMIT 1"
 
 
-def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
+def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[Value, RecordFlaw]]:
     """Check the inputs of calls for values of sensitive fields, now that every declaration is known (AT-IO-06)."""
     tool, fields = None, FieldNames(())
     for number, pointers, owner in index.ask(_STORED):
@@ -204,4 +186,4 @@ def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
             fields = FieldNames(msgspec.json.decode(cast("str", names), type=tuple[str, ...]))
         for pointer in msgspec.json.decode(cast("str", pointers), type=list[str]):
             if fields.are_passed_by(name_path(pointer)[1:]):
-                yield cast("int", number), secret_flaw(pointer)
+                yield number, flaw("open_secret", pointer)

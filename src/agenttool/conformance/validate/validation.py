@@ -16,7 +16,7 @@ from agenttool.conformance.validate.cross_checks import (
     check_repeats,
 )
 from agenttool.conformance.validate.documents import MAX_RECORD, Document, read_documents
-from agenttool.conformance.validate.finding import Finding, Layer, Origin, RecordFlaw, Severity, Summary, shown_id
+from agenttool.conformance.validate.finding import Finding, Origin, RecordFlaw, Severity, Summary, flaw, shown_id
 from agenttool.conformance.validate.foreign_records import (
     ForeignRecord,
     flaws_of_spelling,
@@ -30,13 +30,6 @@ from agenttool.conformance.validate.record_checks import flaws_of
 from agenttool.conformance.validate.record_index import RecordIndex
 from agenttool.conformance.validate.secret_checks import check_stored_inputs
 from agenttool.conformance.validate.shape import misfits_of
-
-NOT_AN_OBJECT = RecordFlaw(
-    message="a record must be a JSON object",
-    expected="an object",
-    advice="write one object per record",
-    layer=Layer.SHAPE,
-)
 
 
 class Validation(AbstractContextManager["Validation"]):
@@ -94,9 +87,9 @@ class Validation(AbstractContextManager["Validation"]):
             check_progress(self._index),
             check_stored_inputs(self._index),
         ):
-            for number, flaw in answers:
-                self._severities[flaw.severity] += 1
-                yield self._index.origin(number).finding(flaw)
+            for number, found in answers:
+                self._severities[found.severity] += 1
+                yield self._index.origin(number).finding(found)
 
     @property
     def summary(self) -> Summary:
@@ -122,16 +115,16 @@ class Validation(AbstractContextManager["Validation"]):
             yield Origin(name, document.line).finding(parsed)
             return
         members = parsed.value
-        kind = kind_of(members) if isinstance(members, dict) else NOT_AN_OBJECT
+        kind = kind_of(members) if isinstance(members, dict) else flaw("not_an_object")
         if isinstance(members, dict) and isinstance(kind, str):
             self._records[kind] += 1
             today, old_pointers = in_current_spelling(kind, members)
             record = ForeignRecord(kind, today, document.data, parsed.is_exact and today is members, old_pointers)
             self._writer.add(record, file=file, line=document.line, content=parsed.content)
             spelling = flaws_of_spelling(old_pointers)
-            for flaw in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
+            for found in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
                 origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))
-                yield origin.finding(replace(flaw, pointer=record.in_file(flaw.pointer)))
+                yield origin.finding(replace(found, pointer=record.in_file(found.pointer)))
         elif isinstance(kind, RecordFlaw):
             self._unreadable += 1
             yield from map(Origin(name, document.line).finding, (*parsed.flaws, kind))

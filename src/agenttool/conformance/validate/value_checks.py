@@ -15,8 +15,8 @@ import msgspec
 
 from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes
-from agenttool.conformance.validate.finding import RecordFlaw, Severity, shown_word
-from agenttool.conformance.validate.foreign_records import ForeignRecord
+from agenttool.conformance.validate.finding import RecordFlaw, flaw, requirements_of, shown_word
+from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, Digest, Json, JsonObject, OpenEnum, Part, Timestamp
 from agenttool.schema.explain import pointer_of
@@ -69,43 +69,18 @@ def _flattened(annotation: object) -> Iterator[object]:
 def value_places(members: JsonObject, plan: PlacePlan, before: tuple[str | int, ...] = ()) -> Iterator[ValuePlace]:
     """Yield every text that a plan leads to; values of the wrong shape are skipped."""
     for name, meaning, inner in plan:
-        for steps, each in _items(members.get(name), (*before, name)):
+        value = members.get(name)
+        items = [((name, at), each) for at, each in items_of(value)] if isinstance(value, list) else [((name,), value)]
+        for after, each in items:
+            steps = (*before, *after)
             if isinstance(each, dict):
                 yield from value_places(each, inner, steps)
             elif isinstance(each, str) and meaning is not None:
                 yield ValuePlace(meaning, steps, each)
 
 
-def _items(value: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
-    if isinstance(value, list):
-        yield from (((*steps, index), item) for index, item in enumerate(value))
-    else:
-        yield steps, value
-
-
 ROWS: dict[type[OpenEnum], str] = {
-    records.ToolKind: "AT-DECL-18",
-    records.ExecutionKind: "AT-EXEC-02",
-    records.SurfaceScope: "AT-SURF-03",
-    records.AbsenceReason: "AT-SURF-11",
-    records.ArgumentMode: "AT-IO-08",
-    records.InvocationStatus: "AT-INV-07",
-    records.SchedulerState: "AT-SCHED-11",
-    records.ProgressStatus: "AT-PROG-05",
-    records.AbortReason: "AT-PROG-09",
-    records.ResultStatus: "AT-RES-04",
-    records.ContentClass: "AT-RES-03",
-    records.HookOutputKind: "G-25",
-    records.ReasonType: "AT-PERM-19",
-    records.RuleSource: "AT-PERM-20",
-    records.AccessKind: "AT-PERM-03",
-    records.WriteEffect: "AT-PERM-04",
-    records.ErrorClass: "AT-ERR-02",
-    records.Recoverability: "G-59",
-    records.RedactionState: "G-55",
-    records.EventType: "AT-EVT-02",
-    records.QueryType: "AT-DEFER-12",
-    records.NextAction: "AT-DEFER-12",
+    getattr(records, name): requirement for name, requirement in requirements_of("open_enum").items()
 }
 """Every open enum, and the requirement that lists its words."""
 
@@ -121,24 +96,14 @@ def flaw_of_word(text: str, words: type[OpenEnum], pointer: str) -> RecordFlaw |
         return None
     word = shown_word(text)
     nearest = _nearest(word, words) if word else None
-    return RecordFlaw(
-        message=f"{repr(word) if word else 'the word'} is not in the list of the standard",
-        expected=_sentence(words),
-        advice=f"write {nearest!r}, if that is meant" if nearest else "use a listed word; others are read strictly",
-        pointer=pointer,
-        requirement=ROWS[words],
-        severity=Severity.WARNING,
-    )
+    advice = f"write {nearest!r}, if that is meant" if nearest else "use a listed word; others are read strictly"
+    shown = repr(word) if word else "the word"
+    return flaw("unlisted_word", pointer, word=shown, listed=", ".join(words), advice=advice, requirement=ROWS[words])
 
 
 @lru_cache(maxsize=1024)
 def _nearest(word: str, words: type[OpenEnum]) -> str | None:
     return next(iter(get_close_matches(word.lower(), LISTED[words], n=1)), None)
-
-
-@cache
-def _sentence(words: type[OpenEnum]) -> str:
-    return f"one of {', '.join(words)}"
 
 
 is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
@@ -151,15 +116,7 @@ _BY_REFERENCE = ("resource_link", "artifact_ref", "persisted_output_ref", "hando
 
 def flaw_of_digest(text: str, pointer: str) -> RecordFlaw | None:
     """Return the flaw of a malformed digest."""
-    if is_digest(text):
-        return None
-    return RecordFlaw(
-        message="the digest is not well formed",
-        expected="sha256: and 64 lower-case hexadecimal digits",
-        advice="compute the digest again, or leave it out",
-        pointer=pointer,
-        requirement="AT-REF-03",
-    )
+    return None if is_digest(text) else flaw("malformed_digest", pointer)
 
 
 def check_own_digest(record: ForeignRecord) -> Iterable[RecordFlaw]:
@@ -172,7 +129,7 @@ def check_own_digest(record: ForeignRecord) -> Iterable[RecordFlaw]:
     rest = {name: value for name, value in record.members.items() if name != "digest"}
     if not record.is_exact or own in _digests_of(rest):
         return ()
-    return (_mismatch("/digest", "the digest of the record's canonical JSON without this member"),)
+    return (flaw("other_digest", "/digest", content="the record's canonical JSON without this member"),)
 
 
 def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -180,8 +137,7 @@ def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
     if b'digest"' not in record.text:
         return
     for member in _CONTENT_LISTS:
-        items = record.members.get(member)
-        for index, item in enumerate(items if isinstance(items, list) else ()):
+        for index, item in items_of(record.members.get(member)):
             if isinstance(item, dict) and "digest" in item:
                 yield from _check_item(item, pointer_of((member, index, "digest")), is_exact=record.is_exact)
 
@@ -198,7 +154,7 @@ def _check_item(item: JsonObject, pointer: str, *, is_exact: bool) -> Iterator[R
     if embedded is None or not is_exact or is_elsewhere:
         return
     if digest not in _digests_of(embedded):
-        yield _mismatch(pointer, "the digest of the content beside it")
+        yield flaw("other_digest", pointer, content="the content beside it")
 
 
 def _digests_of(value: Json) -> set[str]:
@@ -211,16 +167,6 @@ def _digests_of(value: Json) -> set[str]:
     with suppress(RecordError):
         digests.add(digest_of(value))
     return digests
-
-
-def _mismatch(pointer: str, expected: str) -> RecordFlaw:
-    return RecordFlaw(
-        message="the digest does not match",
-        expected=expected,
-        advice="find out which of the two was changed; then compute the digest again",
-        pointer=pointer,
-        requirement="AT-REF-03",
-    )
 
 
 _RFC_3339 = re.compile(
@@ -236,18 +182,13 @@ def flaw_of_time(text: str, pointer: str) -> RecordFlaw | None:
     """Return the flaw of a time (G-03)."""
     match = _RFC_3339.fullmatch(text)
     if match is None:
-        return _flaw("the time is not written as RFC 3339 asks", "write it in that form", pointer)
+        return flaw("malformed_time", pointer)
     year, month, day, offset = match.groups()
     if offset not in _UTC:
-        return _flaw("the time is not in UTC", "convert it to UTC", pointer)
+        return flaw("time_not_utc", pointer)
     if day > _EVERY_MONTH_HAS and int(day) > monthrange(max(int(year), 1), int(month))[1]:
-        return _flaw("there is no such day", "write it in that form", pointer)
+        return flaw("no_such_day", pointer)
     return None
-
-
-def _flaw(message: str, advice: str, pointer: str) -> RecordFlaw:
-    expected = "RFC 3339 in UTC, such as 2026-05-08T00:00:00Z"
-    return RecordFlaw(message=message, expected=expected, advice=advice, pointer=pointer, requirement="G-03")
 
 
 def is_before(one: Json, other: Json) -> bool:
@@ -268,13 +209,7 @@ def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that nothing ends before it started or was created (AT-INV-09)."""
     for member, event in (("started_at", "it started"), ("created_at", "it was created")):
         if is_before(record.members.get("ended_at"), record.members.get(member)):
-            yield RecordFlaw(
-                message=f"it ended before {event}",
-                expected=f"a time not before {member}",
-                advice="take both times from one clock",
-                pointer="/ended_at",
-                requirement="AT-INV-09",
-            )
+            yield flaw("ended_too_early", "/ended_at", event=event, member=member)
             return
 
 
@@ -283,11 +218,11 @@ def check_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
     for meaning, steps, text in value_places(record.members, _plan(record.kind)):
         pointer = pointer_of(steps)
         if isinstance(meaning, type) and issubclass(meaning, OpenEnum):
-            flaw = flaw_of_word(text, meaning, pointer)
+            found = flaw_of_word(text, meaning, pointer)
         else:
-            flaw = flaw_of_time(text, pointer) if meaning is Timestamp else flaw_of_digest(text, pointer)
-        if flaw:
-            yield flaw
+            found = flaw_of_time(text, pointer) if meaning is Timestamp else flaw_of_digest(text, pointer)
+        if found:
+            yield found
 
 
 @cache
