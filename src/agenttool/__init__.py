@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
-    from agenttool.adapters.python.hook import FunctionHook as FunctionHook
+    from agenttool.adapters.python.threads import FunctionHook as FunctionHook
     from agenttool.adapters.rap.settings import RapSource as RapSource
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
@@ -51,7 +51,7 @@ _MODULES = {
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
-    "FunctionHook": "agenttool.adapters.python.hook",
+    "FunctionHook": "agenttool.adapters.python.threads",
     "Hook": "agenttool.hooks.definition",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool import Context, Progress, Runtime, tool
-from agenttool.adapters.python.hook import FunctionHook
+from agenttool.adapters.python.threads import FunctionHook
 from agenttool.cli.main import app
 from agenttool.config import Setting
 from agenttool.hooks.definition import Hook

@@ -412,7 +412,7 @@ async def said(client, body, headers, url="/invoke"):
 @pytest.mark.requirement("RAP-098")
 async def test_what_was_signed_for_one_server_is_refused_by_another_with_the_same_secret(make, serving, serve_app):
     first, second = make(auth=Signed(LONG_TOKEN)), make("other", auth=Signed(LONG_TOKEN))
-    second.use_store(second.store.with_name("other.db"))
+    second.settings.store = second.settings.store.with_name("other.db")
     for each in (first, second):
         each.tool(ring)
     async with serving(first) as client, serve_app(second) as elsewhere:

@@ -334,7 +334,7 @@ async def test_what_a_user_of_one_caller_granted_is_not_for_a_user_whom_another_
 ):
     async with serve_app(Authority()) as url:
         provider, used = listing(url)
-        provider._settings.admits = Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"})
+        provider.settings.admits = Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"})
         async with serving(provider) as client:
             client.headers = {"Authorization": "Bearer token-of-runtime-a"}
             await client.invoke("list_issues", user_id="ann")

@@ -63,7 +63,7 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     provider = load_provider(place)
     if store is not None:
-        provider.use_store(store)
+        provider.settings.store = store
     run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
 
 
@@ -111,7 +111,7 @@ def describe(place: ProviderArgument, *, as_json: JsonOption = False) -> None:
     provider = load_provider(place)
     page = printable(provider.security, keep="\n")
     if as_json:
-        print_json({"toolset": provider.name, "page": page})
+        print_json({"toolset": provider.settings.name, "page": page})
     else:
         typer.echo(page, nl=False)
 
@@ -169,9 +169,9 @@ async def _serve(stop: SignalStop, provider: Provider, host: str, port: int, *, 
 
 def _warn_about_access(provider: Provider) -> None:
     """Warn about a provider that other machines reach and that checks no credential, or has no URL."""
-    if provider.is_open_to_all:
+    if provider.settings.admits is None:
         warn("every client that reaches this port may call its tools: set auth= of the provider, or use 127.0.0.1")
-    if provider.url is None:
+    if provider.settings.url is None:
         warn("runtimes call the host that they first asked; behind a proxy, set url= of the provider instead")
 
 
@@ -181,7 +181,7 @@ def _announce(provider: Provider, listening: socket.socket, *, as_json: bool) ->
         return
     tools = ", ".join(tool.name for tool in provider.definitions)
     console = Console(highlight=False)
-    console.print(f"[bold]{escape_markup(provider.name)}[/] serves {tools}", soft_wrap=True)
-    url = escape_markup(provider.url or local_url(listening))
-    console.print(f"base URL [cyan]{url}[/]   calls are stored in {provider.store}", soft_wrap=True)
+    console.print(f"[bold]{escape_markup(provider.settings.name)}[/] serves {tools}", soft_wrap=True)
+    url = escape_markup(provider.settings.url or local_url(listening))
+    console.print(f"base URL [cyan]{url}[/]   calls are stored in {provider.settings.store}", soft_wrap=True)
     print_text(console, "Ctrl-C stops it; waiting calls continue at the next start", "dim")

@@ -1,33 +1,21 @@
 """The provider side of RAP, for authors of long-running tools. See `Provider`."""
 
-from agenttool.adapters.python.context import Progress
-from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
-from agenttool.adapters.rap.wire import Segment, display_diff, display_image, display_text
-from agenttool.ports.limits import RateLimit
-from agenttool.rap.call import RapCall
-from agenttool.rap.limits import Limits
-from agenttool.rap.oauth import Cipher, OAuthClient
-from agenttool.rap.provider import Provider
-from agenttool.rap.tool_api import Declined, Event, Image, Result, Subscribed
-
-__all__ = [
-    "Bearer",
-    "Cipher",
-    "Credential",
-    "Declined",
-    "Event",
-    "Image",
-    "Limits",
-    "OAuthClient",
-    "Progress",
-    "Provider",
-    "RapCall",
-    "RateLimit",
-    "Result",
-    "Segment",
-    "Signed",
-    "Subscribed",
-    "display_diff",
-    "display_image",
-    "display_text",
-]
+from agenttool.adapters.python.context import Progress as Progress
+from agenttool.adapters.rap.credentials import Bearer as Bearer
+from agenttool.adapters.rap.credentials import Credential as Credential
+from agenttool.adapters.rap.credentials import Signed as Signed
+from agenttool.adapters.rap.wire import Segment as Segment
+from agenttool.adapters.rap.wire import display_diff as display_diff
+from agenttool.adapters.rap.wire import display_image as display_image
+from agenttool.adapters.rap.wire import display_text as display_text
+from agenttool.ports.limits import RateLimit as RateLimit
+from agenttool.rap.call import RapCall as RapCall
+from agenttool.rap.limits import Limits as Limits
+from agenttool.rap.oauth import Cipher as Cipher
+from agenttool.rap.oauth import OAuthClient as OAuthClient
+from agenttool.rap.provider import Provider as Provider
+from agenttool.rap.tool_api import Declined as Declined
+from agenttool.rap.tool_api import Event as Event
+from agenttool.rap.tool_api import Image as Image
+from agenttool.rap.tool_api import Result as Result
+from agenttool.rap.tool_api import Subscribed as Subscribed

@@ -132,7 +132,10 @@ class CallRunner:
             await self.events.cancel(stored.number)
             body = error_message(stored, CANCELED)
         except Exception as error:  # noqa: BLE001 -- whatever a tool raises becomes its result
-            body = error_message(stored, _failure_message(stored, error))
+            reference = stored.key[:12]
+            if not isinstance(error, ToolFailure | RecordError):
+                _log.warning("call %d (reference %s) failed: %s", stored.number, reference, error_location(error))
+            body = error_message(stored, message_for_caller(error, reference))
         finally:
             run.is_over = True
             del self._running[stored.number]
@@ -215,10 +218,3 @@ class CallRunner:
             tables.open_subscription, call.number, confirmation, opened.topic or None, expires_at
         )
         self.outbox.send(message)
-
-
-def _failure_message(stored: StoredCall, error: Exception) -> str:
-    reference = stored.key[:12]
-    if not isinstance(error, ToolFailure | RecordError):
-        _log.warning("call %d (reference %s) failed: %s", stored.number, reference, error_location(error))
-    return message_for_caller(error, reference)

@@ -40,6 +40,9 @@ class Provider:
     A call is stored before it is acknowledged, runs in the background, and ends in one result, also if this process
     crashes. A function that was running at a crash is not run again, unless it is declared `idempotent` or
     `read_only`; its caller gets an error that says that its outcome is unknown.
+
+    Attributes:
+        settings: its configuration, such as `settings.url`; they may be changed until it runs.
     """
 
     def __init__(  # noqa: PLR0913 -- the settings of a provider, each with a default
@@ -90,7 +93,7 @@ class Provider:
         if url is not None:
             origin_of(url)
         presents = sign.for_sender(SigningSide.PROVIDER) if isinstance(sign, Signed) else sign
-        self._settings = ProviderSettings(
+        self.settings = ProviderSettings(
             name=name,
             description=description,
             store=Path(store or f"{name.replace('/', '-')}.rap.db"),
@@ -102,7 +105,7 @@ class Provider:
             cipher=cipher,
             clients={client.name: client for client in clients},
         )
-        self._endpoints = ProviderEndpoints(self._settings)
+        self._endpoints = ProviderEndpoints(self.settings)
         self._app: Starlette | None = None
 
     @overload
@@ -133,7 +136,7 @@ class Provider:
 
     def _add(self, function: _F | None, options: RapToolOptions, *, is_subscription: bool) -> _F | Callable[[_F], _F]:
         def add(given: _F) -> _F:
-            self._settings.add_tool(declare(given, options, is_subscription=is_subscription))
+            self.settings.add_tool(declare(given, options, is_subscription=is_subscription))
             return given
 
         return add if function is None else add(function)
@@ -144,14 +147,14 @@ class Provider:
         It is opened when the provider starts. Each invocation is a governed call: the runtime's rules decide, and its
         own approvers answer what they ask.
         """
-        self._settings.runtimes.append(partial(open_runtime_tools, open_runtime))
+        self.settings.runtimes.append(partial(open_runtime_tools, open_runtime))
 
     def on_close(self, clean_up: CleanUp) -> CleanUp:
         """Register a coroutine function that is called in the background with the id of each closed thread.
 
         A closure may arrive twice, out of order or never. The id is untrusted text: never build a path from it.
         """
-        self._settings.on_close.append(clean_up)
+        self.settings.on_close.append(clean_up)
         return clean_up
 
     def on_migrate(self, move: Move) -> Move:
@@ -159,7 +162,7 @@ class Provider:
 
         With one registered, the manifest says that this toolset needs migration.
         """
-        self._settings.on_migrate.append(move)
+        self.settings.on_migrate.append(move)
         return move
 
     async def publish(self, topic: str, value: object, *, associative: bool = False, final: bool = False) -> int:
@@ -176,38 +179,14 @@ class Provider:
         )
 
     @property
-    def name(self) -> str:
-        """The name of the toolset."""
-        return self._settings.name
-
-    @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """The tools as the manifest defines them."""
-        return tuple(tool.definition for tool in self._settings.tools.values())
-
-    @property
-    def store(self) -> Path:
-        """The file that stores calls."""
-        return self._settings.store
-
-    @property
-    def url(self) -> str | None:
-        """The configured base URL under which runtimes reach this server."""
-        return self._settings.url
-
-    @property
-    def is_open_to_all(self) -> bool:
-        """Whether every client that reaches this server may call, because no `auth` is set."""
-        return self._settings.admits is None
+        return tuple(tool.definition for tool in self.settings.tools.values())
 
     @property
     def security(self) -> str:
         """A page in Markdown with the security properties of the toolset and each of its tools."""
-        return _security_page(self._settings)
-
-    def use_store(self, store: str | Path) -> None:
-        """Store calls in another file; only before the provider runs."""
-        self._settings.store = Path(store)
+        return _security_page(self.settings)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Run the provider without a server of its own, as `async with`; the app accepts requests meanwhile.
@@ -225,9 +204,9 @@ class Provider:
             ConfigError: there is no tool.
         """
         if self._app is None:
-            if not self._settings.tools and not self._settings.runtimes:
+            if not self.settings.tools and not self.settings.runtimes:
                 raise ConfigError(
-                    f"toolset {self._settings.name!r} has no tool; decorate a function with @provider.tool"
+                    f"toolset {self.settings.name!r} has no tool; decorate a function with @provider.tool"
                 )
             self._app = make_app(self._endpoints)
         return self._app

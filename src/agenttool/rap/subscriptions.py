@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import partial
 
 from agenttool.errors import ToolFailure
 from agenttool.rap import tables
@@ -14,7 +13,7 @@ from agenttool.rap.call import RapCall
 from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import OutgoingMessage, Subscriber
+from agenttool.rap.tables import OutgoingMessage
 from agenttool.rap.tool_api import Event, event_message
 
 LIFETIME_S = 30 * 86_400.0
@@ -51,8 +50,8 @@ class EventSender:
         sent, ended = await self._store.run(
             tables.publish_event,
             topic,
-            partial(_body, event),
-            partial(_body, last),
+            lambda each: event_message(each.thread, each.id, event),
+            lambda each: event_message(each.thread, each.id, last),
             final=event.final,
             limit=self._limit,
         )
@@ -104,7 +103,3 @@ class EventSender:
         message = await self._store.run_until_stored(tables.append_event, call, body, event.bookmark, final=event.final)
         self._outbox.send(message)
         return message
-
-
-def _body(event: Event, subscriber: Subscriber) -> bytes:
-    return event_message(subscriber.thread, subscriber.id, event)

@@ -41,6 +41,7 @@ _CHAINS = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
+_PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 _P = TypeVar("_P", bound=Part)
@@ -340,16 +341,11 @@ def _spellings(secret: str) -> set[str]:
         *escaped,
         *(json.dumps(each)[1:-1] for each in escaped),
         *quoted,
-        *(_lower_hex(each) for each in quoted),
+        *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
         repr(secret)[1:-1],
         *_base64_cores(data),
     }
     return {each for each in spellings if _is_searchable(each) and is_unicode(each)}
-
-
-def _lower_hex(quoted: str) -> str:
-    head, *parts = quoted.split("%")
-    return "%".join([head, *(part[:2].lower() + part[2:] for part in parts)])
 
 
 def _base64_cores(data: bytes) -> set[str]:

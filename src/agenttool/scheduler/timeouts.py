@@ -76,10 +76,10 @@ class Deadlines:
         try:
             while self._heap and self._heap[0][0] <= now:
                 queued_at, _, deadline = heappop(self._heap)
-                if _is_live(queued_at, deadline):
-                    self._come_due(deadline, now)
+                if deadline.callback is None or queued_at != deadline.queued_at:
+                    self._stale -= 1  # it was canceled, or overtaken by an earlier entry
                 else:
-                    self._stale -= 1
+                    self._come_due(deadline, now)
         finally:
             if self._heap and self._heap[0][0] < self._armed_for:
                 self._set_timer(self._heap[0][0])
@@ -100,18 +100,16 @@ class Deadlines:
         self._stale = 0
 
 
-def _is_live(queued_at: float, deadline: Deadline) -> bool:
-    """Return whether an entry of the heap still counts: not canceled, and not overtaken by an earlier one."""
-    return deadline.callback is not None and queued_at == deadline.queued_at
-
-
 class TimeLimit:
     """The two timeouts of one call: total and idle. Progress restarts the idle timeout only.
 
     Both are suspended while the call is paused, so that waiting for an approver does not count. Pauses nest.
+
+    Attributes:
+        cap_at: the current time of the total timeout.
     """
 
-    __slots__ = ("_cap_at", "_deadline", "_deadlines", "_idle", "_idle_at", "_paused_at", "_pauses")
+    __slots__ = ("_deadline", "_deadlines", "_idle", "_idle_at", "_paused_at", "_pauses", "cap_at")
 
     def __init__(
         self, deadlines: Deadlines, expire: Callable[[], None], *, cap: float | None = None, idle: float | None = None
@@ -120,16 +118,11 @@ class TimeLimit:
         now = deadlines.now()
         self._deadlines = deadlines
         self._idle = idle
-        self._cap_at = inf if cap is None else now + cap
+        self.cap_at = inf if cap is None else now + cap
         self._idle_at = inf if idle is None else now + idle
         self._pauses = 0
         self._paused_at = 0.0
-        self._deadline = deadlines.arm(min(self._cap_at, self._idle_at), expire)
-
-    @property
-    def cap_at(self) -> float:
-        """The current time of the total timeout."""
-        return self._cap_at
+        self._deadline = deadlines.arm(min(self.cap_at, self._idle_at), expire)
 
     def progress(self) -> None:
         """Restart the idle timeout, also while the call is paused."""
@@ -149,7 +142,7 @@ class TimeLimit:
         self._pauses -= 1
         if self._pauses == 0:
             paused = self._deadlines.now() - self._paused_at
-            self._cap_at += paused
+            self.cap_at += paused
             self._idle_at += paused
             self._move()
 
@@ -158,5 +151,5 @@ class TimeLimit:
         self._deadlines.cancel(self._deadline)
 
     def _move(self) -> None:
-        at = inf if self._pauses else min(self._cap_at, self._idle_at)
+        at = inf if self._pauses else min(self.cap_at, self._idle_at)
         self._deadlines.move(self._deadline, at)

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from agenttool import Runtime, tool
-from agenttool.adapters.python.hook import FunctionHook
+from agenttool.adapters.python.threads import FunctionHook
 from agenttool.hooks.definition import Hook
 from agenttool.records import HookEvent
 

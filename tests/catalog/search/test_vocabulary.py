@@ -18,11 +18,12 @@ def test_many_texts_are_encoded_like_each_of_them(texts):
     assert list(vocabulary.encode_all(texts)) == [vocabulary.encode(each) for each in texts]
 
 
-def test_a_symbol_leads_back_to_its_word():
+def test_every_word_has_a_symbol_of_its_own():
     vocabulary = Vocabulary()
     words = [f"w{number}" for number in range(70_000)]
     symbols = vocabulary.encode(" ".join(words))
-    assert [vocabulary.word(each) for each in symbols] == words
+    assert [vocabulary.symbol(each) for each in words] == list(symbols)
+    assert len(set(symbols)) == len(words)
     assert "\0" not in symbols
     assert symbols.encode()
 

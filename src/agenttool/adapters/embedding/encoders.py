@@ -32,7 +32,7 @@ def open_encoder(files: ModelFiles) -> Encode:
         ConfigError: the files do not fit together, or the network takes unsupported inputs.
         ModuleNotFoundError: a library of the optional extra is not installed.
     """
-    return _open_network(files) if files.is_network else _open_table(files)
+    return _open_network(files) if files.weights.suffix == ".onnx" else _open_table(files)
 
 
 def _open_network(files: ModelFiles) -> Encode:

@@ -74,11 +74,6 @@ class ModelFiles:
     tokenizer: Path
     settings: ModelSettings
 
-    @property
-    def is_network(self) -> bool:
-        """Whether the weights are an ONNX network."""
-        return self.weights.suffix == ".onnx"
-
 
 def find_model_files(folder: Path) -> ModelFiles:
     """Find the weights and the tokenizer in a folder and read the model's settings.
@@ -91,7 +86,9 @@ def find_model_files(folder: Path) -> ModelFiles:
             f"there is no folder {str(folder)!r} with a search model; models are not downloaded, put it there"
         )
     weights = next((path for path in map(folder.joinpath, NETWORKS + TABLES) if path.is_file()), None)
-    if weights is None or (weights == folder / "model.safetensors" and _is_transformer(folder)):
+    # The weights of a transformer are useless without its network.
+    is_transformer = "num_hidden_layers" in _json_object(folder / "config.json")
+    if weights is None or (weights == folder / "model.safetensors" and is_transformer):
         raise ConfigError(f"the folder {str(folder)!r} holds no model that search can use: {_remedy(folder)}")
     candidates = [place / "tokenizer.json" for place in (weights.parent, folder)]
     tokenizer = next((path for path in candidates if path.is_file()), None)
@@ -101,11 +98,6 @@ def find_model_files(folder: Path) -> ModelFiles:
             "AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER)"
         )
     return ModelFiles(weights, tokenizer, read_model_settings(folder))
-
-
-def _is_transformer(folder: Path) -> bool:
-    """Return whether `model.safetensors` holds the weights of a transformer, which are useless without its network."""
-    return "num_hidden_layers" in _json_object(folder / "config.json")
 
 
 def _remedy(folder: Path) -> str:

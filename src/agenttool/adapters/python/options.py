@@ -1,7 +1,7 @@
 """The options of `@tool`; an option that is left out has its fail-closed default."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from typing import TypedDict, cast
@@ -13,7 +13,6 @@ from agenttool.records import (
     AccessKind,
     ClosedEnum,
     InterruptBehavior,
-    Json,
     JsonObject,
     Lifecycle,
     OpenEnum,
@@ -21,6 +20,7 @@ from agenttool.records import (
     ToolKind,
     WriteEffect,
 )
+from agenttool.schema.traverse import properties_of, subschemas
 
 
 class ToolOptions(TypedDict, total=False):
@@ -150,11 +150,8 @@ def check_sensitive_fields(named: Iterable[str], schema: JsonObject, function: s
     Raises:
         ConfigError: names the unknown field and the closest known one.
     """
-    known, is_open = set[str](), False
-    for each in _objects(schema):
-        properties = each.get("properties")
-        known |= properties.keys() if isinstance(properties, dict) else set()
-        is_open = is_open or _takes_any_name(each)
+    known = {name for name, _ in properties_of(schema)}
+    is_open = any(map(_takes_any_name, subschemas(schema)))
     for name in named:
         steps = [step for step in re.split(r"[/.\[\]]", name.removeprefix("$")) if step and step != "*"]
         is_known = name in _WHOLE_INPUT or name in known or not steps or (steps[0] in known and steps[0] != name)
@@ -162,19 +159,6 @@ def check_sensitive_fields(named: Iterable[str], schema: JsonObject, function: s
             close = get_close_matches(name, sorted(known), 1)
             advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(sorted(known)) or 'none'}"
             raise ConfigError(f"{function}() has no field {name!r} that could be sensitive; {advice}")
-
-
-def _objects(schema: Json) -> Iterator[JsonObject]:
-    """Yield a schema and every schema inside it."""
-    if isinstance(schema, dict):
-        yield schema
-        for name, inner in schema.items():
-            members = inner.values() if name in ("properties", "$defs") and isinstance(inner, dict) else [inner]
-            for each in members:
-                yield from _objects(each)
-    elif isinstance(schema, list):
-        for each in schema:
-            yield from _objects(each)
 
 
 def _takes_any_name(schema: JsonObject) -> bool:

@@ -1,15 +1,19 @@
-"""Run blocking functions in threads that are reused, and never wait for one that hangs."""
+"""Run blocking functions, also as hooks, in threads that are reused, and never wait for one that hangs."""
 
 import asyncio
 import contextvars
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import cast
 
 from agenttool.errors import ToolFailure, words_of
 from agenttool.ports.executor import Job
+from agenttool.ports.hooks import HookQuestion
 from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, ToolError
 
 MAX_LEFT_BEHIND = 32
@@ -131,3 +135,21 @@ def _own(error: BaseException) -> BaseException:
     if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {words_of(error)}")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHook:
+    """Runs a function as a hook: `Hook(name="guard", event=…, runner=FunctionHook(guard))`.
+
+    A coroutine function runs in the task of the call, and must not block. A plain function runs in a thread. The call
+    stops waiting for the thread at the deadline of the hook, but the thread runs to its end.
+    """
+
+    function: Callable[[HookQuestion], object]
+    left_behind: LeftBehind = field(default_factory=LeftBehind)
+
+    async def run(self, question: HookQuestion) -> object:
+        """Run the function; an exception is the failure of the hook."""
+        if inspect.iscoroutinefunction(self.function):
+            return await cast("Awaitable[object]", self.function(question))
+        return await in_thread(partial(self.function, question), self.left_behind)

@@ -1,6 +1,6 @@
 """The indexed text of each tool by number, and statistics over all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from math import log
 from typing import TYPE_CHECKING, NewType
@@ -69,10 +69,6 @@ def encode_fields(entries: Sequence[Entry], vocabulary: Vocabulary) -> tuple[Seq
     )
 
 
-def _join_fields(fields: Iterable[Sequence[str]]) -> Iterator[EncodedDocument]:
-    return map(EncodedDocument, map(SEPARATOR.join, zip(*fields, strict=True)))
-
-
 def _parameters(declaration: ToolDeclaration) -> dict[str, str]:
     """Return the parameters that a model sees, with their descriptions."""
     contract = declaration.input_contract
@@ -138,7 +134,8 @@ class ToolDocuments:
         self._documents += [_EMPTY] * (max(entries) + 1 - len(self._documents))
         self._count += len(entries)
         self._frequencies.clear()
-        new = dict(zip(entries, _join_fields(fields), strict=True))
+        documents = map(EncodedDocument, map(SEPARATOR.join, zip(*fields, strict=True)))
+        new = dict(zip(entries, documents, strict=True))
         for number, document in new.items():
             self._documents[number] = document
         if self.full_text is not None:
@@ -168,30 +165,26 @@ class ToolDocuments:
     def refresh(self) -> None:
         """Make new words known to spelling correction and to action matching."""
         if self._removed > max(STALE_LIMIT, self._count):
-            self._delete_unused_words()
+            self.vocabulary.retain(frozenset[str]().union(*self._documents))
+            self.spellings = SpellingIndex()
+            self._frequencies.clear()
+            self._removed = 0
         new = self.vocabulary.take_new()
         if new:
             self.spellings.add(self.vocabulary.words, new)
             symbols = ((self.vocabulary.symbol(word), action) for word, action in actions().items())
             self.actions = {symbol: action for symbol, action in symbols if symbol}
 
-    def _delete_unused_words(self) -> None:
-        self.vocabulary.retain(frozenset[str]().union(*self._documents))
-        self.spellings = SpellingIndex()
-        self._frequencies.clear()
-        self._removed = 0
-
     def frequency(self, symbol: str) -> int:
         """Count the documents that contain a word; in a large store, some removed ones may be included."""
         count = self._frequencies.get(symbol)
         if count is None:
-            count = self._frequencies[symbol] = self._count_containing(symbol)
+            if self.full_text is None:
+                count = sum(symbol in document for document in self._documents)
+            else:
+                count = min(self.full_text.frequency(symbol), self._count)
+            self._frequencies[symbol] = count
         return count
-
-    def _count_containing(self, symbol: str) -> int:
-        if self.full_text is not None:
-            return min(self.full_text.frequency(symbol), self._count)
-        return sum(symbol in document for document in self._documents)
 
     def rarity(self, frequency: int) -> float:
         """Return the inverse document frequency of a word that this many documents contain."""

@@ -87,10 +87,6 @@ class Vocabulary:
         code = self._codes.get(word)
         return None if code is None else chr(code)
 
-    def word(self, symbol: str) -> str:
-        """Return the word of a symbol."""
-        return self._words[_position(ord(symbol))]
-
     def add(self, word: str) -> str:
         """Return the symbol of a word, assigning one if it is new; empty if all characters are used."""
         code = self._codes.get(word)

@@ -15,7 +15,14 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.markers import Marker
-from agenttool.schema.signature.callables import EMPTY, CallableInfo, Docstring, FunctionKind, Parameter
+from agenttool.schema.signature.callables import (
+    EMPTY,
+    CallableInfo,
+    FunctionKind,
+    Parameter,
+    parse_docstring,
+    read_callable,
+)
 from agenttool.schema.signature.conversion import Convert, PydanticConversion, conversion_of
 from agenttool.schema.signature.schemas import CompactJsonSchema, output_schema, read_fields, reason_of, without_marks
 from agenttool.schema.traverse import members
@@ -133,12 +140,19 @@ class Signature:
         return isinstance(self.arguments, PydanticConversion)
 
 
-def read_signature(function: CallableInfo, docs: Docstring) -> Signature:
-    """Return the signature of a function whose docstring is parsed.
+def signature_of(callable_object: Callable[..., object], *, context_type: type | None = None) -> Signature:
+    """Return the signature of a function, a bound method, a partial or a callable object.
+
+    Args:
+        callable_object: each parameter has a name and an annotation.
+        context_type: a parameter of this class or a subclass is the context of the call, not an argument.
 
     Raises:
-        ConfigError: a parameter has no JSON form, or its marker contradicts another field.
+        ConfigError: it cannot be called by name with JSON; the message names the parameter and the remedy.
     """
+    function = read_callable(callable_object, context_type=context_type)
+    names = {*(each.name for each in function.parameters), function.context_parameter or ""}
+    docs = parse_docstring(function.docstring, names)
     arguments = [read_argument(function, each, docs.parameters.get(each.name, "")) for each in function.parameters]
     _reject_duplicates(function, arguments)
     adapter, generated = _describe(function, arguments)
