@@ -90,11 +90,6 @@ def test_must_not_is_counted_as_must_and_may_is_counted_apart():
     assert count_covered(findings) == CoverageCount(2, 4)
 
 
-def test_an_area_lists_what_is_uncovered_in_ledger_order():
-    (area,) = measure(X_2=[ProofOutcome.PASSED], X_3=[ProofOutcome.FAILED]).areas
-    assert [finding.requirement.id for finding in area.uncovered] == ["X-1", "X-3", "X-4"]
-
-
 def test_a_hundred_percent_means_all_of_them():
     assert [CoverageCount(covered, 301).percent for covered in (0, 1, 300, 301)] == [0, 0, 99, 100]
     assert CoverageCount(0, 0).percent == 0

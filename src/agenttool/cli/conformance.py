@@ -6,13 +6,12 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from agenttool.cli.output import fail, print_text
 from agenttool.conformance.coverage import Coverage, measure_coverage
 from agenttool.conformance.ledger import Area, Standard, find_area, load_areas
-from agenttool.conformance.report import LedgerReport, decode_report, encode_document, report_of
-from agenttool.conformance.table import coverage_table, ledger_table, missing_table
+from agenttool.conformance.report import decode_report, encode_document, report_of
+from agenttool.conformance.table import coverage_table, missing_table
 from agenttool.errors import RecordError
 
 UNSOUND = 1
@@ -31,23 +30,14 @@ def conformance(
 ) -> None:
     """Show which requirements of the standards a passing test proves."""
     areas = load_areas() if area is None else (_area(area),)
-    if report is None:
-        _print_ledger(areas, as_json=as_json, missing=missing)
-        return
-    coverage = _read_coverage(report)
+    coverage = measure_coverage(areas, {}) if report is None else _read_coverage(report)
     chosen = msgspec.structs.replace(coverage, areas=tuple(each for each in coverage.areas if each.area in areas))
     if as_json:
-        document = report_of(chosen)
-        if missing:
-            unproved = tuple(requirement for requirement in document.requirements if not requirement.covered)
-            document = msgspec.structs.replace(document, requirements=unproved)
+        ledger: dict[str, object] = {"requirements": [each.requirement for each in chosen.findings]}
+        document = ledger if report is None else report_of(chosen, only_missing=missing)
         typer.echo(encode_document(document), nl=False)
     else:
-        for standard in Standard:
-            found = [each for each in chosen.areas if each.area.standard is standard]
-            _print_tables([coverage_table(standard, found)] if found else [])
-        unproved = [finding for finding in chosen.findings if not finding.is_covered]
-        _print_tables([missing_table(unproved)] if missing else [])
+        _print_tables(chosen, has_run=report is not None, missing=missing)
         _print_faults(coverage)
     if not coverage.is_sound:
         raise typer.Exit(UNSOUND)
@@ -70,24 +60,18 @@ def _read_coverage(path: Path) -> Coverage:
         fail(f"{str(path)!r} cannot be used: {error}")
 
 
-def _print_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> None:
-    """Print the requirements; without a test run none is proved."""
-    if as_json:
-        requirements = tuple(requirement for area in areas for requirement in area.requirements)
-        typer.echo(encode_document(LedgerReport(requirements)), nl=False)
-        return
+def _print_tables(coverage: Coverage, *, has_run: bool, missing: bool) -> None:
+    """Print a table for each standard, then the unproved requirements; without a test run none is proved."""
+    console = Console()
     for standard in Standard:
-        found = [area for area in areas if area.standard is standard]
-        _print_tables([ledger_table(standard, found)] if found else [])
-    _print_tables([missing_table(measure_coverage(areas, {}).findings)] if missing else [])
-    print_text(Console(), "No test run was given, so no requirement is shown as proved.")
-    print_text(Console(), "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
-
-
-def _print_tables(tables: list[Table]) -> None:
-    for table in tables:
-        Console().print(table)
-        Console().print()
+        found = [each for each in coverage.areas if each.area.standard is standard]
+        if found:
+            console.print(coverage_table(standard, found, has_run=has_run), "")
+    if missing:
+        console.print(missing_table(finding for finding in coverage.findings if not finding.is_covered), "")
+    if not has_run:
+        print_text(console, "No test run was given, so no requirement is shown as proved.")
+        print_text(console, "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
 
 
 def _print_faults(coverage: Coverage) -> None:

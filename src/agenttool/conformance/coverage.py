@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from agenttool.conformance.ledger import Area, Obligation, Requirement
+from agenttool.conformance.ledger import Area, Obligation, Requirement, Standard
 
 
 class ProofOutcome(StrEnum):
@@ -35,7 +35,7 @@ class CoverageCount(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> int:
-        """Rounded down, so that 100 means all of them."""
+        """The share of covered ones, rounded down, so that 100 means all of them."""
         return 100 * self.covered // self.total if self.total else 0
 
 
@@ -47,10 +47,7 @@ class RequirementProof(msgspec.Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Claimed by at least one test, and every test that claims it passed.
-
-        A skipped test or one left out of the run disproves nothing, but a claim it shares is not fully proved.
-        """
+        """Whether a test claims it, and every test that claims it was run and passed."""
         return bool(self.proofs) and all(proof.outcome is ProofOutcome.PASSED for proof in self.proofs)
 
 
@@ -60,14 +57,9 @@ class AreaCoverage(msgspec.Struct, frozen=True):
     area: Area
     findings: tuple[RequirementProof, ...]
 
-    @property
-    def uncovered(self) -> tuple[RequirementProof, ...]:
-        """What is still to be proved."""
-        return tuple(finding for finding in self.findings if not finding.is_covered)
-
 
 class UnknownMark(msgspec.Struct, frozen=True):
-    """An id that tests name and no ledger has."""
+    """An id that tests name, which may be in no ledger."""
 
     id: str
     tests: tuple[Proof, ...]
@@ -84,6 +76,10 @@ class Coverage(msgspec.Struct, frozen=True):
         """The findings of all areas, in ledger order."""
         return tuple(finding for area in self.areas for finding in area.findings)
 
+    def findings_of(self, standard: Standard) -> tuple[RequirementProof, ...]:
+        """Return the findings of one standard, in ledger order."""
+        return tuple(finding for finding in self.findings if finding.requirement.standard is standard)
+
     @property
     def failed_tests(self) -> tuple[str, ...]:
         """Every marked test that failed, once, by name."""
@@ -94,7 +90,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """No marked test failed and no mark names an unknown id; says nothing about how much is covered."""
+        """Whether no marked test failed and no mark names an unknown id, however much is covered."""
         return not self.failed_tests and not self.unknown
 
 

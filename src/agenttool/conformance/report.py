@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from agenttool.conformance.coverage import (
-    AreaCoverage,
     Coverage,
     CoverageCount,
     Proof,
@@ -15,90 +15,61 @@ from agenttool.conformance.coverage import (
     count_covered,
     measure_coverage,
 )
-from agenttool.conformance.ledger import Level, Obligation, Requirement, Standard, load_areas
+from agenttool.conformance.ledger import Obligation, Standard, load_areas
 from agenttool.errors import RecordError
 
-REPORT_VERSION = 1
 HOW_TO_MAKE_ONE = "make one with `make conformance`"
 
 
-class StandardFigures(msgspec.Struct, frozen=True):
-    """One standard in three figures."""
+class ReportedProofs(msgspec.Struct, frozen=True):
+    """The part of a report that is read back: the tests of each requirement, and those of unknown ids."""
 
-    standard: Standard
-    title: str
-    must: CoverageCount
-    should: CoverageCount
-    may: CoverageCount
-
-
-class AreaFigures(msgspec.Struct, frozen=True):
-    """One area in three figures, and the ids that are still to be proved."""
-
-    standard: Standard
-    area: str
-    title: str
-    must: CoverageCount
-    should: CoverageCount
-    may: CoverageCount
-    uncovered: tuple[str, ...]
-
-
-class ReportedRequirement(msgspec.Struct, frozen=True):
-    """One requirement and the tests that claim it."""
-
-    id: str
-    standard: Standard
-    area: str
-    level: Level
-    requirement: str
-    covered: bool
-    tests: tuple[Proof, ...]
-
-
-class Report(msgspec.Struct, frozen=True):
-    """The document. Areas and requirements stand in ledger order, tests by name; nothing depends on the clock."""
-
-    report_version: int
-    standards: tuple[StandardFigures, ...]
-    areas: tuple[AreaFigures, ...]
-    requirements: tuple[ReportedRequirement, ...]
+    report_version: Literal[1]
+    requirements: tuple[UnknownMark, ...]
     unknown: tuple[UnknownMark, ...]
-    failed_tests: tuple[str, ...]
 
 
-class ReportVersion(msgspec.Struct, frozen=True):
-    """The one member that must be understood before the rest is looked at."""
+def report_of(coverage: Coverage, *, only_missing: bool = False) -> dict[str, object]:
+    """Return the document; areas and requirements are in ledger order, tests by name.
 
-    report_version: int
-
-
-class LedgerReport(msgspec.Struct, frozen=True):
-    """The bare ledger as a document, for when there is no run to report."""
-
-    requirements: tuple[Requirement, ...]
-
-
-def report_of(coverage: Coverage) -> Report:
-    """Put coverage into the shape of the document."""
-    of_standard = {
-        standard: [each for each in coverage.findings if each.requirement.standard is standard] for standard in Standard
+    Nothing depends on the clock. With `only_missing`, the list of requirements holds those that no test proves.
+    """
+    return {
+        "report_version": 1,
+        "standards": [
+            {"standard": standard, "title": standard.full_name, **_figures(coverage.findings_of(standard))}
+            for standard in Standard
+        ],
+        "areas": [
+            {
+                "standard": each.area.standard,
+                "area": each.area.name,
+                "title": each.area.title,
+                **_figures(each.findings),
+                "uncovered": [finding.requirement.id for finding in each.findings if not finding.is_covered],
+            }
+            for each in coverage.areas
+        ],
+        "requirements": [
+            {
+                "id": each.requirement.id,
+                "standard": each.requirement.standard,
+                "area": each.requirement.area,
+                "level": each.requirement.level,
+                "requirement": each.requirement.sentence,
+                "covered": each.is_covered,
+                "tests": each.proofs,
+            }
+            for each in coverage.findings
+            if not (only_missing and each.is_covered)
+        ],
+        "unknown": coverage.unknown,
+        "failed_tests": coverage.failed_tests,
     }
-    return Report(
-        report_version=REPORT_VERSION,
-        standards=tuple(
-            StandardFigures(standard, standard.full_name, *_tallies(findings))
-            for standard, findings in of_standard.items()
-        ),
-        areas=tuple(map(_area_figures, coverage.areas)),
-        requirements=tuple(map(_reported, coverage.findings)),
-        unknown=coverage.unknown,
-        failed_tests=coverage.failed_tests,
-    )
 
 
-def encode_document(document: Report | LedgerReport) -> str:
-    """Write a document as indented JSON with a newline at its end."""
+def encode_document(document: dict[str, object]) -> str:
+    """Return a document as indented JSON with a newline at its end."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -111,10 +82,7 @@ def decode_report(document: bytes) -> Coverage:
         RecordError: the document is no JSON, no report, or a report of another version.
     """
     try:
-        version = msgspec.json.decode(document, type=ReportVersion).report_version
-        if version != REPORT_VERSION:
-            raise RecordError(f"report_version must be {REPORT_VERSION}, got {version!r}; {HOW_TO_MAKE_ONE}")
-        report = msgspec.json.decode(document, type=Report)
+        report = msgspec.json.decode(document, type=ReportedProofs)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise RecordError(f"not a conformance report: {str(fault)!r}; {HOW_TO_MAKE_ONE}") from fault
     evidence: defaultdict[str, set[Proof]] = defaultdict(set)
@@ -123,19 +91,5 @@ def decode_report(document: bytes) -> Coverage:
     return measure_coverage(load_areas(), evidence)
 
 
-def _area_figures(coverage: AreaCoverage) -> AreaFigures:
-    uncovered = tuple(finding.requirement.id for finding in coverage.uncovered)
-    area = coverage.area
-    return AreaFigures(area.standard, area.name, area.title, *_tallies(coverage.findings), uncovered)
-
-
-def _tallies(findings: Sequence[RequirementProof]) -> tuple[CoverageCount, CoverageCount, CoverageCount]:
-    must, should, may = (count_covered(findings, obligation) for obligation in Obligation)
-    return must, should, may
-
-
-def _reported(finding: RequirementProof) -> ReportedRequirement:
-    of = finding.requirement
-    return ReportedRequirement(
-        of.id, of.standard, of.area, of.level, of.sentence, covered=finding.is_covered, tests=finding.proofs
-    )
+def _figures(findings: Sequence[RequirementProof]) -> dict[str, CoverageCount]:
+    return {obligation.value.lower(): count_covered(findings, obligation) for obligation in Obligation}
