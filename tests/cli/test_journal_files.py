@@ -3,8 +3,10 @@
 import asyncio
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -117,6 +119,29 @@ def test_an_existing_file_is_not_overwritten(run, tmp_path):
     assert outcome.exit_code == 2
     assert "copy.db" in outcome.stderr
     assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+def _tear(path):
+    """Overwrite the middle of the file, as a failing disk does."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 8192)
+
+
+def _change_a_row(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("UPDATE facts SET lines = replace(lines, 'math.add', 'math.odd')").rowcount
+
+
+@pytest.mark.parametrize("damage", [_tear, _change_a_row])
+@pytest.mark.usefixtures("payloads")
+def test_a_damaged_journal_is_not_copied(run, tmp_path, damage):
+    damage(tmp_path / "agenttool.db")
+    before = sorted(each.name for each in tmp_path.iterdir())
+    outcome = run("backup", "copy.db")
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert "nothing was left there" in outcome.stderr
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("target", [".", "..", "/"])

@@ -112,12 +112,20 @@ def test_a_pinned_head_detects_a_chain_that_was_cut(run, path, tmp_path):
     head = json.loads((tmp_path / "head.json").read_text())
     spoil(path, "DELETE FROM facts WHERE last > (SELECT min(last) FROM facts)")
     spoil(path, "DELETE FROM facts_of_call")
-    spoil(path, "DELETE FROM heads")
+    spoil(path, "REPLACE INTO heads SELECT 1, position, hash FROM anchors")
     assert run("verify").exit_code == 0, "a chain that ends early is a chain"
     for words in (["--pin", "head.json"], ["--head", f"{head['position']}:{head['hash']}"]):
         outcome = run("verify", *words, "--json")
         assert outcome.exit_code == 1
         assert json.loads(outcome.stdout.splitlines()[0])["what"] == "pin"
+
+
+def test_a_deleted_head_is_a_flaw(run, path):
+    spoil(path, "DELETE FROM heads")
+    outcome = run("verify", "--json")
+    flaws = [json.loads(each) for each in outcome.stdout.splitlines()[:-1]]
+    assert outcome.exit_code == 1
+    assert (flaws[0]["what"], flaws[0]["found"]) == ("head", "none")
 
 
 @pytest.fixture

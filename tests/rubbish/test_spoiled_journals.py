@@ -49,6 +49,7 @@ SPOILED = {
     "its beginning is gone": "DELETE FROM anchors",
     "its beginning is a word": "UPDATE anchors SET hash = 'x'",
     "its head is a word": "UPDATE heads SET position = 'soon', hash = 'none'",
+    "its head is gone": "DELETE FROM heads",
     "its head is far away": "UPDATE heads SET position = 99999",
     "a table is gone": "DROP TABLE facts_of_call",
     "an unread table is gone": "DROP TABLE processes",

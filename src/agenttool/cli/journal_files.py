@@ -89,9 +89,9 @@ def backup(
 ) -> None:
     """Copy the journal as of one moment, while others write it.
 
-    The copy appears complete or not at all. It holds the raw inputs of open calls,
-    and only its owner can read it. Payloads in a folder are copied to a folder
-    beside the copy; copy an object store with its own tools.
+    The copy is verified, and appears complete or not at all. It holds the raw inputs
+    of open calls, and only its owner can read it. Payloads in a folder are copied to
+    a folder beside the copy; copy an object store with its own tools.
     """
     with open_journal(store) as reader:
         folder, stored = Path(payload_location(store, reader.path)), 0

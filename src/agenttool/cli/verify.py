@@ -75,10 +75,11 @@ def verify(
 ) -> None:
     """Check that the journal is unchanged and that its calls are consistent.
 
-    It checks the hash chain of the facts, the order of statuses, that each ended
-    call has one result, that each approved input is the input that was asked about,
-    and the digests of stored payloads that still exist. Store a head where writers
-    of the journal cannot change it: without one, a rebuilt chain is not detected.
+    It checks the pages of the database, the hash chain of the facts, the order of
+    statuses, that each ended call has one result, that each approved input is the
+    input that was asked about, and the digests of stored payloads that still exist.
+    Store a head where writers of the journal cannot change it: without one, a
+    rebuilt chain is not detected.
 
     Exits with 0 if no flaw was found, 1 if one was, 2 if the journal could not be
     read.

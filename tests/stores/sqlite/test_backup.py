@@ -27,7 +27,7 @@ async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_sto
             await write(store, number)
 
     target = tmp_path / "copy.db"
-    await asyncio.gather(asyncio.to_thread(copy_store, store.path, target), go_on())
+    await asyncio.gather(asyncio.to_thread(copy_store, store.path, target, STEPS), go_on())
     await store.close()
 
     copy = SqliteStore.open(target, steps=STEPS)
@@ -42,9 +42,10 @@ async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_sto
 DYING = """
 import os, signal, sys
 from pathlib import Path
+from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.backup import copy_store
 
-copy_store(Path(sys.argv[1]), Path(sys.argv[2]), beforehand=lambda: os.kill(os.getpid(), signal.SIGKILL))
+copy_store(Path(sys.argv[1]), Path(sys.argv[2]), STEPS, beforehand=lambda: os.kill(os.getpid(), signal.SIGKILL))
 """
 
 
@@ -62,7 +63,7 @@ async def test_a_copy_whose_process_was_killed_never_appears_and_goes_a_day_late
     for each in (left, precious):
         then = time.time() - STALE_COPY_S - 60
         os.utime(each, (then, then))
-    await asyncio.to_thread(copy_store, store.path, target)
+    await asyncio.to_thread(copy_store, store.path, target, STEPS)
     assert set(target.parent.iterdir()) == {target, under_way, precious}
     await store.close()
 
@@ -72,8 +73,8 @@ async def test_a_copy_never_takes_the_place_of_something(open_store, tmp_path):
     target = tmp_path / "copy.db"
     target.write_text("precious")
     with pytest.raises(StoreError, match="there already"):
-        await asyncio.to_thread(copy_store, store.path, target)
+        await asyncio.to_thread(copy_store, store.path, target, STEPS)
     with pytest.raises(StoreError, match="cannot copy"):
-        await asyncio.to_thread(copy_store, store.path, tmp_path / "nowhere" / "copy.db")
+        await asyncio.to_thread(copy_store, store.path, tmp_path / "nowhere" / "copy.db", STEPS)
     assert target.read_text() == "precious"
     await store.close()

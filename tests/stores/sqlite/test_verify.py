@@ -173,8 +173,7 @@ async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, w
     tamper("DELETE FROM facts_of_call WHERE last > 5")
     assert flaws(store) == [(10, "head")]
     tamper("DELETE FROM heads")
-    assert flaws(store) == [(5, "invocation_id")]
-    await store.close()
+    assert flaws(store) == [(0, "head"), (5, "invocation_id")]
 
 
 async def test_no_process_appends_to_a_log_whose_end_was_cut(open_store, write, tamper):
@@ -211,11 +210,12 @@ async def test_an_unreadable_list_of_started_calls_is_a_flaw(open_store, write, 
 
 async def test_a_missing_stored_head_is_a_flaw(open_store, write, tamper):
     store = open_store()
-    await write(store, *range(1, 40))
     assert flaws(store) == []
+    await write(store, 1)
     tamper("DELETE FROM heads")
-    assert (195, "head") in flaws(store)
-    await store.close()
+    assert flaws(store) == [(0, "head")]
+    with pytest.raises(StoreError, match="the stored head of the log is missing"):
+        await write(store, 2)
 
 
 async def test_a_rewritten_chain_is_detected_with_a_pinned_head(open_store, write, path):

@@ -54,7 +54,7 @@ STARTED_CALLS = "json_each(CASE WHEN json_valid(started_calls.calls) THEN starte
 """The calls of a row of started calls; a damaged row has none, and does not hide the others."""
 
 _OWNER_IS_KNOWN = "EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
-_STORED_HEAD = f"CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER), {_OWNER_IS_KNOWN}"  # noqa: S608 -- constants only
+_STORED_HEAD = f"(SELECT CAST(position AS INTEGER) FROM heads), {_OWNER_IS_KNOWN}"  # noqa: S608 -- constants only
 _END = f"SELECT last, CAST(hash AS BLOB), {_STORED_HEAD} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
 _EMPTY_END = f"SELECT {_STORED_HEAD}"
 
@@ -108,12 +108,14 @@ def find_end(connection: sqlite3.Connection, owner: str) -> tuple[ChainEnd, bool
     """Return the end of the chain, to append to it, and whether an owner has a lease.
 
     Raises:
-        StoreError: the chain ends before the stored head: appending would hide that it was cut.
+        StoreError: the stored head is missing, or the chain ends before it: appending would hide that.
     """
     found = connection.execute(_END, (owner,)).fetchone()
     if found is None:
         found = (*find_anchor(connection), *connection.execute(_EMPTY_END, (owner,)).fetchone())
     last, chained, stored, is_known = found
+    if stored is None:
+        raise StoreError(f"the stored head of the log is missing; verify it, then {RESTORE}")
     if stored > last:
         raise StoreError(f"the log ends at {last}, though it had come to {stored}; verify it, then {RESTORE}")
     return (last, chained, stored), is_known
@@ -125,7 +127,7 @@ def store_head(connection: sqlite3.Connection, head: tuple[int, bytes] | None = 
 
 
 def find_stored_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
-    """Return the stored head; none if there never was one."""
+    """Return the stored head; none if it was deleted."""
     query = "SELECT CAST(coalesce(position, -1) AS INTEGER), CAST(coalesce(hash, '') AS BLOB) FROM heads"
     return connection.execute(query).fetchone()
 

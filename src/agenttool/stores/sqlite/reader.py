@@ -207,9 +207,9 @@ class SqliteReader:
         """Copy the file as it is at one moment; `beforehand` is called before the copy appears.
 
         Raises:
-            StoreError: the target exists, or a disk failed; no target is left behind.
+            StoreError: the target exists, the file has a flaw, or a disk failed; no target is left behind.
         """
-        copy_store(self.path, target, beforehand=beforehand)
+        copy_store(self.path, target, self._steps, beforehand=beforehand)
 
     def open_calls(self) -> Iterator[OpenCall]:
         """Yield the open calls with their checkpoints.

@@ -23,8 +23,8 @@ APPLICATION_ID = 0x41677454
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
 """Everything in a schema by kind and name: the table it belongs to, and its SQL."""
 
-VERSION = 7
-"""The version of the schema. A file of another version is rejected; versions 1 to 6 were never released."""
+VERSION = 8
+"""The version of the schema. A file of another version is rejected; versions 1 to 7 were never released."""
 
 _SCHEMA = (
     # Facts of one commit share a row, with the position of the last of them. A row behind the stored head is unindexed
@@ -33,7 +33,7 @@ _SCHEMA = (
     # Which rows have facts of a call.
     """CREATE TABLE facts_of_call (invocation_id TEXT NOT NULL, last INTEGER NOT NULL,
         PRIMARY KEY (invocation_id, last)) WITHOUT ROWID""",
-    # The newest indexed position of the chain, to detect rows that were cut from its end.
+    # The newest indexed position of the chain, to detect rows that were cut from its end. There is always one row.
     "CREATE TABLE heads (number INTEGER PRIMARY KEY CHECK (number = 1), position INTEGER NOT NULL, hash BLOB NOT NULL)",
     # Where the chain begins, and after each retention where it continues. The newest row counts.
     "CREATE TABLE anchors (position INTEGER PRIMARY KEY, hash BLOB NOT NULL, deleted_before_ns INTEGER NOT NULL)",
@@ -60,6 +60,7 @@ _SCHEMA = (
     "CREATE TABLE documents (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
     # A random first hash distinguishes the chains of two logs.
     "INSERT INTO anchors VALUES (0, randomblob(32), 0)",
+    "INSERT INTO heads SELECT 1, position, hash FROM anchors",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )

@@ -62,11 +62,14 @@ def verify(
     inspect: InspectFact | None = None,
 ) -> Iterator[JournalFlaw]:
     """Yield every flaw, in order. Memory grows only with the number of calls that are open at one time."""
+    yield from _check_pages(connection)
     for what in misshapen(connection):
         yield JournalFlaw(position=0, what="schema", expected="tables as agenttool makes them", found=what)
     anchor = find_anchor(connection)
     stored = find_stored_head(connection)
-    if stored is not None and (stored[0] >= anchor[0] or stored[0] < 0):
+    if stored is None:
+        yield JournalFlaw(position=anchor[0], what="head", expected="the position that the chain reached", found="none")
+    elif stored[0] >= anchor[0] or stored[0] < 0:
         yield from _check_place(connection, "head", stored, anchor)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
@@ -79,6 +82,13 @@ def verify(
     yield from walk.check_index()
     yield from walk.check_open()
     yield from _check_started(connection, walk.position)
+
+
+def _check_pages(connection: sqlite3.Connection) -> Iterator[JournalFlaw]:
+    """Yield what SQLite finds wrong with the pages, tables and indexes of a file."""
+    for (found,) in connection.execute("PRAGMA integrity_check(20)"):
+        if found != "ok":
+            yield JournalFlaw(position=0, what="file", expected="pages and indexes in order", found=found)
 
 
 def _portion(connection: sqlite3.Connection, after: int) -> list[ChainedRow]:
