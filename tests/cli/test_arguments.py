@@ -1,6 +1,6 @@
 import pytest
 
-from agenttool.cli.arguments import read_arguments
+from agenttool.cli.call import read_arguments
 
 TEXT = {"type": "string"}
 

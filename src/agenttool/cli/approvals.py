@@ -16,7 +16,7 @@ from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import plain_table, print_error, print_text, printable
+from agenttool.cli.output import figures, plain_table, print_error, print_text, printable
 from agenttool.cli.prompt import (
     Skipped,
     Terminal,
@@ -36,7 +36,7 @@ from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
-from agenttool.records import ApprovalId, InvocationId, JsonObject, Timestamp, ToolResult
+from agenttool.records import ApprovalId, InvocationId, Timestamp, ToolResult
 from agenttool.runtime import Runtime
 
 REJECTED = 1
@@ -98,21 +98,12 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         raise typer.Exit(REJECTED)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswer:
+class ApprovalAnswer(NamedTuple):
     """An answer from the command line; `suggestion` is the number of the rule to remember."""
 
     approval_id: ApprovalId
     answer: Answer
     suggestion: int | None = None
-
-    def to(self, question: Question) -> Answer:
-        """Return the answer to this question.
-
-        Raises:
-            ConfigError: there is no such suggestion.
-        """
-        return self.answer if self.suggestion is None else remember_rule(question, self.suggestion)
 
 
 class PromptAnswer(NamedTuple):
@@ -178,12 +169,12 @@ class QuestionFilter:
             while newest:
                 yield newest.pop()
             return
-        left = self.limit
+        count = 0
         async for question in self.all(rt):
-            if left == 0:
+            if count == self.limit:
                 return
+            count += 1
             yield question
-            left = None if left is None else left - 1
 
     async def all(self, rt: Runtime) -> AsyncIterator[Question]:
         """Yield every matching question, oldest first, without regard to the limit."""
@@ -207,12 +198,11 @@ class ToolBacklog:
 
 
 def _backlog_table(found: Iterable[ToolBacklog]) -> Table:
-    table = plain_table("waiting", "tool", "oldest", "", header=True)
-    table.columns[0].justify = "right"
-    for backlog in found:
-        age, expiry = age_and_expiry(backlog.asked_at, backlog.expires_at)
-        table.add_row(f"{backlog.waiting:,}", Text(printable(backlog.tool_name)), age, expiry)
-    return table
+    rows = (
+        (f"{each.waiting:,}", Text(printable(each.tool_name)), *age_and_expiry(each.asked_at, each.expires_at))
+        for each in found
+    )
+    return plain_table(figures("waiting"), "tool", "oldest", "", rows=rows)
 
 
 class ApprovalSession:
@@ -306,16 +296,18 @@ class ApprovalSession:
             backlog.waiting += 1
             backlog.expires_at = min(backlog.expires_at, each.expires_at)
         ordered = sorted(found.values(), key=lambda backlog: -backlog.waiting)
-        if not self._as_json:
+        if self._as_json:
+            for backlog in ordered:
+                print_json(asdict(backlog))
+        else:
             Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
-        for backlog in ordered if self._as_json else ():
-            print_json(asdict(backlog))
 
     async def _answer(self, answer: ApprovalAnswer) -> bool:
         """Give the answer of the command line; return whether it was accepted."""
         question = await self.rt.approvals.get(answer.approval_id)
         if question is not None:
-            is_accepted = await self._decide(question, answer.to(question))
+            rule = None if answer.suggestion is None else remember_rule(question, answer.suggestion)
+            is_accepted = await self._decide(question, rule or answer.answer)
         else:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
             is_accepted = False
@@ -345,8 +337,8 @@ class ApprovalSession:
         result = await self._wait_for_result(call, None if self._tools else RESULT_TIMEOUT_S)
         if self._as_json:
             recorded = None if result is None else to_json(result)
-            accepted: JsonObject = {"approval_id": question.approval_id, "invocation_id": call, "answer": word}
-            print_json({**accepted, "result": recorded})
+            answered = {"approval_id": question.approval_id, "invocation_id": call, "answer": word}
+            print_json({**answered, "result": recorded})
         elif result is not None:
             print_result(result)
         else:

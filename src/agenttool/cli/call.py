@@ -4,34 +4,31 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext, redirect_stdout, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from agenttool.adapters.python.declare import FunctionTool
-from agenttool.adapters.python.source import Tool, load_tools
-from agenttool.cli.arguments import Arguments, read_arguments
+from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import INTERRUPTED, print_text, printable
 from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.cli.tools import require_tools
-from agenttool.codec import to_json
-from agenttool.errors import ConfigError
-from agenttool.policy.approvals import Question, Refused
+from agenttool.codec import parse_object, parse_value, to_json
+from agenttool.errors import ConfigError, RecordError
+from agenttool.policy.approvals import Refused
 from agenttool.ports.deferred import Prompt, PromptKind
-from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     ApprovalId,
     EventType,
     InvocationId,
     InvocationStatus,
+    Json,
     JsonObject,
     ToolEvent,
     ToolInvocation,
@@ -40,12 +37,16 @@ from agenttool.records import (
 )
 from agenttool.runtime import Runtime
 from agenttool.scheduler.drive import UNSUPPORTED
+from agenttool.schema.compile import compile_schema
 
 PARKED = 3
 """Exit code: the call waits for an answer, and this process did not wait for it."""
 
 PROMPT_POLL_S = 0.5
 """How often a provider's prompts are read; another process may have received them."""
+
+_ARGUMENT_PARTS = ("$schema", "$defs", "definitions", "properties")
+"""The members of a schema that decide about one argument."""
 
 
 def call(  # noqa: PLR0913 -- one for each option of the command
@@ -73,7 +74,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             is_durable=is_durable,
             is_interactive=terminal.is_interactive and not as_json,
         )
-        result, invocation, is_parked = asyncio.run(request.run(terminal))
+        result, stopped, is_parked = asyncio.run(request.run(terminal))
     if as_json:
         print_json(to_json(result))
     elif is_parked:
@@ -82,7 +83,6 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         )
     else:
         print_result(result)
-        stopped = None if invocation is None else _cancellation_outcome(invocation)
         if stopped is not None:
             print_text(terminal.console, stopped, "yellow")
         if is_durable:
@@ -91,12 +91,57 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
 
 
-class CallOutcome(NamedTuple):
-    """The result of a call, its record, and whether it still waits for an answer."""
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments as they were given; the tool's schema decides what single values mean.
 
-    result: ToolResult
-    invocation: ToolInvocation | None
-    is_parked: bool
+    Attributes:
+        values: the arguments given as JSON.
+        words: the arguments given as KEY=VALUE.
+    """
+
+    values: JsonObject
+    words: dict[str, str]
+
+    def for_schema(self, schema: JsonObject) -> JsonObject:
+        """Return all arguments; a word that is JSON is read as JSON, unless the schema accepts only the text."""
+        return {**self.values, **{key: _value(key, text, schema) for key, text in self.words.items()}}
+
+
+def read_arguments(words: list[str], args: str | None, file: Path | None) -> Arguments:
+    """Read a file with a JSON object, a JSON object, and KEY=VALUE words; later ones override earlier ones.
+
+    Raises:
+        RecordError: one of them cannot be read.
+    """
+    values: JsonObject = {}
+    try:
+        if file is not None:
+            values |= parse_object(file.read_bytes(), what=f"the content of {str(file)!r}")
+    except OSError as error:
+        raise RecordError(f"arguments cannot be read: {str(file)!r}: {error.strerror}; name another file") from error
+    if args is not None:
+        values |= parse_object(args, what="--args")
+    for word in words:
+        if word.find("=") < 1:
+            raise RecordError(f"an argument is written KEY=VALUE, got {word!r}; or use --args with JSON")
+    return Arguments(values, dict(word.split("=", 1) for word in words))
+
+
+def _value(key: str, text: str, schema: JsonObject) -> Json:
+    try:
+        value = parse_value(text)
+    except RecordError:
+        return text
+    properties = schema.get("properties")
+    wanted = properties.get(key) if isinstance(properties, dict) else None
+    if isinstance(wanted, dict) and wanted.get("type") == "string" and not isinstance(value, str):
+        return text
+    try:
+        checker = compile_schema({name: part for name, part in schema.items() if name in _ARGUMENT_PARTS})
+    except RecordError:
+        return value
+    return text if checker.accepts({key: text}) and not checker.accepts({key: value}) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,15 +160,16 @@ class CommandLineCall:
     is_durable: bool
     is_interactive: bool
 
-    async def run(self, terminal: Terminal) -> CallOutcome:
-        """Make the call; return when it has ended, or when a question is left open."""
+    async def run(self, terminal: Terminal) -> tuple[ToolResult, str | None, bool]:
+        """Make the call; return its result, what a cancellation achieved, and whether a question is left open."""
         can_ask = None if self.is_interactive or self.is_durable else False
         config, store = find_settings(self.options.settings), self.options.url
         async with Runtime.open(config=config, store=store, tools=self.tools, interactive=can_ask) as rt:
             require_tools(rt, self.tools)
             surface = await _surface_with(rt, self.name)
             arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
-            async with CallMonitor(rt, terminal, self) as monitor:
+            monitor = CallMonitor(rt, terminal, self)
+            async with monitor.running():
                 calling = asyncio.ensure_future(rt.call(self.name, arguments, surface=surface))
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupt_handler(rt, terminal))
                 parked = asyncio.ensure_future(monitor.parked.wait())
@@ -131,8 +177,9 @@ class CommandLineCall:
                 parked.cancel()
             if calling.done():
                 result = calling.result()
-                return CallOutcome(result, await rt.journal.invocation(result.invocation_id), is_parked=False)
-        return CallOutcome(await calling, None, is_parked=True)
+                invocation = await rt.journal.invocation(result.invocation_id)
+                return result, None if invocation is None else _cancellation_outcome(invocation), False
+        return await calling, None, True
 
 
 async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
@@ -151,8 +198,7 @@ def _input_schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: st
     offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
     if offered:
         return offered[0].input_schema if len(offered) == 1 else {}
-    declared = [each.declared if isinstance(each, FunctionTool) else each for each in tools]
-    declarations = [each.declaration for each in declared if isinstance(each, DeclaredTool)]
+    declarations = [declared(each).declaration for each in tools]
     found = [each for each in declarations if name in (each.name, f"{each.namespace}.{each.name}")]
     contract = found[0].input_contract if len(found) == 1 else None
     return {} if contract is None else contract.model_input_schema or {}
@@ -199,32 +245,29 @@ class CallMonitor:
     """
 
     def __init__(self, rt: Runtime, terminal: Terminal, request: CommandLineCall) -> None:
-        """Start with `async with`."""
+        """Start with `running`."""
         self.parked = asyncio.Event()
         self._rt = rt
         self._terminal = terminal
         self._request = request
         self._bar: Progress | None = None
         self._own_calls: set[InvocationId] = set()
-        self._tasks: list[asyncio.Task[None]] = []
         self._asked_prompts: set[str] = set()
 
-    async def __aenter__(self) -> Self:
-        """Start to follow events and prompts."""
-        self._tasks = [asyncio.ensure_future(self._follow_events())]
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Follow events and prompts within this context; print what has been reported before it ends."""
+        tasks = [asyncio.ensure_future(self._follow_events())]
         if self._rt.sources.names:
-            self._tasks.append(asyncio.ensure_future(self._poll_prompts()))
+            tasks.append(asyncio.ensure_future(self._poll_prompts()))
         await asyncio.sleep(0)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Print what has been reported, and stop."""
-        await asyncio.sleep(0)
-        for task in self._tasks:
-            task.cancel()
-        self._hide_bar()
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            self._hide_bar()
 
     async def _follow_events(self) -> None:
         async for _, event in self._rt.journal.events(-1):
@@ -261,10 +304,8 @@ class CallMonitor:
         # The ids of a question and of the decision to ask it are made of the same characters.
         suffix = str((event.data or {}).get("decision_id")).partition("_")[2]
         question = await self._rt.approvals.get(ApprovalId(f"apr_{suffix}"))
-        if question is not None and question.invocation_id in self._rt.open_calls():
-            await self._ask_question(question)
-
-    async def _ask_question(self, question: Question) -> None:
+        if question is None or question.invocation_id not in self._rt.open_calls():
+            return
         while self._request.is_interactive:
             print_question(self._terminal.console, question)
             answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)

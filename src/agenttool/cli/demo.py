@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.rule import Rule as HorizontalRule
 from rich.text import Text
 
@@ -215,31 +215,27 @@ class DemoReport:
 
     def section(self, title: str) -> None:
         """Begin a section."""
-        if self._as_json:
-            return self._json({"type": "section", "title": title})
-        self._console.print()
-        return self._console.print(HorizontalRule(Text(title, style="bold cyan"), align="left", style="dim"))
+        rule = HorizontalRule(Text(title, style="bold cyan"), align="left", style="dim")
+        self._print({"type": "section", "title": title}, "", rule)
 
     def text(self, sentence: str) -> None:
         """Print a sentence."""
-        return self._json({"type": "text", "text": sentence}) if self._as_json else self._console.print(Text(sentence))
+        self._print({"type": "text", "text": sentence}, Text(sentence))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows below their column names."""
-        if self._as_json:
-            return self._json({"type": "table", "rows": [dict(zip(columns, row, strict=True)) for row in rows]})
-        table = plain_table(*columns, header=True)
-        for row in rows:
-            table.add_row(*map(Text, row))
-        return self._console.print(indented(table))
+        table = plain_table(*columns, rows=(map(Text, row) for row in rows))
+        self._print({"type": "table", "rows": [dict(zip(columns, row, strict=True)) for row in rows]}, indented(table))
 
     def check(self, claim: str, *, passes: bool) -> None:
         """Print whether a claim holds, and count it."""
         self.passed += passes
         self.failed += not passes
-        if self._as_json:
-            return self._json({"type": "check", "claim": claim, "passes": passes})
-        return self._console.print(Text(f"{'✓' if passes else '✗'} {claim}", style="green" if passes else "bold red"))
+        line = Text(f"{'✓' if passes else '✗'} {claim}", style="green" if passes else "bold red")
+        self._print({"type": "check", "claim": claim, "passes": passes}, line)
 
-    def _json(self, value: JsonObject) -> None:
-        self._console.file.write(sorted_json(value).decode() + "\n")
+    def _print(self, value: JsonObject, *blocks: RenderableType) -> None:
+        if self._as_json:
+            self._console.file.write(sorted_json(value).decode() + "\n")
+        for block in () if self._as_json else blocks:
+            self._console.print(block)

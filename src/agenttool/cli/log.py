@@ -16,7 +16,7 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json, short_id, status_style, tool_name
 from agenttool.cli.options import JournalOption, open_journal
-from agenttool.cli.output import plain_table, print_blocks
+from agenttool.cli.output import figures, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.cli.recorded_call import find_call
 from agenttool.cli.render import event_details, event_name
@@ -294,13 +294,11 @@ def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
 
 
 def _sizes_table(shares: list[ToolShare]) -> Table:
-    table = plain_table("bytes", "calls", "facts", "about", "largest", header=True)
-    for column in table.columns[:3]:
-        column.justify, column.no_wrap = "right", True
+    table = plain_table(figures("bytes"), figures("calls"), figures("facts"), "about", "largest")
     for share in shares:
-        figures = (f"{share.bytes:,}", f"{share.calls:,}", f"{share.facts:,}")
+        counts = (f"{share.bytes:,}", f"{share.calls:,}", f"{share.facts:,}")
         largest = f"{share.largest_bytes:,}" + (f" in {short_id(share.largest)}" if share.calls else "")
-        table.add_row(*figures, Text(share.about), Text(largest, style="dim"))
+        table.add_row(*counts, Text(share.about), Text(largest, style="dim"))
     totals = (sum(s.bytes for s in shares), sum(s.calls for s in shares), sum(s.facts for s in shares))
     table.add_row(*(f"{total:,}" for total in totals), Text("total", style="bold"), "")
     return table

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 USAGE_ERROR = 2
@@ -49,15 +49,26 @@ def print_text(console: Console, text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def plain_table(*columns: str, header: bool = False) -> Table:
-    """Return a table without borders. It has at least two columns; the first does not wrap."""
-    table = Table(*columns, box=None, pad_edge=False, show_header=header, padding=(0, 2, 0, 0), header_style="dim")
-    while len(table.columns) < 2:  # noqa: PLR2004 -- a name and a value
-        table.add_column()
+def plain_table(*columns: str | Column, rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
+    """Return a table without borders, whose first column does not wrap; without columns, one of names and values."""
+    given, has_header = columns or ("", ""), bool(columns)
+    table = Table(*given, box=None, pad_edge=False, show_header=has_header, padding=(0, 2, 0, 0), header_style="dim")
     table.columns[0].no_wrap = True
     for column in table.columns:
         column.overflow = "fold"
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def fixed(name: str) -> Column:
+    """Return a column whose cells do not wrap."""
+    return Column(name, no_wrap=True)
+
+
+def figures(name: str) -> Column:
+    """Return a column of numbers."""
+    return Column(name, no_wrap=True, justify="right")
 
 
 def heading(title: str) -> Text:

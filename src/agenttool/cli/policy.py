@@ -15,7 +15,7 @@ from rich.text import Text
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import JournalOption, ToolsOption, open_journal
-from agenttool.cli.output import heading, indented, plain_table, print_blocks, printable
+from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import Config, read_config
 from agenttool.errors import ConfigError
@@ -105,28 +105,21 @@ def _outcome_json(outcome: ReplayOutcome) -> JsonObject:
 
 
 @dataclass(slots=True)
-class _OutcomeGroup:
-    """Calls that differ in the same way: how many, and the newest of them."""
-
-    count: int
-    newest: ReplayOutcome
-
-
-@dataclass(slots=True)
 class ReplayTotals:
-    """Counts outcomes; one example is stored for each kind of difference."""
+    """Counts outcomes; for calls that differ in the same way, the newest outcome is stored."""
 
     undecided: int = 0
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    _groups: dict[_Key, _OutcomeGroup] = field(default_factory=dict["_Key", "_OutcomeGroup"])
+    _groups: Counter[_Key] = field(default_factory=Counter["_Key"])
+    _newest: dict[_Key, ReplayOutcome] = field(default_factory=dict["_Key", ReplayOutcome])
 
     def add(self, outcome: ReplayOutcome) -> None:
         """Count one call."""
         self._counts[outcome.was, outcome.would] += 1
         if outcome.differs or outcome.would == UNKNOWN:
             key = (outcome.tool, outcome.was, outcome.would, outcome.short_reason)
-            earlier = self._groups.get(key)
-            self._groups[key] = _OutcomeGroup(1 + (earlier.count if earlier else 0), outcome)
+            self._groups[key] += 1
+            self._newest[key] = outcome
 
     @property
     def summary(self) -> JsonObject:
@@ -153,23 +146,19 @@ class ReplayTotals:
         """Yield the differences, then what is unknown, then the totals."""
         count, known = self._differing(), self._counts.total() - self._unknown()
         yield Text(f"{count:,} of {known:,} decisions would differ", style="yellow" if count else "green")
-        differing = [group for group in self._groups.values() if group.newest.differs]
-        unknown = [group for group in self._groups.values() if not group.newest.differs]
-        for title, groups in (("Different", differing), ("Unknown", unknown)):
+        for title, differs in (("Different", True), ("Unknown", False)):
+            counted = ((count, self._newest[key]) for key, count in self._groups.most_common())
+            groups = [(count, newest) for count, newest in counted if newest.differs is differs]
             if groups:
                 yield heading(title)
-                yield indented(_groups_table(sorted(groups, key=lambda group: -group.count)))
-                if len(groups) > MAX_SHOWN:
-                    yield Text(
-                        f"  … and {len(groups) - MAX_SHOWN:,} more groups; --json prints every call", style="dim"
-                    )
+                yield indented(_groups_table(groups))
+            if (more := len(groups) - MAX_SHOWN) > 0:
+                yield Text(f"  … and {more:,} more groups; --json prints every call", style="dim")
         yield heading("Totals")
         yield indented(self._totals_table())
 
     def _totals_table(self) -> Table:
-        table = plain_table("was", "would be", *_BEHAVIORS, UNKNOWN, header=True)
-        for column in table.columns[2:]:
-            column.justify = "right"
+        table = plain_table("was", "would be", *map(figures, (*_BEHAVIORS, UNKNOWN)))
         for was in _BEHAVIORS:
             cells = [
                 Text(f"{self._counts[was, word]:,}", style=_cell_style(was, word)) for word in (*_BEHAVIORS, UNKNOWN)
@@ -184,15 +173,12 @@ def _cell_style(was: str, would: str) -> str:
     return "dim" if was == would else "yellow" if would == UNKNOWN else "bold"
 
 
-def _groups_table(groups: list[_OutcomeGroup]) -> Table:
-    table = plain_table("calls", "tool", "was", "would be", "because", "newest", header=True)
-    table.columns[0].justify = "right"
-    for column in (*table.columns[2:4], table.columns[5]):
-        column.no_wrap = True
-    for group in groups[:MAX_SHOWN]:
-        outcome = group.newest
+def _groups_table(groups: list[tuple[int, ReplayOutcome]]) -> Table:
+    columns = (figures("calls"), "tool", fixed("was"), fixed("would be"), "because", fixed("newest"))
+    table = plain_table(*columns)
+    for count, outcome in groups[:MAX_SHOWN]:
         table.add_row(
-            f"{group.count:,}",
+            f"{count:,}",
             Text(printable(outcome.tool), style="cyan"),
             _recorded_decision(outcome),
             Text(outcome.would, style=status_style(outcome.would) if outcome.differs else "yellow"),

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.format import compact_json, duration, printable_lines, status_style
-from agenttool.cli.output import indented, plain_table, printable
+from agenttool.cli.output import figures, fixed, indented, plain_table, printable
 from agenttool.codec import to_json
 from agenttool.records import (
     Behavior,
-    Cancellation,
     ContentItem,
     EventType,
     HookOutputKind,
@@ -74,18 +73,13 @@ _PHASES = {
 
 def fields_table(fields: Iterable[tuple[str, str | None]]) -> Table:
     """Return names and values as rows; a value of none is left out."""
-    table = plain_table()
-    for name, value in fields:
-        if value is not None:
-            table.add_row(Text(name, style="dim"), Text("\n".join(map(printable, value.split("\n")))))
-    return table
+    shown = ((name, "\n".join(map(printable, value.split("\n")))) for name, value in fields if value is not None)
+    return plain_table(rows=((Text(name, style="dim"), Text(value)) for name, value in shown))
 
 
 def timeline_table(events: Sequence[tuple[int, ToolEvent]]) -> Table:
     """Return events, each given with the nanoseconds since the call began."""
-    table = plain_table("since start", "phase", "event", "", header=True)
-    table.columns[0].justify = "right"
-    table.columns[1].no_wrap = table.columns[2].no_wrap = True
+    table = plain_table(figures("since start"), fixed("phase"), fixed("event"), "")
     before: str | None = None
     for row in _without_long_runs(events):
         if isinstance(row, int):
@@ -141,7 +135,7 @@ def inputs_table(
     invocation: ToolInvocation, mutations: Sequence[InputMutation], decisions: Sequence[PermissionDecision]
 ) -> Table:
     """Return the model's input, then each later input as its difference from the one before."""
-    table = plain_table("input", "value or difference", "changed by", header=True)
+    table = plain_table("input", "value or difference", "changed by")
     approvers: dict[str, str] = {each.decision_id: each.decided_by or "" for each in decisions}
     value = invocation.model_input
     shown = Text("not recorded", style="dim") if isinstance(value, UnsetType) else Text(compact_json(value))
@@ -245,29 +239,30 @@ def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[t
 def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableType:
     """Return the smallest change that would have allowed the call: a rule to paste, or another update."""
     would = "would have run without approval" if behavior is Behavior.ASK else "would have been allowed"
-    table = Table.grid()
-    table.add_column(overflow="fold")
     if isinstance(suggestion.value, str) and suggestion.rule is not None:
         title, text = f"it {would} with this rule:", suggestion.value
     elif suggestion.rule is not None:
         title, text = f"it {would} with this rule for the session:", compact_json(suggestion.rule)
     else:
         update = printable((suggestion.type or "change").replace("_", " "))
-        title, text = f"it {would} after {update}:", ""
-        if not isinstance(suggestion.value, UnsetType):
-            text = compact_json(suggestion.value)
-    table.add_row(Text(title, style="dim"))
-    table.add_row(indented(Text(printable_lines(text), style="green", overflow="fold")))
-    return table
+        text = "" if isinstance(suggestion.value, UnsetType) else compact_json(suggestion.value)
+        title = f"it {would} after {update}:"
+    shown = Text(printable_lines(text), style="green", overflow="fold")
+    return Group(Text(title, style="dim", overflow="fold"), indented(shown))
 
 
 def hooks_table(hooks: Sequence[ToolHook]) -> Table:
     """Return every run of a hook: its event, how long it took, and its outputs."""
-    table = plain_table("hook", "at", "took", "output", header=True)
-    for hook in hooks:
-        name = Text(printable(hook.name or hook.hook_id), style="cyan")
-        table.add_row(name, hook.hook_event.value, _hook_duration(hook), _hook_outputs(hook))
-    return table
+    rows = (
+        (
+            Text(printable(hook.name or hook.hook_id), style="cyan"),
+            hook.hook_event.value,
+            _hook_duration(hook),
+            _hook_outputs(hook),
+        )
+        for hook in hooks
+    )
+    return plain_table("hook", "at", "took", "output", rows=rows)
 
 
 def _hook_duration(hook: ToolHook) -> str:
@@ -286,11 +281,6 @@ def _hook_outputs(hook: ToolHook) -> Text:
         return Text("nothing", style="dim")
     stopped = any(output.type is HookOutputKind.STOP for output in hook.outputs or ())
     return Text(printable("; ".join(outputs)), style="red" if stopped else "")
-
-
-def cancellation_table(cancellation: Cancellation) -> Table:
-    """Return the members of a cancellation."""
-    return fields_table((name, str(value)) for name, value in to_json(cancellation).items())
 
 
 def result_panel(result: ToolResult) -> Panel:
@@ -314,12 +304,8 @@ def _content(item: ContentItem) -> str:
     return printable_lines(item.text) if item.text is not None else compact_json(to_json(item))
 
 
-def result_table(result: ToolResult) -> Table:
-    """Return the error of a result, and whether values were redacted; no rows if there is neither."""
-    return fields_table(_result_fields(result))
-
-
-def _result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:
+def result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:
+    """Yield the error of a result, and whether values were redacted, by name."""
     if (error := result.error) is not None:
         code = f" ({error.error_code})" if error.error_code else ""
         yield "error", error.error_class.value + code
@@ -336,12 +322,8 @@ def _yes_or_no(value: object) -> str:
     return "yes" if value is True else "no" if value is False else str(value)
 
 
-def persistence_table(decisions: Sequence[ResultPersistence]) -> Table:
-    """Return where the bytes of the result were stored, and why."""
-    return fields_table(field for decision in decisions for field in _persistence_fields(decision))
-
-
-def _persistence_fields(decision: ResultPersistence) -> Iterator[tuple[str, str | None]]:
+def persistence_fields(decision: ResultPersistence) -> Iterator[tuple[str, str | None]]:
+    """Yield where the bytes of the result were stored, and why, by name."""
     ref, whole, preview = decision.persisted_ref, decision.original_size_bytes, decision.preview_size_bytes
     yield "strategy", decision.strategy.value
     yield "because", decision.reason

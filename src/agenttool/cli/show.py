@@ -1,6 +1,6 @@
 """`agenttool show`: one recorded call, with its inputs, decisions and result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,14 +13,13 @@ from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_
 from agenttool.cli.output import heading, indented, print_blocks, printable
 from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state
 from agenttool.cli.render import (
-    cancellation_table,
     decisions_block,
     fields_table,
     hooks_table,
     inputs_table,
-    persistence_table,
+    persistence_fields,
+    result_fields,
     result_panel,
-    result_table,
     timeline_table,
 )
 from agenttool.codec import to_json
@@ -58,26 +57,29 @@ def _document(call: RecordedCall) -> JsonObject:
 
 def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
     yield from _head(call)
-    yield heading("Timeline")
-    since = [(event, fact.at_ns - call.began_ns) for fact in call.facts for event, _ in fact.step.transitions if event]
-    yield indented(timeline_table([(ns, event) for (_, ns), event in zip(since, call.events, strict=True)]))
-    yield heading("Inputs")
-    decisions = call.of(PermissionDecision)
-    yield indented(inputs_table(call.invocation, call.of(InputMutation), decisions))
-    if decisions:
-        yield heading("Decisions")
-        yield indented(decisions_block(decisions))
-    if hooks := call.of(ToolHook):
-        yield heading("Hooks")
-        yield indented(hooks_table(hooks))
-    if call.invocation.cancellation is not None:
-        yield heading("Cancellation")
-        yield indented(cancellation_table(call.invocation.cancellation))
+    decisions, hooks, cancellation = call.of(PermissionDecision), call.of(ToolHook), call.invocation.cancellation
+    since = [fact.at_ns - call.began_ns for fact in call.facts for event, _ in fact.step.transitions if event]
+    asked = {} if cancellation is None else to_json(cancellation)
+    yield from _section("Timeline", timeline_table(list(zip(since, call.events, strict=True))))
+    yield from _section("Inputs", inputs_table(call.invocation, call.of(InputMutation), decisions))
+    yield from _section("Decisions", decisions_block(decisions) if decisions else None)
+    yield from _section("Hooks", hooks_table(hooks) if hooks else None)
+    yield from _section("Cancellation", _fields((name, str(value)) for name, value in asked.items()))
     yield heading("Result")
     yield from _result(call, store_arguments)
-    if persisted := call.of(ResultPersistence):
-        yield heading("Persistence")
-        yield indented(persistence_table(persisted))
+    persisted = (field for each in call.of(ResultPersistence) for field in persistence_fields(each))
+    yield from _section("Persistence", _fields(persisted))
+
+
+def _section(title: str, content: RenderableType | None) -> Iterator[RenderableType]:
+    if content is not None:
+        yield heading(title)
+        yield indented(content)
+
+
+def _fields(fields: Iterable[tuple[str, str | None]]) -> RenderableType | None:
+    table = fields_table(fields)
+    return table if table.rows else None
 
 
 def _head(call: RecordedCall) -> Iterator[RenderableType]:
@@ -110,6 +112,5 @@ def _result(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType
         yield Group(Text(f"  {state}", no_wrap=True, overflow="ignore"))  # a command to copy stays on one line
     for result in results:
         yield result_panel(result)
-        table = result_table(result)
-        if table.rows:
-            yield indented(table)
+        if (fields := _fields(result_fields(result))) is not None:
+            yield indented(fields)

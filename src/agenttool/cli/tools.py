@@ -91,7 +91,7 @@ def require_tools(rt: Runtime, given: list[Tool]) -> None:
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
-    table = plain_table("tool", "arguments", "facts", "description", header=True)
+    table = plain_table("tool", "arguments", "facts", "description")
     interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
     for declaration in records:
         if isinstance(declaration, ToolDeclaration):
@@ -310,7 +310,7 @@ def search(  # noqa: PLR0913 -- one for each option of the command
 def _print_matches(result: ToolSearchResult) -> None:
     matches = [each for each in result.matches if isinstance(each, SearchMatch)]
     console, errors = Console(), Console(stderr=True)
-    table = plain_table("tool", "score", "", "why", header=True)
+    table = plain_table("tool", "score", "", "why")
     for match in matches:
         name, reason = escape_markup(match.name or match.tool_id), escape_markup(match.reason or "")
         table.add_row(f"[cyan]{name}[/]", f"{match.score:.2f}", f"[green]{_bar(match.score or 0.0)}[/]", reason)

@@ -166,10 +166,8 @@ def _folded(text: str, width: int | None) -> str:
 
 def summary_table(summary: Summary) -> Table:
     """Return how many records were read, and how many findings there are."""
-    table = plain_table()
+    table = plain_table(rows=((kind, f"{count:,}") for kind, count in summary.records.items()))
     table.columns[1].justify, table.columns[1].no_wrap = "right", True
-    for kind, count in summary.records.items():
-        table.add_row(kind, f"{count:,}")
     table.add_section()
     table.add_row("records", f"{sum(summary.records.values()):,}", style="bold")
     if summary.unreadable:

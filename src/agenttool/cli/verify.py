@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console, Group
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JournalOption, open_journal, payload_location
-from agenttool.cli.output import INTERRUPTED, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import INTERRUPTED, figures, fixed, plain_table, print_blocks, print_text, printable
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
@@ -31,7 +31,6 @@ from agenttool.records import (
     Digest,
     EventType,
     Json,
-    JsonObject,
     PermissionDecision,
     Record,
     ToolResult,
@@ -50,14 +49,6 @@ _PLAIN_STEPS = tuple(
     if step.transitions[: len(steps.LAUNCHED.transitions)] == steps.LAUNCHED.transitions
 )
 """The steps of calls to tools without sensitive fields."""
-
-
-class ChainEnds(NamedTuple):
-    """The first and last link of the chain, and the head that the user pinned."""
-
-    anchor: Head
-    head: Head
-    pinned: Head | None
 
 
 def verify(
@@ -89,14 +80,19 @@ def verify(
         place = payloads or payload_location(store, reader.path)
         stored = ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None
         with WorkBar(reader.count()[0]) as bar, asyncio.Runner() as runner:
-            inspector = JournalInspector(reader, PayloadChecker(stored, runner), bar.advance)
+            inspector = JournalInspector(reader, stored, runner, bar.advance)
             found = chain(reader.verify(pinned, inspector.check), inspector.check_open_calls(reader.head().position))
             flaws, total = _collect(found, as_json=as_json)
-        ends = ChainEnds(reader.anchor(), reader.head(), pinned)
         if as_json:
-            _print_summary(ends, inspector, total)
+            chained = {"anchor": reader.anchor(), "head": reader.head(), "pinned": pinned}
+            ends = {name: None if end is None else to_json(end) for name, end in chained.items()}
+            print_json({"type": "summary", **inspector.counts, "flaws": total, **ends})
         else:
-            _print_report(ends, inspector, flaws, total)
+            if flaws:
+                more = total - len(flaws)
+                hint = [f"… and {more:,} more; --json prints all of them"] if more else []
+                print_blocks([_flaw_table(flaws), *hint, ""])
+            _print_report(reader, pinned, inspector.counts, total)
         if write_head is not None and not total:
             _write_head(reader.head(), write_head)
     if total:
@@ -119,47 +115,26 @@ def _collect(found: Iterable[JournalFlaw], *, as_json: bool) -> tuple[list[Journ
     return shown, total
 
 
-def _print_summary(ends: ChainEnds, inspector: "JournalInspector", total: int) -> None:
-    figures: JsonObject = {
-        "facts": inspector.facts,
-        "calls": inspector.calls,
-        "ended": inspector.ended,
-        "digests": inspector.digests,
-        "sealed": inspector.sealed,
-        "payloads": inspector.payloads.checked,
-        "gone": inspector.payloads.missing,
-    }
-    pinned = None if ends.pinned is None else to_json(ends.pinned)
-    chained: JsonObject = {"anchor": to_json(ends.anchor), "head": to_json(ends.head), "pinned": pinned}
-    print_json({"type": "summary", **figures, "flaws": total, **chained})
-
-
-def _print_report(ends: ChainEnds, inspector: "JournalInspector", flaws: list[JournalFlaw], total: int) -> None:
-    anchor, head, pinned = ends
-    if flaws:
-        more = total - len(flaws)
-        print_blocks([_flaw_table(flaws), *([f"… and {more:,} more; --json prints all of them"] if more else []), ""])
-    stored = inspector.payloads
-    sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
-    deleted = f", from {anchor.position + 1:,} on: retention deleted older ones" if anchor.position else ""
+def _print_report(reader: SqliteReader, pinned: Head | None, counts: dict[str, int], flaws: int) -> None:
+    anchor, head, gone = reader.anchor().position, reader.head(), counts["gone"]
+    sealed = f", {counts['sealed']:,} sealed: their tools have sensitive fields" if counts["sealed"] else ""
+    deleted = f", from {anchor + 1:,} on: retention deleted older ones" if anchor else ""
+    missing = f", {gone:,} missing: expired, deleted, or stored elsewhere" if gone else ""
     table = plain_table()
     table.columns[0].min_width = len("payloads")
-    table.add_row("facts", f"{inspector.facts:,}{deleted}")
-    table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
-    table.add_row("digests", f"{inspector.digests:,} checked{sealed}")
-    if stored.checked or stored.missing:
-        missing = f", {stored.missing:,} missing: expired, deleted, or stored elsewhere" if stored.missing else ""
-        table.add_row("payloads", f"{stored.checked:,} checked{missing}")
+    table.add_row("facts", f"{counts['facts']:,}{deleted}")
+    table.add_row("calls", f"{counts['calls']:,}, of which {counts['ended']:,} ended")
+    table.add_row("digests", f"{counts['digests']:,} checked{sealed}")
+    if counts["payloads"] or gone:
+        table.add_row("payloads", f"{counts['payloads']:,} checked{missing}")
     table.add_row("pin", "none given: a rebuilt chain is not detected" if pinned is None else f"at {pinned.position:,}")
-    table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))
+    table.add_row("flaws", Text(f"{flaws:,}", style="bold red" if flaws else "bold green"))
     # The head stays on one line, whatever the width, so that it can be copied.
     print_blocks([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
 
 
 def _flaw_table(flaws: list[JournalFlaw]) -> Table:
-    table = plain_table("position", "what", "expected", "found", header=True)
-    table.columns[0].justify = "right"
-    table.columns[1].no_wrap = True
+    table = plain_table(figures("position"), fixed("what"), "expected", "found")
     for flaw in flaws:
         cells = (Text(_short_hashes(flaw.expected)), Text(_short_hashes(flaw.found), style="red"))
         table.add_row(str(flaw.position), Text(flaw.what, style="cyan"), *cells)
@@ -197,76 +172,56 @@ def _write_head(head: Head, path: Path) -> None:
     print_text(Console(stderr=True), f"wrote the head to {path}", "dim")
 
 
-class PayloadChecker:
-    """Reads each payload once, from synchronous code, and compares its digest.
-
-    Attributes:
-        checked: how many payloads were read to their end.
-        missing: how many payloads do not exist; they may have expired.
-    """
-
-    def __init__(self, payloads: PayloadStore | None, runner: asyncio.Runner) -> None:
-        """Use a store; without one, every payload is missing."""
-        self.checked = self.missing = 0
-        self._payloads = payloads
-        self._seen: set[Digest] = set()
-        self._runner = runner
-
-    def check(self, position: int, digest: Digest) -> Iterator[JournalFlaw]:
-        """Yield a flaw if the payload's bytes do not match its digest."""
-        if digest in self._seen:
-            return
-        self._seen.add(digest)
-        flaw = self._runner.run(self._read(position, digest))
-        if flaw is not None:
-            yield flaw
-
-    async def _read(self, position: int, digest: Digest) -> JournalFlaw | None:
-        if self._payloads is None or not await is_there(self._payloads, digest):
-            self.missing += 1
-            return None
-        self.checked += 1
-        return await flaw_of(self._payloads, digest, position)
-
-
 class JournalInspector:
-    """Checks what the hash chain cannot show: digests, duplicate results, and the state of open calls.
+    """Checks what the hash chain cannot show: digests, duplicate results, payloads, and the state of open calls.
 
     Attributes:
-        facts: how many facts were checked.
-        calls: how many of them began a call.
-        ended: how many ended one.
-        digests: how many input digests were checked.
-        sealed: how many could not be checked, because the tool has sensitive fields.
-        payloads: the checks of stored payloads.
+        counts: how many facts were checked, how many of them began (`calls`) or `ended` a call; how many input
+            `digests` were checked, and how many could not be, because they are `sealed`; how many `payloads` were
+            read, and how many are `gone`, for example because they have expired.
     """
 
-    def __init__(self, reader: SqliteReader, payloads: PayloadChecker, on_fact: Callable[[], None]) -> None:
-        """Use a reader for other facts of a call; `on_fact` is called after each fact."""
-        self.payloads = payloads
-        self.facts = self.calls = self.ended = self.digests = self.sealed = 0
+    def __init__(
+        self, reader: SqliteReader, payloads: PayloadStore | None, runner: asyncio.Runner, on_fact: Callable[[], None]
+    ) -> None:
+        """Read payloads with `runner`; without a store, every payload is gone. `on_fact` is called for each fact."""
+        names = ("facts", "calls", "ended", "digests", "sealed", "payloads", "gone")
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
         self._reader = reader
+        self._payloads = payloads
+        self._runner = runner
         self._on_fact = on_fact
+        self._seen: set[Digest] = set()
 
     def check(self, position: int, fact: Fact) -> Iterator[JournalFlaw]:
         """Yield the flaws of one fact; call it for each fact, in order."""
-        self.facts += 1
+        self.counts["facts"] += 1
         self._on_fact()
         if fact.invocation_id is None:
             return
         if fact.sequence == 0:
-            self.calls += 1
+            self.counts["calls"] += 1
             if not self._reader.begins(fact.invocation_id, position):
                 found = f"{fact.invocation_id} began before"
                 yield JournalFlaw(position=position, what="call", expected="a call that is new", found=found)
         records = () if fact.data is None or isinstance(fact.data, dict) else fact.data.records(fact)
         yield from self._check_results(position, fact, records)
         for digest in digests_in(records):
-            yield from self.payloads.check(position, digest)
+            if digest not in self._seen and (flaw := self._runner.run(self._check_payload(position, digest))):
+                yield flaw
         for record in records:
             if isinstance(record, PermissionDecision) and record.input_digest is not None:
                 check = self._check_decision if record.answers is None else self._check_answer
                 yield from check(position, fact, record)
+
+    async def _check_payload(self, position: int, digest: Digest) -> JournalFlaw | None:
+        """Return a flaw if the payload's bytes do not match its digest; each payload is read once."""
+        self._seen.add(digest)
+        if self._payloads is None or not await is_there(self._payloads, digest):
+            self.counts["gone"] += 1
+            return None
+        self.counts["payloads"] += 1
+        return await flaw_of(self._payloads, digest, position)
 
     def check_open_calls(self, position: int) -> Iterator[JournalFlaw]:
         """Yield the checkpoints of open calls that do not match the log."""
@@ -287,7 +242,7 @@ class JournalInspector:
         """Yield a flaw for an unexpected result; the walk of the chain detects a missing one."""
         results = sum(isinstance(record, ToolResult) for record in records)
         is_end = fact.step.last is not None and fact.step.last.is_terminal
-        self.ended += is_end
+        self.counts["ended"] += is_end
         if results > is_end:
             expected = f"{int(is_end)}, at its end" if is_end else "none before its end"
             yield JournalFlaw(position=position, what="result", expected=expected, found=str(results))
@@ -302,12 +257,10 @@ class JournalInspector:
             return
         expected = digest_of_any(cast("Json", fact.data.contributes().get("permission_input")))
         is_sealed = fact.data.members(EventType.PERMISSION_REQUESTED).get("sealed", fact.step not in _PLAIN_STEPS)
-        if expected == decision.input_digest:
-            self.digests += 1
-        elif not is_sealed:
-            yield JournalFlaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
+        if expected == decision.input_digest or is_sealed:
+            self.counts["digests" if expected == decision.input_digest else "sealed"] += 1
         else:
-            self.sealed += 1
+            yield JournalFlaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
 
     def _check_answer(self, position: int, fact: Fact, answer: PermissionDecision) -> Iterator[JournalFlaw]:
         """Check that the approved input is the one that was asked about; an edited input has its own digest."""
@@ -317,7 +270,7 @@ class JournalInspector:
         asked = [
             each for each in records if isinstance(each, PermissionDecision) and each.decision_id == answer.answers
         ]
-        self.digests += 1
+        self.counts["digests"] += 1
         for question in asked:
             if question.input_digest != answer.input_digest:
                 expected, found = str(question.input_digest), str(answer.input_digest)
