@@ -18,7 +18,7 @@ import warm_start
 from hypothesis import HealthCheck, settings
 
 from agenttool.schema.compile import Checker
-from agenttool.schema.record_schemas import SCHEMA_FILES
+from write_schemas import SCHEMA_FILES
 
 # Properties are about what happens, not about how long it takes: a loaded machine must not fail them.
 # `make soak` runs the same properties with many more examples.

@@ -1,11 +1,36 @@
-"""Write `schemas/` anew from the records."""
+"""Generate the files of `schemas/` from the records."""
 
 import json
 from pathlib import Path
 
-from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
+from agenttool.schema.record_schemas import schema_of
 
 TARGET = Path(__file__).parent.parent / "schemas"
+
+SCHEMA_FILES = {
+    "tool_declaration": "agenttool-tool-declaration.schema.json",
+    "tool_interface": "agenttool-tool-interface.schema.json",
+    "tool_surface": "agenttool-tool-surface.schema.json",
+    "tool_invocation": "agenttool-invocation.schema.json",
+    "tool_permission_profile": "agenttool-permission-profile.schema.json",
+    "tool_permission_decision": "agenttool-permission-decision.schema.json",
+    "tool_input_mutation": "agenttool-input-mutation.schema.json",
+    "tool_hook": "agenttool-hook.schema.json",
+    "tool_scheduler_policy": "agenttool-scheduler-policy.schema.json",
+    "deferred_tool_ref": "agenttool-deferred-tool.schema.json",
+    "tool_result": "agenttool-result.schema.json",
+    "tool_result_persistence": "agenttool-result-persistence.schema.json",
+    "tool_progress": "agenttool-progress.schema.json",
+    "tool_execution_profile": "agenttool-execution-profile.schema.json",
+    "tool_event": "agenttool-event.schema.json",
+    "tool_namespace": "agenttool-namespace.schema.json",
+    "tool_search_result": "agenttool-search-result.schema.json",
+    "tool_input_contract": "agenttool-input-contract.schema.json",
+    "tool_output_contract": "agenttool-output-contract.schema.json",
+    "tool_error": "agenttool-error.schema.json",
+    "tool_external_mapping": "agenttool-external-mapping.schema.json",
+}
+"""Every object of the standard and the file of its schema; the first fifteen are published with the standard."""
 
 
 def spelled(name: str) -> str:

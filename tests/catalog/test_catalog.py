@@ -16,28 +16,28 @@ def as_tool(tool, tool_id):
 
 def test_two_namespaces_may_use_one_name():
     catalog = Catalog()
-    catalog.declare(scripted_tool("search", namespace="web"))
-    catalog.declare(scripted_tool("search", namespace="files"))
-    assert [entry.qualified_name for entry in catalog] == ["web.search", "files.search"]
+    catalog.add(catalog.prepare(scripted_tool("search", namespace="web")))
+    catalog.add(catalog.prepare(scripted_tool("search", namespace="files")))
+    assert [entry.qualified_name for entry in catalog.snapshot().entries] == ["web.search", "files.search"]
 
 
 def test_a_qualified_name_has_one_owner():
     catalog = Catalog()
     first = scripted_tool("search")
-    catalog.declare(first)
+    catalog.add(catalog.prepare(first))
     other = as_tool(first, "tool_other")
     with pytest.raises(ConfigError, match=r"two tools are named 'test\.search'"):
-        catalog.declare(other)
+        catalog.add(catalog.prepare(other))
 
 
 def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
     catalog = Catalog()
     tool = scripted_tool("search")
-    catalog.declare(tool)
-    catalog.declare(changed(tool, declaration=replace(tool.declaration, name="find")))
-    assert [entry.name for entry in catalog] == ["find"]
-    catalog.declare(as_tool(tool, "tool_new"))
-    assert len(catalog) == 2
+    catalog.add(catalog.prepare(tool))
+    catalog.add(catalog.prepare(changed(tool, declaration=replace(tool.declaration, name="find"))))
+    assert [entry.name for entry in catalog.snapshot().entries] == ["find"]
+    catalog.add(catalog.prepare(as_tool(tool, "tool_new")))
+    assert catalog.snapshot().size == 2
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_invalid_records_are_rejected(part, field, value, message):
     tool = scripted_tool("search")
     odd = changed(tool, **{part: replace(getattr(tool, part), **{field: value})})
     with pytest.raises(ConfigError, match=message):
-        Catalog().declare(odd)
+        Catalog().prepare(odd)
 
 
 @pytest.mark.parametrize(("member", "value"), [("tool_id", "tool_other"), ("name", "find"), ("namespace", "web")])
@@ -69,12 +69,12 @@ def test_an_interface_of_another_tool_is_rejected(member, value):
     tool = scripted_tool("search")
     other = changed(tool, interface=replace(tool.interface, **{member: value}))
     with pytest.raises(ConfigError, match=f"has the {member} '{value}'"):
-        Catalog().declare(other)
+        Catalog().prepare(other)
 
 
 def test_the_records_of_a_tool_name_each_other():
     tool = scripted_tool("search", schema={"type": "object", "properties": {"q": {}}})
-    declared = Catalog().declare(tool).tool
+    declared = Catalog().prepare(tool).tool
     declaration, interface = declared.declaration, declared.interface
     assert declaration.interface_ref == interface.interface_id
     assert declaration.execution_profile_ref == declared.execution_profile.execution_profile_id
@@ -104,6 +104,6 @@ def test_tools_that_run_code_or_write_files_must_name_their_classifier_input(kin
         )
         if is_refused and not classifier_input:
             with pytest.raises(ConfigError, match="give its interface a classifier_input"):
-                Catalog().declare(tool)
+                Catalog().prepare(tool)
         else:
-            assert Catalog().declare(tool).tool.interface.classifier_input == classifier_input
+            assert Catalog().prepare(tool).tool.interface.classifier_input == classifier_input

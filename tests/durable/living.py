@@ -128,7 +128,7 @@ def input_of(name, number):
 async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
-        first = rt._core.tools[next(iter(rt._agent.catalog))]
+        first = rt._core.tools[rt._agent.catalog.snapshot().entries[0]]
         await rt._core.limiter.acquire(first.safety.static)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while name in ASKED and not (asked := await rt.approvals.list()):

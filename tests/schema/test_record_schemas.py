@@ -10,7 +10,8 @@ from agenttool.codec import from_json, to_json
 from agenttool.errors import RecordError
 from agenttool.records import CORE_OBJECTS, RECORD_TYPES
 from agenttool.schema.compile import Checker, compile_schema
-from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
+from agenttool.schema.record_schemas import schema_of
+from write_schemas import SCHEMA_FILES
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 PUBLISHED = dict(list(SCHEMA_FILES.items())[:15])

@@ -1,11 +1,12 @@
-"""All declared tools, by id and by name."""
+"""All declared tools, by id and by name, and the snapshots that surfaces share."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import TypeVar
 
-from agenttool.catalog.entry import Entry
-from agenttool.catalog.snapshot import CatalogSnapshot, SnapshotBuilder
+from agenttool.catalog.entry import Entry, deferred_ref, estimate_tokens, traits_of
+from agenttool.catalog.filters import Absence, withdrawal
+from agenttool.catalog.names import NameTable
+from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, ToolColumns
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
@@ -28,34 +29,34 @@ _CLASSIFIED_IF_WRITING = (ToolKind.FILE_OPERATION,)
 
 
 class Catalog:
-    """The tools of a runtime. Namespaces may share a bare name; a qualified name has one owner."""
+    """The tools of a runtime. Namespaces may share a bare name; a qualified name has one owner.
+
+    A tool that is replaced keeps its number, and snapshots taken before do not change.
+    """
 
     def __init__(self) -> None:
         """Start with no tools."""
-        self._entries: dict[ToolId, Entry] = {}
-        self._owners: dict[str, ToolId] = {}
-        self._snapshots = SnapshotBuilder()
-
-    def __iter__(self) -> Iterator[Entry]:
-        """Iterate over the tools in the order of their declaration."""
-        return iter(self._entries.values())
-
-    def __len__(self) -> int:
-        """Count the tools."""
-        return len(self._entries)
+        self._names = NameTable()
+        self._columns = ToolColumns()
+        self._withdrawals: list[Absence | None] = []  # by traits group
+        self._withdrawn: dict[int, Absence] = {}
+        self._last_listed: list[ListedTools] = []
+        self._last: CatalogSnapshot | None = None
+        self._is_current = False
 
     def find(self, tool_id: ToolId) -> Entry | None:
         """Return the tool with an id, also if it is retired."""
-        return self._entries.get(tool_id)
+        number = self._names.numbers.get(tool_id)
+        return None if number is None else self._columns.entries[number]
 
     def owner(self, qualified_name: str) -> Entry | None:
         """Return the tool with a qualified name."""
-        tool_id = self._owners.get(qualified_name)
-        return None if tool_id is None else self._entries[tool_id]
+        number = self._names.owners.get(qualified_name)
+        return None if number is None else self._columns.entries[number]
 
     def is_withdrawn(self, tool_id: ToolId) -> bool:
         """Return whether a declared tool is retired, disabled or a draft, so that no surface offers it."""
-        return self._snapshots.is_withdrawn(tool_id)
+        return self._names.numbers[tool_id] in self._withdrawn
 
     def prepare(self, tool: DeclaredTool) -> Entry:
         """Validate a tool and return its entry, without adding it.
@@ -64,35 +65,64 @@ class Catalog:
             ConfigError: a record is invalid, records contradict each other, or another tool has the qualified name.
         """
         entry = Entry(tool=_complete(_validated(tool)))
-        owner = self._owners.get(entry.qualified_name)
-        if owner not in (None, entry.tool_id):
+        owner = self.owner(entry.qualified_name)
+        if owner is not None and owner.tool_id != entry.tool_id:
             raise ConfigError(
-                f"two tools are named {entry.qualified_name!r}: {owner!r} and {entry.tool_id!r}; "
+                f"two tools are named {entry.qualified_name!r}: {owner.tool_id!r} and {entry.tool_id!r}; "
                 "give one of them another namespace or name"
             )
         return entry
 
-    def declare(self, tool: DeclaredTool) -> Entry:
-        """Validate and add a tool, or replace the one with the same id.
-
-        Raises:
-            ConfigError: as `prepare`.
-        """
-        return self.add(self.prepare(tool))
-
-    def add(self, entry: Entry) -> Entry:
+    def add(self, entry: Entry) -> None:
         """Add a prepared entry; it replaces the one with the same id."""
-        before = self._entries.get(entry.tool_id)
-        if before is not None:
-            del self._owners[before.qualified_name]
-        self._owners[entry.qualified_name] = entry.tool_id
-        self._entries[entry.tool_id] = entry
-        self._snapshots.put(entry)
-        return entry
+        traits, count = traits_of(entry.tool), len(self._columns.entries)
+        number = self._names.numbers.get(entry.tool_id, count)
+        if number == count:
+            self._names.add(entry)
+        else:
+            self._copy_shared(self._columns.entries[number], entry)
+        columns, place = self._columns, slice(number, number + 1)
+        group = columns.group(traits)
+        columns.entries[place] = [entry]
+        columns.groups[place] = [group]
+        columns.refs[place] = [deferred_ref(entry.tool)]
+        columns.tokens[place] = [estimate_tokens(entry.tool)]
+        if group == len(self._withdrawals):
+            self._withdrawals.append(withdrawal(traits))
+        absence = self._withdrawals[group]
+        if absence is not None:
+            self._withdrawn[number] = absence
+        else:
+            self._withdrawn.pop(number, None)
+        self._is_current = False
+
+    def _copy_shared(self, before: Entry, after: Entry) -> None:
+        """Copy the tables that the last snapshot uses, before a tool is replaced in them."""
+        last = self._last
+        if _names_of(before) != _names_of(after):
+            if last is not None and last.names is self._names:
+                self._names = self._names.copy()
+            self._names.rename(before, after)
+        if last is not None and last.columns is self._columns:
+            self._columns = self._columns.copy()
 
     def snapshot(self) -> CatalogSnapshot:
-        """Return an immutable view of all current tools."""
-        return self._snapshots.snapshot()
+        """Return an immutable view of all tools; the same one until a tool is added."""
+        if self._last is None or not self._is_current:
+            self._last = CatalogSnapshot(
+                size=len(self._columns.entries),
+                names=self._names,
+                columns=self._columns,
+                traits=tuple(self._columns.traits),
+                withdrawn=self._withdrawn,
+                last_listed=self._last_listed,
+            )
+            self._is_current = True
+        return self._last
+
+
+def _names_of(entry: Entry) -> tuple[str, frozenset[str]]:
+    return entry.qualified_name, frozenset(entry.tool.declaration.aliases or ())
 
 
 def _validated(tool: DeclaredTool) -> DeclaredTool:

@@ -117,8 +117,12 @@ class NameTable:
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Return the records of tools that are absent for one reason; records are cached."""
-        is_new = absence not in self._absent
-        cached = self._cached_records(absence)
+        if absence not in self._absent and len(self._absent) >= min(
+            MAX_CACHED, MAX_CACHED_RECORDS // (len(self.ids) + 1)
+        ):
+            self._absent.clear()  # a large catalog caches fewer reasons
+        cached = self._absent.setdefault(absence, [])
+        cached.extend([None] * (len(self.ids) - len(cached)))
         template = AbsentTool(
             reason=absence.reason,
             message=absence.message,
@@ -127,18 +131,7 @@ class NameTable:
             would_change=absence.change,
         )
         ids, names = self.ids, self.qualified
-        unknown = numbers if is_new else [each for each in numbers if cached[each] is None]
-        made = [replace(template, tool_id=ids[each], name=names[each]) for each in unknown]
-        for each, record in zip(unknown, made, strict=True):
-            cached[each] = record
-        return made if is_new else [record for each in numbers if (record := cached[each])]
-
-    def _cached_records(self, absence: Absence) -> list[AbsentTool | None]:
-        """Return the cached records of one reason, by number; a large catalog caches fewer reasons."""
-        if absence not in self._absent and len(self._absent) >= min(
-            MAX_CACHED, MAX_CACHED_RECORDS // (len(self.ids) + 1)
-        ):
-            self._absent.clear()
-        records = self._absent.setdefault(absence, [])
-        records.extend([None] * (len(self.ids) - len(records)))
-        return records
+        for each in numbers:
+            if cached[each] is None:
+                cached[each] = replace(template, tool_id=ids[each], name=names[each])
+        return [record for each in numbers if (record := cached[each])]

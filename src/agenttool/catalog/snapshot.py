@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 
-from agenttool.catalog.entry import Entry, Traits, deferred_ref, estimate_tokens, traits_of
-from agenttool.catalog.filters import Absence, withdrawal
+from agenttool.catalog.entry import Entry, Traits
+from agenttool.catalog.filters import Absence
 from agenttool.catalog.names import NameTable
 from agenttool.ports.surfacing import Role
 from agenttool.records import DeferredToolRef, ToolId
@@ -155,72 +155,3 @@ class CatalogSnapshot:
 def _in_any_namespace(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Add patterns so that a bare name matches tools of that name in every namespace."""
     return (*patterns, *(f"*.{each}" for each in patterns if _NOT_IN_BARE_NAMES.isdisjoint(each)))
-
-
-class SnapshotBuilder:
-    """Follows the declarations of a catalog and returns snapshots. A replaced tool keeps its number."""
-
-    def __init__(self) -> None:
-        """Start with no tools."""
-        self._names = NameTable()
-        self._columns = ToolColumns()
-        self._withdrawals: list[Absence | None] = []  # by traits group
-        self._withdrawn: dict[int, Absence] = {}
-        self._last_listed: list[ListedTools] = []
-        self._last: CatalogSnapshot | None = None
-        self._is_current = False
-
-    def put(self, entry: Entry) -> None:
-        """Add a tool, or replace the one with the same id."""
-        traits, count = traits_of(entry.tool), len(self._columns.entries)
-        number = self._names.numbers.get(entry.tool_id, count)
-        if number == count:
-            self._names.add(entry)
-        else:
-            self._copy_shared(self._columns.entries[number], entry)
-        columns, place = self._columns, slice(number, number + 1)
-        group = columns.group(traits)
-        columns.entries[place] = [entry]
-        columns.groups[place] = [group]
-        columns.refs[place] = [deferred_ref(entry.tool)]
-        columns.tokens[place] = [estimate_tokens(entry.tool)]
-        if group == len(self._withdrawals):
-            self._withdrawals.append(withdrawal(traits))
-        absence = self._withdrawals[group]
-        if absence is not None:
-            self._withdrawn[number] = absence
-        else:
-            self._withdrawn.pop(number, None)
-        self._is_current = False
-
-    def _copy_shared(self, before: Entry, after: Entry) -> None:
-        """Copy the tables that the last snapshot uses, before a tool is replaced in them."""
-        last = self._last
-        if _names_of(before) != _names_of(after):
-            if last is not None and last.names is self._names:
-                self._names = self._names.copy()
-            self._names.rename(before, after)
-        if last is not None and last.columns is self._columns:
-            self._columns = self._columns.copy()
-
-    def is_withdrawn(self, tool_id: ToolId) -> bool:
-        """Return whether a tool is on no surface, whatever the situation."""
-        return self._names.numbers[tool_id] in self._withdrawn
-
-    def snapshot(self) -> CatalogSnapshot:
-        """Return a snapshot of all tools; the same one until a tool is put."""
-        if self._last is None or not self._is_current:
-            self._last = CatalogSnapshot(
-                size=len(self._columns.entries),
-                names=self._names,
-                columns=self._columns,
-                traits=tuple(self._columns.traits),
-                withdrawn=self._withdrawn,
-                last_listed=self._last_listed,
-            )
-            self._is_current = True
-        return self._last
-
-
-def _names_of(entry: Entry) -> tuple[str, frozenset[str]]:
-    return entry.qualified_name, frozenset(entry.tool.declaration.aliases or ())

@@ -96,7 +96,9 @@ class SurfaceStore:
             short_lived = (each for each in idle if self.by_id[each].record.scope in _SHORT_LIVED)
             oldest = next(short_lived, next(iter(idle), None))
             if oldest is not None:
-                self._archive(oldest)
+                self._archived[oldest] = ArchivedSurface.of(self.by_id.pop(oldest), self.changes)
+                if len(self._archived) > MAX_ARCHIVED:
+                    del self._archived[next(iter(self._archived))]
         self.by_id[surface.record.surface_id] = surface
 
     def find(self, given: object) -> Surface | None:
@@ -122,11 +124,6 @@ class SurfaceStore:
         """Allow no more calls on any surface."""
         if self.closed is None:
             self.closed, self.by_id = self.by_id, {}
-
-    def _archive(self, surface_id: str) -> None:
-        self._archived[surface_id] = ArchivedSurface.of(self.by_id.pop(surface_id), self.changes)
-        if len(self._archived) > MAX_ARCHIVED:
-            del self._archived[next(iter(self._archived))]
 
     def _restore(self, surface_id: SurfaceId) -> Surface | None:
         """Rebuild an archived surface, and the newest one that replaced it."""

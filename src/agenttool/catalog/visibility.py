@@ -155,7 +155,8 @@ def decide_visibility(snapshot: CatalogSnapshot, situation: Situation, options: 
         Visibility.ABSENT if absence else _default(traits)
         for traits, absence in zip(snapshot.traits, by_group, strict=True)
     ]
-    role_excluded = _role_excluded(snapshot, situation)
+    role = situation.role
+    role_excluded = None if role is None else (not_for(role), invert_mask(snapshot.for_role(role)))
     codes = _codes(visibilities, snapshot, situation, role_excluded)
     individual = {**_beyond_bounds(snapshot, situation), **_denied_or_withdrawn(snapshot, options)}
     for number in individual:
@@ -203,11 +204,6 @@ def _codes(
         if role_excluded is None or not role_excluded[1][number]:
             codes[number] = visibilities[snapshot.columns.groups[number]]
     return codes
-
-
-def _role_excluded(snapshot: CatalogSnapshot, situation: Situation) -> tuple[Absence, bytes] | None:
-    role = situation.role
-    return None if role is None else (not_for(role), invert_mask(snapshot.for_role(role)))
 
 
 def _requested(snapshot: CatalogSnapshot, situation: Situation) -> frozenset[int] | None:

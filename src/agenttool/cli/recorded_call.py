@@ -9,7 +9,7 @@ from agenttool.errors import ConfigError
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.facts import Fact
-from agenttool.records import ID_KINDS, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
+from agenttool.records import ID_PREFIXES, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
 from agenttool.stores.sqlite.leases import Ownership
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.world import SystemClock
@@ -125,4 +125,4 @@ def _id_prefix(part: str) -> str:
     kind, separator, rest = part.partition("_")
     if not separator:
         return INVOCATION.compose(part)
-    return INVOCATION.compose(rest.partition("-")[0]) if any(kind == each.prefix for each in ID_KINDS) else part
+    return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part

@@ -93,8 +93,8 @@ class ProviderEndpoints:
             finally:
                 self._service = None
 
-    def routes(self) -> list[Route]:
-        """Return the routes."""
+    def app(self) -> Starlette:
+        """Return the ASGI app, with the routes that the settings need."""
         posts: dict[str, _Handler] = {
             INVOKE_PATH: self.invoke,
             "/close_thread": self.close_thread,
@@ -103,11 +103,12 @@ class ProviderEndpoints:
         }
         if self._settings.on_migrate:
             posts["/migrate"] = self.migrate
-        return [
+        routes = [
             Route("/.well-known/rap-toolset", self.discover, methods=["GET"]),
             *(Route(path, handler, methods=["POST"]) for path, handler in posts.items()),
             *([Route(f"{OAUTH_PATH}{{client}}", self.redeem, methods=["GET"])] if self._settings.clients else []),
         ]
+        return Starlette(routes=routes, lifespan=self.lifespan, exception_handlers={StoreError: _store_error})
 
     async def discover(self, request: Request) -> Response:
         """Return the manifest."""
@@ -232,12 +233,6 @@ class ProviderEndpoints:
         """Return the base URL of this server; `root_path` is its path inside another app."""
         root_path = str(request.scope.get("root_path", ""))
         return self._settings.url or str(request.url.replace(path=root_path, query="", fragment="")).rstrip("/")
-
-
-def make_app(endpoints: ProviderEndpoints) -> Starlette:
-    """Return the ASGI app of a provider."""
-    handlers = {StoreError: _store_error}
-    return Starlette(routes=endpoints.routes(), lifespan=endpoints.lifespan, exception_handlers=handlers)
 
 
 async def _store_error(request: Request, error: Exception) -> Response:

@@ -20,7 +20,7 @@ from agenttool.adapters.rap.credentials import (
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError, RecordError
-from agenttool.rap.app import ProviderEndpoints, make_app
+from agenttool.rap.app import ProviderEndpoints
 from agenttool.rap.declare import RapTool, RapToolOptions, declare
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
@@ -208,7 +208,7 @@ class Provider:
                 raise ConfigError(
                     f"toolset {self.settings.name!r} has no tool; decorate a function with @provider.tool"
                 )
-            self._app = make_app(self._endpoints)
+            self._app = self._endpoints.app()
         return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

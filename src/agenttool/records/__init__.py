@@ -30,9 +30,8 @@ from agenttool.records.event import HookOutput as HookOutput
 from agenttool.records.event import HookOutputKind as HookOutputKind
 from agenttool.records.event import ToolEvent as ToolEvent
 from agenttool.records.event import ToolHook as ToolHook
-from agenttool.records.ids import DECISION as DECISION
 from agenttool.records.ids import EVENT as EVENT
-from agenttool.records.ids import ID_KINDS as ID_KINDS
+from agenttool.records.ids import ID_PREFIXES as ID_PREFIXES
 from agenttool.records.ids import INVOCATION as INVOCATION
 from agenttool.records.ids import PERSISTENCE as PERSISTENCE
 from agenttool.records.ids import SURFACE as SURFACE

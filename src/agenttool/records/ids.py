@@ -41,29 +41,11 @@ class IdKind(Generic[_Id]):
 
 SURFACE = IdKind("srf", SurfaceId)
 INVOCATION = IdKind("inv", InvocationId)
-DECISION = IdKind("dec", DecisionId)
-MUTATION = IdKind("mut", MutationId)
-HOOK = IdKind("hook", HookId)
-SCHEDULER_POLICY = IdKind("sched", SchedulerPolicyId)
-PROGRESS = IdKind("prg", ProgressId)
-RESULT = IdKind("res", ResultId)
 PERSISTENCE = IdKind("prs", PersistenceId)
 EVENT = IdKind("evt", EventId)
-APPROVAL = IdKind("apr", ApprovalId)
 
-ID_KINDS = (
-    SURFACE,
-    INVOCATION,
-    DECISION,
-    MUTATION,
-    HOOK,
-    SCHEDULER_POLICY,
-    PROGRESS,
-    RESULT,
-    PERSISTENCE,
-    EVENT,
-    APPROVAL,
-)
+ID_PREFIXES = ("srf", "inv", "dec", "mut", "hook", "sched", "prg", "res", "prs", "evt", "apr")
+"""The prefixes of all ids. Those of decisions, mutations and other parts of a call derive from the id of the call."""
 
 _UNRESOLVED = "unresolved:"
 

@@ -327,18 +327,15 @@ def _fields_of_struct(value: object) -> object:
     return {**tag, **values}
 
 
-def _fields_of_attrs(value: object) -> object:
-    declared = cast("Iterable[_NamedField]", getattr(type(value), "__attrs_attrs__", ()))
-    return {each.name: getattr(value, each.name) for each in declared}
+def _named_fields(value: object, fields: object) -> object:
+    return {each.name: getattr(value, each.name) for each in cast("Iterable[_NamedField]", fields)}
 
 
 _FIELD_READERS: dict[str, Callable[[object], object]] = {
     "__pydantic_serializer__": _fields_of_model,
     "__struct_fields__": _fields_of_struct,
-    "__dataclass_fields__": lambda value: {
-        each.name: getattr(value, each.name) for each in dataclasses.fields(cast("DataclassInstance", value))
-    },
-    "__attrs_attrs__": _fields_of_attrs,
+    "__dataclass_fields__": lambda value: _named_fields(value, dataclasses.fields(cast("DataclassInstance", value))),
+    "__attrs_attrs__": lambda value: _named_fields(value, getattr(type(value), "__attrs_attrs__", ())),
     "__array_interface__": lambda value: cast("memoryview", value).tolist(),
 }
 """The class attribute by which each library is recognized, without importing it."""

@@ -108,42 +108,33 @@ def is_costly(schema: JsonObject) -> bool:
     spelling = sorted_json(schema)
     if b"$ref" not in spelling and spelling.count(b"{") + spelling.count(b"[") < _MAX_SCHEMA_DEPTH:
         return False  # without references there are no more subschemas than brackets
-    return _SchemaWeight(schema).of(schema, 0) > _MAX_WEIGHT
+    return _weight(schema, schema, 0, {}) > _MAX_WEIGHT
 
 
-class _SchemaWeight:
-    """Counts subschemas with references followed; each target of a reference is counted once and remembered."""
+def _weight(value: Json, root: JsonObject, depth: int, targets: dict[str, int]) -> int:
+    """Count the subschemas below a value, with references followed; `targets` holds the counts of their targets."""
+    if depth > _MAX_SCHEMA_DEPTH:
+        return _MAX_WEIGHT + 1
+    weight = 0
+    if isinstance(value, list):
+        weight = sum(_weight(each, root, depth + 1, targets) for each in value)
+    elif isinstance(value, dict):
+        weight = 1 + sum(_weight(each, root, depth + 1, targets) for name, each in value.items() if name != "$defs")
+        reference = value.get("$ref")
+        if isinstance(reference, str):
+            if reference not in targets:
+                targets[reference] = 0  # a recursive reference adds nothing
+                targets[reference] = _weight(_target(reference, root), root, depth + 1, targets)
+            weight += targets[reference]
+    return min(weight, _MAX_WEIGHT + 1)
 
-    def __init__(self, root: JsonObject) -> None:
-        self._root = root
-        self._targets: dict[str, int] = {}
 
-    def of(self, value: Json, depth: int) -> int:
-        """Return the number of subschemas below a value; a recursive reference adds nothing."""
-        if depth > _MAX_SCHEMA_DEPTH:
-            return _MAX_WEIGHT + 1
-        weight = 0
-        if isinstance(value, list):
-            weight = sum(self.of(each, depth + 1) for each in value)
-        elif isinstance(value, dict):
-            weight = 1 + sum(self.of(each, depth + 1) for name, each in value.items() if name != "$defs")
-            reference = value.get("$ref")
-            if isinstance(reference, str):
-                weight += self._of_target(reference, depth + 1)
-        return min(weight, _MAX_WEIGHT + 1)
-
-    def _of_target(self, reference: str, depth: int) -> int:
-        if reference not in self._targets:
-            self._targets[reference] = 0
-            self._targets[reference] = self.of(self._target(reference), depth)
-        return self._targets[reference]
-
-    def _target(self, reference: str) -> Json:
-        """Follow a JSON pointer; an anchor or an address is not followed."""
-        value: Json = self._root
-        if not reference.startswith("#/"):
-            return value if reference == "#" else None
-        for step in reference.removeprefix("#/").replace("~1", "\0").split("/"):
-            name = step.replace("\0", "/").replace("~0", "~")
-            value = value.get(name) if isinstance(value, dict) else None
-        return value
+def _target(reference: str, root: JsonObject) -> Json:
+    """Follow a JSON pointer; an anchor or an address is not followed."""
+    value: Json = root
+    if not reference.startswith("#/"):
+        return value if reference == "#" else None
+    for step in reference.removeprefix("#/").replace("~1", "\0").split("/"):
+        name = step.replace("\0", "/").replace("~0", "~")
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -31,19 +31,16 @@ def pointer_of(path: Iterable[str | int]) -> str:
 def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Return the misfit of one failed check."""
     expected, advice = _words(error)
-    missing = [error.kind.property] if isinstance(error.kind, _Kind.Required) else []
-    pointer = pointer_of([*error.instance_path, *missing])
-    return Misfit(pointer=pointer, expected=expected, advice=advice, values=_values(error))
-
-
-def _values(error: jsonschema_rs.ValidationError) -> tuple[str, ...]:
+    pointer = pointer_of(error.instance_path)
+    values = (pointer,)
     match error.kind:
-        case _Kind.Required():
-            return ()
+        case _Kind.Required(name):
+            pointer, values = pointer + pointer_of([name]), ()
         case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
-            return tuple(pointer_of([*error.instance_path, name]) for name in names)
+            values = tuple(pointer + pointer_of([name]) for name in names)
         case _:
-            return (pointer_of(error.instance_path),)
+            pass
+    return Misfit(pointer=pointer, expected=expected, advice=advice, values=values)
 
 
 def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """The searchable index of all tools of a catalog."""
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
-from itertools import chain, islice
+from itertools import islice
 from math import hypot
 from operator import itemgetter
 
@@ -177,47 +178,32 @@ class ToolIndex:
         if self.semantic_index is None or not encoded:
             return []
         wanted = SEMANTIC_CANDIDATES // len(encoded)
-        for each in chain.from_iterable(
-            self._nearest(self.semantic_index, sentence, visible, wanted) for sentence in encoded
-        ):
-            if each not in by_sentence:
-                by_sentence[each] = scorer.sentence_scores(self._store.documents[each])
+        for sentence in encoded:
+            for each in self._visible_best(partial(self.semantic_index.nearest, sentence), visible, wanted):
+                if each not in by_sentence:
+                    by_sentence[each] = scorer.sentence_scores(self._store.documents[each])
         return [self.semantic_index.similarity(sentence, by_sentence) for sentence in encoded]
 
-    def _nearest(
-        self, semantic_index: SemanticIndex, sentence: str, visible: Container[ToolId], wanted: int
-    ) -> list[int]:
-        """Return the nearest visible tools; asks for more while too few of them are visible."""
-        ahead = wanted
-        while True:
-            nearest = semantic_index.nearest(sentence, ahead)
-            found = self._visible_among(nearest, visible)
-            if len(found) >= wanted or len(nearest) < ahead:
-                return found[:wanted]
-            ahead *= 8
-
-    def _candidates(self, terms: tuple[QueryTerm, ...], visible: Collection[ToolId], limit: int) -> Iterator[int]:
-        """Yield the tools that are worth scoring; asks for more while too few of them are visible."""
+    def _candidates(self, terms: tuple[QueryTerm, ...], visible: Collection[ToolId], limit: int) -> Iterable[int]:
+        """Return the tools that are worth scoring."""
         full_text = self._store.full_text
         if full_text is None or len(visible) <= SCAN_LIMIT:
             numbers = (self._numbers.get(each) for each in visible)
-            yield from (each for each in numbers if each is not None and self._store.has(each))
-            return
+            return [each for each in numbers if each is not None and self._store.has(each)]
         symbols = _heaviest_symbols(terms)
         wanted = max(MIN_CANDIDATES, min(MAX_CANDIDATES, CANDIDATES_PER_TERM * len(terms)), 2 * limit)
-        seen, count, ahead = 0, 0, wanted
-        while symbols and count < wanted:
-            best = full_text.best(symbols, ahead)
-            fitting = self._visible_among(best[seen:], visible)[: wanted - count]
-            count += len(fitting)
-            yield from fitting
-            if len(best) < ahead:
-                break
-            seen, ahead = ahead, ahead * 8
+        return self._visible_best(partial(full_text.best, symbols), visible, wanted) if symbols else ()
 
-    def _visible_among(self, numbers: Iterable[int], visible: Container[ToolId]) -> list[int]:
-        entries = self._entries
-        return [each for each in numbers if (entry := entries[each]) is not None and entry.tool_id in visible]
+    def _visible_best(self, best: Callable[[int], Sequence[int]], visible: Container[ToolId], wanted: int) -> list[int]:
+        """Return the best visible tools; calls `best` with a higher limit while too few of them are visible."""
+        ahead = wanted
+        while True:
+            numbers = best(ahead)
+            entries = ((each, self._entries[each]) for each in numbers)
+            found = [each for each, entry in entries if entry is not None and entry.tool_id in visible]
+            if len(found) >= wanted or len(numbers) < ahead:
+                return found[:wanted]
+            ahead *= 8
 
 
 def _heaviest_symbols(terms: Sequence[QueryTerm]) -> list[tuple[str, float]]:
