@@ -27,7 +27,7 @@ from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceManager
-from agenttool.pipeline.background import unique_part
+from agenttool.pipeline.background import key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.cancellation import is_interruptible, request_cancel
@@ -426,13 +426,22 @@ class Runtime:
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
         actor_ref: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Coroutine[object, object, ToolResult]:
         """Call a tool by name: `await rt.call(...)`. A failed call is a result, too.
 
+        A second call of an actor with the same idempotency key, at the same time or later, in any process on the store,
+        does not run; it returns the result of the first. A key is known as long as the journal has its call.
+
         Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
+            ConfigError: the key was used for another tool or other arguments, or is invalid.
+            StoreError: the key cannot be reserved.
         """
-        return run_call(plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref))
+        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref)
+        if idempotency_key is None:
+            return run_call(call)
+        return self._agent.background.call_once(call, key_of_caller(idempotency_key, actor_ref))
 
     async def tools_for(
         self,
@@ -541,7 +550,7 @@ class Runtime:
         """A copy of the context that calls share and tools change."""
         return {**self._core.shared}
 
-    async def start(
+    async def start(  # noqa: PLR0913 -- what a caller may pass
         self,
         name: str,
         arguments: JsonObject | str | bytes,
@@ -550,21 +559,24 @@ class Runtime:
         native_call_id: str | None = None,
         actor_ref: str | None = None,
         invocation_id: InvocationId | None = None,
+        idempotency_key: str | None = None,
     ) -> ToolInvocation:
         """Start a call and return its invocation once it has ended or waits for an answer.
 
-        `journal.result` and `wait` return its result, in whichever process it ends. With an id from
-        `new_invocation_id` the call can be started again after a crash: a known call is not started twice.
+        `journal.result` and `wait` return its result, in whichever process it ends. A second start with the same id or
+        the same idempotency key, at the same time or later, in any process on the store, returns the first call.
 
         Raises:
-            ConfigError: the id is not one of `new_invocation_id`.
+            ConfigError: the id is not one of `new_invocation_id`, there is a key, too, or the key was used for another
+                tool or other arguments.
+            StoreError: the id or key cannot be reserved.
         """
-        known = None if invocation_id is None else self._agent.background.known(invocation_id)
-        if known is not None:
-            return known
+        if invocation_id is not None and idempotency_key is not None:
+            raise ConfigError("a call has an invocation_id or an idempotency_key, not both")
         unique = None if invocation_id is None else unique_part(invocation_id)
+        key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
-        return await self._agent.background.start(call)
+        return await self._agent.background.start(call, key)
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
         """Wait for the result of a call, in whichever process it ends; None if it does not end within that time."""

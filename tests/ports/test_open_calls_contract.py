@@ -276,3 +276,16 @@ async def test_waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open
         assert _ids(await calls.awaiting_answer(after=first.approval_id, limit=9, prefix="late_")) == [
             invocation_number(4)
         ]
+
+
+async def test_a_key_is_reserved_for_the_first_call_only(open_calls):
+    async with open_calls("a") as one, open_calls("b") as two:
+        until = Moment(now_ns=LATER, steady_ns=LATER, since="here")
+        now = Moment(now_ns=NOW, steady_ns=NOW, since="here")
+        for calls in (one, two):
+            await calls.renew_lease(until)
+        first, second = invocation_number(1), invocation_number(2)
+        assert await one.reserve("k", first, now=now) is None
+        assert await two.reserve("k", second, now=now) == (first, "a")
+        assert await one.reserve("k", first, now=now) == (first, "a")
+        assert await two.reserve("other", second, now=now) is None

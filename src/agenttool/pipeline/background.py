@@ -4,17 +4,22 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
 from agenttool.pipeline.run import run_call
+from agenttool.ports.evidence import shown
 from agenttool.ports.facts import Fact
 from agenttool.records import INVOCATION, InvocationId, ToolInvocation, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
 
+
+MAX_KEY = 255
+"""The maximum length of an idempotency key."""
 
 _DIGITS = 32
 
@@ -26,24 +31,84 @@ class BackgroundCalls:
         """Start without calls; `core` is that of the root runtime."""
         self._core = core
         self._tasks: set[asyncio.Task[ToolResult]] = set()
+        self._keyed: dict[InvocationId, Call] = {}
+        """The calls of this process that have a key and run, or are about to."""
 
-    def known(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Return the invocation of a call that was started before, in any process."""
-        return invocation_of(self._core.journal.log.facts_of(invocation_id))
+    async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
+        """Run a call in a task; return its invocation once it has ended or waits for an answer.
 
-    async def start(self, call: Call) -> ToolInvocation:
-        """Run a call in a task; return its invocation once it has ended or waits for an answer."""
+        If an earlier call has the key, that one is returned, and nothing runs.
+
+        Raises:
+            ConfigError: the earlier call is of another tool or has other arguments.
+            StoreError: the key cannot be reserved.
+        """
+        first = None if key is None else await self._find_first(call, key)
+        if first is not None:
+            return first
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [])
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: background.become_idle())
+        task.add_done_callback(lambda _: self._forget_key(call))
         await idle
         invocation = invocation_of(_facts_of(call))
         if invocation is None:
             raise AssertionError("a call that was started has facts")
         return invocation
+
+    async def call_once(self, call: Call, key: str) -> ToolResult:
+        """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
+
+        Raises:
+            ConfigError: the earlier call is of another tool or has other arguments.
+            StoreError: the key cannot be reserved.
+        """
+        first = await self._find_first(call, key)
+        if first is None:
+            try:
+                return await run_call(call)
+            finally:
+                self._forget_key(call)
+        result = None
+        while result is None:
+            result = await self.wait(first.invocation_id, None)
+        return result
+
+    async def _find_first(self, call: Call, key: str) -> ToolInvocation | None:
+        """Reserve a key for a call; return the earlier call that has it, once that is recorded."""
+        calls = self._core.durability.deferred
+        if calls is None:
+            raise AssertionError("every store has open calls")
+        await call.core.host.ensure_lease()
+        if key == call.invocation_id and (first := self._recorded(call.invocation_id)) is not None:
+            return first  # it may have been started without a key
+        while True:
+            self._keyed.setdefault(call.invocation_id, call)
+            reserved = await calls.reserve(key, call.invocation_id, now=call.core.clock.moment())
+            if reserved is None:
+                return None
+            self._forget_key(call)
+            first = self._recorded(reserved.invocation_id)
+            if first is not None:
+                if first.invocation_id != call.invocation_id:
+                    _refuse_other_request(call, first)
+                return first
+            if reserved.owner == calls.owner and reserved.invocation_id not in self._keyed:
+                raise StoreError(
+                    f"the journal has no record of {reserved.invocation_id}, which was started before with this key:"
+                    " it was deleted or could not be written; find out whether it ran, then use another key"
+                )
+            await asyncio.sleep(POLL_S)  # the process that reserved the key records its call soon, or has died
+
+    def _forget_key(self, call: Call) -> None:
+        if self._keyed.get(call.invocation_id) is call:
+            del self._keyed[call.invocation_id]
+
+    def _recorded(self, invocation_id: InvocationId) -> ToolInvocation | None:
+        return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def stop(self) -> None:
         """Wait for the end of every call that was started here."""
@@ -82,6 +147,30 @@ def _facts_of(call: Call) -> Sequence[Fact]:
     if facts is None or call.status is None or call.status.is_terminal:
         return call.core.journal.log.facts_of(call.invocation_id)
     return facts
+
+
+def _refuse_other_request(call: Call, first: ToolInvocation) -> None:
+    """Raise if the earlier call with the same key is not the same call."""
+    found = None if call.surface is None else call.surface.resolve(call.request.name)
+    if isinstance(found, Entry):
+        tool = call.core.tools[found]
+        is_same = shown(call.request.model_input, tool.redactor) == first.model_input
+        if tool.tool_id != first.tool_id or not is_same:
+            raise ConfigError(
+                f"the idempotency key was used for another call, {first.invocation_id} of {first.tool_id};"
+                " use a new key for each call"
+            )
+
+
+def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
+    """Return the key under which a call is reserved; actors do not share their keys.
+
+    Raises:
+        ConfigError: it is no text of 1 to 255 printable characters.
+    """
+    if type(idempotency_key) is not str or not 0 < len(idempotency_key) <= MAX_KEY or not idempotency_key.isprintable():
+        raise ConfigError(f"an idempotency key is a text of 1 to {MAX_KEY} printable characters")
+    return f"key {actor_ref or ''} {idempotency_key}"
 
 
 def unique_part(invocation_id: InvocationId) -> str:

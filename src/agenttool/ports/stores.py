@@ -1,7 +1,7 @@
 """The stores of a runtime: the log of facts, the open calls, the bytes of large results, and small documents."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
@@ -147,6 +147,13 @@ class LeaseLost(StoreError):
     """The lease of this process expired and others claimed its calls; under this owner it can write nothing more."""
 
 
+class Reservation(NamedTuple):
+    """The call that has a key, and the process that reserved it."""
+
+    invocation_id: InvocationId
+    owner: str
+
+
 class OpenCalls(Protocol):
     """The open calls, so that another process can recover them when this one dies.
 
@@ -236,6 +243,13 @@ class OpenCalls(Protocol):
 
         Raises:
             StoreError: this owner has no lease itself.
+        """
+        ...
+
+    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+        """Reserve a key for a call, in all processes; return the earlier reservation if there is one.
+
+        The key of a process that died before the log had a fact of its call can be reserved again.
         """
         ...
 

@@ -10,7 +10,7 @@ from itertools import islice
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer
+from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer, Reservation
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, Digest, InvocationId, replace
 
@@ -19,6 +19,9 @@ MAX_FACTS = 1_000_000
 
 MAX_CHARS = 256_000_000
 """With more characters of inputs and results than this, the oldest large ones are dropped."""
+
+MAX_KEYS = 100_000
+"""With more reserved keys than this, the oldest is dropped."""
 
 _LARGE = 4096
 
@@ -149,6 +152,7 @@ class CallTable:
     asking: dict[ApprovalId, InvocationId] = field(default_factory=dict[ApprovalId, InvocationId])
     leases: dict[str, Moment] = field(default_factory=dict[str, Moment])
     answers: dict[ApprovalId, RecordedAnswer] = field(default_factory=dict[ApprovalId, RecordedAnswer])
+    keys: dict[str, Reservation] = field(default_factory=dict[str, Reservation])
 
 
 class MemoryOpenCalls:
@@ -254,6 +258,16 @@ class MemoryOpenCalls:
         if call.owner is not None:
             self._table.leases.pop(call.owner, None)
         return self._with_answer(call)
+
+    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+        """Reserve a key for a call; return the earlier reservation if there is one."""
+        keys = self._table.keys
+        if key in keys:
+            return keys[key]
+        keys[key] = Reservation(invocation_id, self._owner)
+        if len(keys) > MAX_KEYS:
+            del keys[next(iter(keys))]
+        return None
 
     def _alive(self, now: Moment) -> set[str]:
         return {owner for owner, until in self._table.leases.items() if now.is_before(until)}

@@ -197,6 +197,7 @@ def _delete_up_to(connection: sqlite3.Connection, last: tuple[int, bytes], befor
     calls = as_json([*deleted])
     places = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
     connection.execute(places, (calls, last[0]))
+    connection.execute("DELETE FROM call_keys WHERE invocation_id IN (SELECT value FROM json_each(?))", (calls,))
     connection.execute(_UNLIST, {"deleted": calls})
     connection.execute("DELETE FROM started_calls WHERE calls = '[]'")
     connection.execute("DELETE FROM facts WHERE last <= ?", last[:1])

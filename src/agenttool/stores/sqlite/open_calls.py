@@ -9,11 +9,11 @@ from typing import TypeAlias
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer
+from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer, Reservation
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.connect import as_json, reading
-from agenttool.stores.sqlite.fact_rows import delete_ended, index_rows
+from agenttool.stores.sqlite.fact_rows import delete_ended, index_rows, lines_of
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import (
     ALIVE_OWNERS,
@@ -147,6 +147,12 @@ class SqliteOpenCalls:
             raise StoreError(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
         return call
 
+    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+        """Reserve a key for a call; return the earlier reservation if there is one."""
+        return await self._group.perform(
+            lambda connection: _reserve(connection, self.owner, key, invocation_id, values_of(now))
+        )
+
     async def _recover_started(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
         with reading(self._path):
@@ -221,6 +227,20 @@ def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Valu
     if call.owner is not None:  # it loses its lease: if it only slept, it can write nothing when it wakes
         delete_lease(connection, call.owner)
     return True, call
+
+
+def _reserve(
+    connection: sqlite3.Connection, owner: str, key: str, invocation_id: InvocationId, now: Values
+) -> Reservation | None:
+    """Reserve a key inside a transaction; return the earlier reservation if there is one."""
+    found = connection.execute("SELECT invocation_id, owner FROM call_keys WHERE key = ?", (key,)).fetchone()
+    if found is not None:
+        first, holder = found
+        if has_lease(connection, holder, now) or next(lines_of(connection, first), None) is not None:
+            return Reservation(first, holder)
+        delete_lease(connection, holder)  # if it only slept, it can write nothing when it wakes
+    connection.execute("REPLACE INTO call_keys VALUES (?, ?, ?)", (key, invocation_id, owner))
+    return None
 
 
 def _call(row: _Row) -> OpenCall:

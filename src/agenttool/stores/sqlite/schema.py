@@ -57,6 +57,9 @@ _SCHEMA = (
         BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
     """CREATE TRIGGER call_ended AFTER DELETE ON open_calls WHEN old.approval_id IS NOT NULL
         BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
+    # The calls that were started under an id or a key of the caller's choice, each with the process that did so.
+    "CREATE TABLE call_keys (key TEXT PRIMARY KEY, invocation_id TEXT NOT NULL, owner TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX keyed_calls ON call_keys (invocation_id)",
     "CREATE TABLE documents (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
     # A random first hash distinguishes the chains of two logs.
     "INSERT INTO anchors VALUES (0, randomblob(32), 0)",

@@ -1,0 +1,176 @@
+"""A call that is started twice under one id or one idempotency key runs once, in one process and in several."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from agenttool import Runtime, Sensitive, tool
+from agenttool.errors import ConfigError, StoreError
+
+HERE = Path(__file__).parent
+AT_ONCE = 5
+BOUND_S = 60
+
+
+@pytest.fixture
+def ran():
+    """How often each number was paid."""
+    return Counter()
+
+
+@pytest.fixture
+def tools(ran):
+    """`pay`, which notes that it ran, and `open_safe`, which has a secret."""
+
+    @tool
+    async def pay(number: int) -> str:
+        """Pay."""
+        ran[number] += 1
+        await asyncio.sleep(0)
+        return f"paid {number}"
+
+    @tool
+    async def open_safe(pin: Annotated[int, Sensitive]) -> str:
+        """Open the safe."""
+        ran[pin] += 1
+        return "open"
+
+    return [pay, open_safe]
+
+
+@pytest.fixture
+def opened(tools, living, tmp_path):
+    """Open a runtime on a store; two of them on one file are like two processes."""
+    return lambda store="sqlite": Runtime.open(
+        tools=tools, rules=living.RULES, store="memory:" if store == "memory" else f"sqlite:{tmp_path}/state.db"
+    )
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_starts_at_the_same_time_with_one_id_run_once(opened, ran, store):
+    async with opened(store) as rt, asyncio.timeout(BOUND_S):
+        name, surface = rt.new_invocation_id(), await rt.surface()
+        started = await asyncio.gather(
+            *(rt.start("pay", {"number": 1}, surface=surface, invocation_id=name) for _ in range(AT_ONCE))
+        )
+        assert {each.invocation_id for each in started} == {name}
+        assert (await rt.wait(name)).status == "succeeded"
+        assert ran == {1: 1}
+
+
+async def test_starts_in_two_processes_with_one_id_run_once(opened, ran):
+    async with opened() as one, opened() as two, asyncio.timeout(BOUND_S):
+        shown = {rt: await rt.surface() for rt in (one, two)}
+        for number in range(10):
+            name = one.new_invocation_id()
+            starts = (
+                rt.start("pay", {"number": number}, surface=shown[rt], invocation_id=name)
+                for rt in (one, two, one, two)
+            )
+            started = await asyncio.gather(*starts)
+            assert {each.invocation_id for each in started} == {name}
+        assert ran == dict.fromkeys(range(10), 1)
+        assert list(one._core.journal.log.verify()) == []
+
+
+async def test_an_id_of_a_call_that_was_made_without_a_start_names_that_call(opened, ran):
+    async with opened("memory") as rt:
+        surface = await rt.surface()
+        first = await rt.call("pay", {"number": 1}, surface=surface)
+        again = await rt.start("pay", {"number": 1}, surface=surface, invocation_id=first.invocation_id)
+        assert again.invocation_id == first.invocation_id
+        assert ran == {1: 1}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_calls_with_one_key_run_once_and_have_one_result(opened, ran, store):
+    async with opened(store) as rt, asyncio.timeout(BOUND_S):
+        surface = await rt.surface()
+        calls = (rt.call("pay", {"number": 1}, surface=surface, idempotency_key="order 7") for _ in range(AT_ONCE))
+        results = await asyncio.gather(*calls)
+        later = await rt.start("pay", {"number": 1}, surface=surface, idempotency_key="order 7")
+        assert {each.result_id for each in results} == {results[0].result_id}
+        assert later.invocation_id == results[0].invocation_id
+        other = await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="order 8")
+        assert other.invocation_id != results[0].invocation_id
+        assert ran == {1: 2}
+
+
+async def test_a_key_is_known_in_the_next_process(opened, ran):
+    async with opened() as rt:
+        first = await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key="k")
+    async with opened() as rt:
+        again = await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key="k")
+        assert again == first
+        assert ran == {1: 1}
+
+
+async def test_a_key_belongs_to_one_request_and_one_actor(opened, ran):
+    async with opened("memory") as rt:
+        surface = await rt.surface()
+        for name, given in (("pay", {"number": 1}), ("open_safe", {"pin": 4711})):
+            await rt.call(name, given, surface=surface, idempotency_key=name, actor_ref="ada")
+        with pytest.raises(ConfigError, match="used for another call, inv_"):
+            await rt.call("pay", {"number": 2}, surface=surface, idempotency_key="pay", actor_ref="ada")
+        with pytest.raises(ConfigError, match="used for another call, inv_"):
+            await rt.start("open_safe", {"pin": 4711}, surface=surface, idempotency_key="pay", actor_ref="ada")
+        await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="pay", actor_ref="bob")
+        assert ran == {1: 2, 4711: 1}
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", 7])
+async def test_an_invalid_key_is_refused(opened, ran, key):
+    async with opened("memory") as rt:
+        with pytest.raises(ConfigError, match="1 to 255 printable characters"):
+            await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key=key)
+        with pytest.raises(ConfigError, match="not both"):
+            await rt.start("pay", {}, invocation_id=rt.new_invocation_id(), idempotency_key="k")
+        assert not ran
+
+
+async def test_a_key_can_be_used_again_once_retention_has_deleted_its_call(opened, ran):
+    async with opened() as rt:
+        surface = await rt.surface()
+        first = await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+        await rt.journal.retain(journal=timedelta(0))
+        again = await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+        assert again.invocation_id != first.invocation_id
+        assert ran == {1: 2}
+
+
+async def test_a_key_whose_call_left_no_record_is_an_error_and_does_not_hang(opened, ran):
+    async with opened("memory") as rt, asyncio.timeout(BOUND_S):
+        surface = await rt.surface()
+        await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+        rt._core.journal.log._drop(rt._core.journal.log.last)
+        with pytest.raises(StoreError, match=r"no record of inv_.*use another key"):
+            await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+        assert ran == {1: 1}
+
+
+async def test_a_key_of_a_process_that_died_before_its_call_was_recorded_can_be_used(opened, ran, living, tmp_path):
+    async with asyncio.timeout(BOUND_S):
+        killed = [sys.executable, HERE / "racing.py", tmp_path, "1", "reserve"]
+        done = await asyncio.to_thread(subprocess.run, killed, check=False, timeout=BOUND_S)
+        assert done.returncode == -signal.SIGKILL
+        async with opened() as rt:
+            result = await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key="0")
+            assert result.status == "succeeded"
+            assert ran == {1: 1}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(100))
+def test_two_processes_that_start_the_same_ids_run_each_once(tmp_path, number):
+    names = [f"inv_{number:016x}{each:016x}" for each in range(20)]
+    racers = [subprocess.Popen([sys.executable, HERE / "racing.py", tmp_path, *names]) for _ in range(2)]
+    assert [racer.wait(BOUND_S) for racer in racers] == [0, 0]
+    ran = (tmp_path / "ledger").read_text().split()
+    assert sorted(ran) == sorted(names)
