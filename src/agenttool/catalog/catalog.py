@@ -1,6 +1,7 @@
 """All declared tools, by id and by name, and the snapshots that surfaces share."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TypeVar
 
 from agenttool.catalog.entry import Entry, deferred_ref, estimate_tokens, traits_of
@@ -43,6 +44,10 @@ class Catalog:
         self._last_listed: list[ListedTools] = []
         self._last: CatalogSnapshot | None = None
         self._is_current = False
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Iterate over the tools in the order of their declaration."""
+        return iter(self._columns.entries)
 
     def find(self, tool_id: ToolId) -> Entry | None:
         """Return the tool with an id, also if it is retired."""

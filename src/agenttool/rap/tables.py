@@ -247,12 +247,6 @@ def _clear_secrets(connection: sqlite3.Connection, call: int) -> None:
     )
 
 
-def _has_messages(connection: sqlite3.Connection, call: int, limit: int) -> bool:
-    """Return whether at least `limit` messages of a call wait."""
-    found = connection.execute("SELECT 1 FROM messages WHERE call = ? LIMIT 1 OFFSET ?", (call, limit - 1))
-    return found.fetchone() is not None
-
-
 def publish_event(
     connection: sqlite3.Connection,
     topic: str,
@@ -270,7 +264,8 @@ def publish_event(
     sent: list[OutgoingMessage] = []
     ended: list[OutgoingMessage] = []
     for each in _subscribers(connection, "topic = ? AND is_canceled = 0 ORDER BY call", topic):
-        is_behind = _has_messages(connection, each.call, limit)
+        waiting = "SELECT 1 FROM messages WHERE call = ? LIMIT 1 OFFSET ?"
+        is_behind = connection.execute(waiting, (each.call, limit - 1)).fetchone() is not None
         body = last_for(each) if is_behind else body_for(each)
         message = append_event(connection, each.call, body, None, final=final or is_behind)
         if message is not None:

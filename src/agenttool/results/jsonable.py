@@ -46,6 +46,7 @@ _JSON_CONTAINERS = frozenset({dict, list})
 _CONTAINERS = _JSON_CONTAINERS | {tuple, set, frozenset}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _JSON_TYPES = frozenset({dict, list, int, float, bool})
+_WRITTEN_AS_TEXT = (UUID, Decimal, Fraction, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network)
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
@@ -225,9 +226,6 @@ class _Conversion:
                 self._count(1)
             yield item
 
-    def constant(self, value: object) -> Json:
-        return cast("bool | None", value)
-
     def text(self, value: object) -> str:
         text = str.__str__(cast("str", value))
         if not is_unicode(text):
@@ -246,18 +244,9 @@ class _Conversion:
             raise self._failure(f"the number {number}, which JSON does not have", "return None or text", code="nan")
         return number
 
-    def enum_member(self, value: object) -> Json:
-        return self.convert(cast("Enum", value).value)
-
     def moment(self, value: object) -> Json:
         written = cast("datetime | date | time", value).isoformat()
         return written.removesuffix("+00:00") + "Z" if written.endswith("+00:00") else written
-
-    def duration(self, value: object) -> Json:
-        return cast("Json", msgspec.to_builtins(value))
-
-    def as_text(self, value: object) -> Json:
-        return self.text(str(value))
 
     def octets(self, value: object) -> Json:
         data = bytes(cast("bytes", value))
@@ -355,8 +344,8 @@ def _type_name(value: object) -> str:
 
 _CONVERTERS: dict[type | tuple[type, ...], Callable[[_Conversion, object], Json]] = {
     # The first match counts: an enum of texts is an enum, and a text is not a sequence.
-    (type(None), bool): _Conversion.constant,
-    Enum: _Conversion.enum_member,
+    (type(None), bool): lambda _, value: cast("bool | None", value),
+    Enum: lambda conversion, value: conversion.convert(cast("Enum", value).value),
     str: _Conversion.text,
     int: _Conversion.integer,
     float: _Conversion.number,
@@ -366,8 +355,8 @@ _CONVERTERS: dict[type | tuple[type, ...], Callable[[_Conversion, object], Json]
     (list, tuple): _Conversion.sequence,
     AbstractSet: _Conversion.unordered,
     (datetime, date, time): _Conversion.moment,
-    timedelta: _Conversion.duration,
-    (UUID, Decimal, Fraction, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network): _Conversion.as_text,
+    timedelta: lambda _, value: cast("Json", msgspec.to_builtins(value)),
+    _WRITTEN_AS_TEXT: lambda conversion, value: conversion.text(str(value)),
     Sequence: _Conversion.sequence,
 }
 

@@ -6,6 +6,7 @@ The runtime checks the input against the original schema in any case.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from agenttool.adapters.function_calling.schema_analysis import (
     are_disjoint,
@@ -43,7 +44,7 @@ def lenient_schema(schema: JsonObject) -> tuple[JsonObject, str | None]:
     whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolve_root(schema)}
     moved: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)
-    root = rebuild({**whole, "type": "object"}, _PortableEdit(schema))
+    root = rebuild({**whole, "type": "object"}, partial(_make_portable, schema))
     if not moved:
         return root, None
     root["properties"] = _with_branch_members(members(root, "properties"), moved, schema)
@@ -60,7 +61,7 @@ def argument_names(schema: JsonObject) -> Iterable[str]:
 
 def gemini_schema(schema: JsonObject) -> JsonObject:
     """Rewrite a lenient schema in the subset of JSON Schema that the Gemini API documents."""
-    whole = rebuild(schema, _GeminiEdit(schema))
+    whole = rebuild(schema, partial(_reduce_for_gemini, schema))
     definitions = members(whole, "$defs")
     references = {name: _referenced(each) for name, each in definitions.items()}
     remover = _RecursionRemover({name: _reachable(name, references) for name in references}, whole)
@@ -95,58 +96,47 @@ def _with_branch_members(own: JsonObject, moved: JsonObject, root: JsonObject) -
     return {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _PortableEdit:
-    """Removes from each schema what some provider rejects, and describes it in words."""
-
-    root: JsonObject
-
-    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
-        """Change one schema in place."""
-        declared = node.get("type")
-        types = declared if isinstance(declared, list) else [declared]
-        if "array" in types:
-            node.setdefault("items", {})  # some providers require the keyword
-        if "object" in types:
-            node.setdefault("properties", {})
-        target = node.get("$ref")
-        if isinstance(target, str) and is_infinite_definition(target, self.root):
-            del node["$ref"]
-        if "pattern" in node and not is_portable_pattern(node["pattern"]):
-            _describe(node, f"It matches the pattern {node.pop('pattern')}")
-        patterns = members(node, "patternProperties")
-        for pattern in [each for each in patterns if not is_portable_pattern(each)]:
-            fitting = json_bytes(patterns.pop(pattern)).decode()
-            _describe(node, f"A member whose name matches {pattern} fits {fitting}")
-            _allow_more_members(node)
+def _make_portable(root: JsonObject, node: JsonObject, *, alone: bool) -> None:
+    """Remove from one schema what some provider rejects, and describe it in words."""
+    declared = node.get("type")
+    types = declared if isinstance(declared, list) else [declared]
+    if "array" in types:
+        node.setdefault("items", {})  # some providers require the keyword
+    if "object" in types:
+        node.setdefault("properties", {})
+    target = node.get("$ref")
+    if isinstance(target, str) and is_infinite_definition(target, root):
+        del node["$ref"]
+    if "pattern" in node and not is_portable_pattern(node["pattern"]):
+        _describe(node, f"It matches the pattern {node.pop('pattern')}")
+    patterns = members(node, "patternProperties")
+    for pattern in [each for each in patterns if not is_portable_pattern(each)]:
+        fitting = json_bytes(patterns.pop(pattern)).decode()
+        _describe(node, f"A member whose name matches {pattern} fits {fitting}")
+        _allow_more_members(node)
 
 
-@dataclass(frozen=True, slots=True)
-class _GeminiEdit:
-    """Reduces each schema to the keywords that the Gemini API knows, and describes combinations in words."""
+def _reduce_for_gemini(root: JsonObject, node: JsonObject, *, alone: bool) -> None:
+    """Reduce one schema to the keywords that the Gemini API knows, and describe combinations in words."""
+    branches = node.get("oneOf")
+    if isinstance(branches, list):
+        # The API reads it as anyOf at best; the runtime enforces it in any case.
+        _join(node, branches, "exactly one of", is_same=are_disjoint(branches, root))
+    parts = node.get("allOf")
+    if isinstance(parts, list):
+        _join(node, parts, "all of", is_same=len(parts) == 1)
+    _keep_gemini_keywords(node)
 
-    root: JsonObject
 
-    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
-        """Change one schema in place."""
-        branches = node.get("oneOf")
-        if isinstance(branches, list):
-            # The API reads it as anyOf at best; the runtime enforces it in any case.
-            self._join(node, branches, "exactly one of", is_same=are_disjoint(branches, self.root))
-        parts = node.get("allOf")
-        if isinstance(parts, list):
-            self._join(node, parts, "all of", is_same=len(parts) == 1)
-        _keep_gemini_keywords(node)
-
-    def _join(self, node: JsonObject, schemas: list[Json], how_many: str, *, is_same: bool) -> None:
-        """Write schemas as a union where that is possible, and describe what a union does not express."""
-        is_free = schemas and not {"anyOf", "$ref"} & node.keys()
-        if is_free and (is_same or how_many != "all of"):
-            node["anyOf"] = schemas
-            if not is_same:
-                _describe(node, f"It fits {how_many} these.")
-        elif schemas:
-            _describe(node, f"It also fits {how_many} these: {json_bytes(schemas).decode()}")
+def _join(node: JsonObject, schemas: list[Json], how_many: str, *, is_same: bool) -> None:
+    """Write schemas as a union where that is possible, and describe what a union does not express."""
+    is_free = schemas and not {"anyOf", "$ref"} & node.keys()
+    if is_free and (is_same or how_many != "all of"):
+        node["anyOf"] = schemas
+        if not is_same:
+            _describe(node, f"It fits {how_many} these.")
+    elif schemas:
+        _describe(node, f"It also fits {how_many} these: {json_bytes(schemas).decode()}")
 
 
 def _keep_gemini_keywords(node: JsonObject) -> None:

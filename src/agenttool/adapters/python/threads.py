@@ -57,16 +57,15 @@ def _assign(run: Callable[[], None]) -> None:
     worker.runs.put(run)
 
 
+@dataclass(slots=True)
 class LeftBehind:
-    """The runs of one tool that still block a thread although their calls have ended. A thread cannot be stopped."""
+    """The runs of one tool that still block a thread although their calls have ended. A thread cannot be stopped.
 
-    def __init__(self) -> None:
-        """Start with no runs."""
-        self._runs: list[asyncio.Future[None]] = []
+    Attributes:
+        runs: one future for each, which is done when its run ends.
+    """
 
-    def add(self, ended: "asyncio.Future[None]") -> None:
-        """Count one more, until `ended` is done."""
-        self._runs.append(ended)
+    runs: "list[asyncio.Future[None]]" = field(default_factory=list["asyncio.Future[None]"])
 
     def refuse_more(self) -> None:
         """Reject another run if too many earlier runs still block a thread.
@@ -74,9 +73,9 @@ class LeftBehind:
         Raises:
             ToolFailure: dependency_unavailable.
         """
-        self._runs = [each for each in self._runs if not each.done()]
-        if len(self._runs) >= MAX_LEFT_BEHIND:
-            message = f"{len(self._runs)} earlier calls still hang in their threads; wait until they end, or restart"
+        self.runs = [each for each in self.runs if not each.done()]
+        if len(self.runs) >= MAX_LEFT_BEHIND:
+            message = f"{len(self.runs)} earlier calls still hang in their threads; wait until they end, or restart"
             raise ToolFailure(
                 ToolError(
                     error_class=ErrorClass.DEPENDENCY_UNAVAILABLE,
@@ -116,7 +115,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
         value, error = await done
     finally:
         if not done.done() or done.cancelled():
-            left_behind.add(ended)
+            left_behind.runs.append(ended)
             if job is not None:
                 job.report_running_thread(ended)
     if error is not None:

@@ -132,7 +132,9 @@ class Discovery:
 
     def _update(self, source: RapSource, found: Toolset) -> None:
         before = self._statuses.get(source.name)
-        status = SourceStatus(source=source.name, state=_state(found), since_ns=self._now_ns(), fault=found.fault)
+        state = ProviderState.CONNECTING if found.is_away else ProviderState.UNAVAILABLE
+        state = state if found.manifest is None else ProviderState.READY
+        status = SourceStatus(source=source.name, state=state, since_ns=self._now_ns(), fault=found.fault)
         if before is not None:
             since_ns = before.since_ns if before.is_ready is status.is_ready else status.since_ns
             status = replace(status, since_ns=since_ns, tries=before.tries + 1)
@@ -148,12 +150,6 @@ async def _notify(on_change: Callable[[], Awaitable[None]]) -> None:
         except StoreError as error:
             log.error("a change of the offered tools cannot be stored: %s", error)  # noqa: TRY400 -- no traceback needed
             await asyncio.sleep(MAX_DELAY_S)
-
-
-def _state(found: Toolset) -> ProviderState:
-    if found.manifest is not None:
-        return ProviderState.READY
-    return ProviderState.CONNECTING if found.is_away else ProviderState.UNAVAILABLE
 
 
 def _delay(status: SourceStatus) -> float:

@@ -188,7 +188,7 @@ class HttpClient:
                 try:
                     return await self._use(reused, endpoint, request, max_bytes)
                 except ConnectionError:  # the other side closed it at the same time
-                    if reused.has_received or options.send_once:
+                    if reused.received or options.send_once:
                         raise
             addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
             return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
@@ -284,6 +284,9 @@ class HttpConnection(asyncio.Protocol):
     """One connection, with one exchange at a time. Any error closes it, so that no response is mistaken for another.
 
     `httptools` parses the responses, and calls the methods that start with `on`.
+
+    Attributes:
+        received: the bytes that came for the last request; if there are any, the other side has surely seen it.
     """
 
     def __init__(self) -> None:
@@ -292,18 +295,13 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._response: asyncio.Future[RawResponse] | None = None
         self._body = bytearray()
-        self._max_bytes = self._received = self._status = 0
+        self._max_bytes = self.received = self._status = 0
         self._is_reusable = self._has_length = False
 
     @property
     def is_open(self) -> bool:
         """Whether another exchange may start."""
         return self._transport is not None and self._response is None and not self._transport.is_closing()
-
-    @property
-    def has_received(self) -> bool:
-        """Whether any byte came for the last request, so that the other side has surely seen it."""
-        return self._received > 0
 
     async def exchange(self, request: bytes, max_bytes: int) -> RawResponse:
         """Send a request and return its response, with up to `max_bytes` of the body.
@@ -316,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
         self._response = asyncio.get_running_loop().create_future()
         self._is_reusable = self._has_length = False
         self._body.clear()
-        self._max_bytes, self._received, self._status = max_bytes, 0, 0
+        self._max_bytes, self.received, self._status = max_bytes, 0, 0
         try:
             self._transport.write(request)
             return await self._response
@@ -339,12 +337,12 @@ class HttpConnection(asyncio.Protocol):
         if self._response is None:
             self.close()
             return
-        self._received += len(data)
+        self.received += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("the response is not valid HTTP")
-        if self._received - len(self._body) > MAX_OVERHEAD_BYTES:
+        if self.received - len(self._body) > MAX_OVERHEAD_BYTES:
             self._fail("the head of the response is too long")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -13,12 +13,14 @@ ERROR_PREFIX = "Error: "
 
 def output_of(message: ToolResultMessage) -> object:
     """Return the native output of a result: its `content`, or its `text` if it has no content."""
-    text = _text_of(message)
+    items = message.content or ()
+    texts = [item.text for item in items if isinstance(item, TextItem)]
+    text = "\n".join(texts) if items else message.text or ""
     is_error = text.startswith(ERROR_PREFIX)
     segments = message.display_as or ()
     return NativeOutput(
-        value=text if not message.content else UNSET,
-        content=None if not message.content else tuple(map(_item, message.content)),
+        value=UNSET if items else text,
+        content=tuple(map(_item, items)) or None,
         is_error=is_error,
         error=NativeError(message=text.removeprefix(ERROR_PREFIX)) if is_error else None,
         ui_facing_summary=summary_of(segments),
@@ -44,10 +46,3 @@ def _item(item: TextItem | ImageItem) -> ContentItem | Media:
     if isinstance(item, TextItem):
         return text_item(item.text)
     return Media(binascii.a2b_base64(item.data, strict_mode=True), item.media_type)
-
-
-def _text_of(message: ToolResultMessage) -> str:
-    if message.content:
-        texts = [item.text for item in message.content if isinstance(item, TextItem)]
-        return "\n".join(texts)
-    return message.text or ""
