@@ -22,6 +22,7 @@ from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.connect import BUSY_TIMEOUT_S, StoreBusy
 from agenttool.stores.sqlite.fact_rows import PendingFact
 from agenttool.stores.sqlite.leases import StartedGroup
+from agenttool.stores.sqlite.store_file import StoreFileLost
 from agenttool.stores.sqlite.writer import WriteBatch, Writer
 
 LINGER_S = 0.05
@@ -189,6 +190,8 @@ class GroupCommit:
                 self._waited_s = time.perf_counter() - start
                 batch.single_stored(number)
         except StoreError as error:
+            if isinstance(error, StoreFileLost):
+                batch.single_stored(number)
             failed: asyncio.Future[None] = loop.create_future()
             _complete([failed], error)
             return failed
@@ -355,7 +358,7 @@ class GroupCommit:
     ) -> None:
         self._committing = None
         waiters, self._in_commit = self._in_commit, []
-        if error is not None:
+        if error is not None and not batch.is_stored:
             self.batch = batch.before(self.batch)
             if self.lost:
                 self.batch.drop(self.lost)

@@ -4,14 +4,13 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head, JournalFlaw
 from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, split_lines, time_of
-from agenttool.stores.sqlite.connect import as_json, reading
+from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import (
     STARTED_CALLS,
     as_head,
@@ -23,6 +22,7 @@ from agenttool.stores.sqlite.fact_rows import (
 )
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import is_open
+from agenttool.stores.sqlite.store_file import StoreFile
 from agenttool.stores.sqlite.verify import verify
 from agenttool.stores.sqlite.writer import LeaseState, Writer
 
@@ -56,12 +56,12 @@ class SqliteLog:
 
     durable = True
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
+    def __init__(self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
         """Take the file, a connection for reading, the writer, and every step by its name."""
         self.group = GroupCommit(writer, self._wake)
         self.settle = self.group.settle
         """Returns an awaitable that completes once all facts appended before are on disk."""
-        self._path = path
+        self._file = file
         self._reader = reader
         self._steps = steps
         self._listeners: list[Callable[[], None]] = []
@@ -94,18 +94,18 @@ class SqliteLog:
     @property
     def last(self) -> int:
         """The position of the newest fact."""
-        with reading(self._path):
+        with self._file.reading():
             return find_head(self._reader)[0]
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Return facts after a position."""
-        with reading(self._path):
+        with self._file.reading():
             return read_forward(self._reader, self._steps, after, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Return the facts of one call: those on disk, and those of this process that are not written yet."""
         pending = [line for call, line in self.group.pending() if call == invocation_id]
-        with reading(self._path):
+        with self._file.reading():
             stored = [line for _, line in lines_of(self._reader, invocation_id)]
         # A running commit may have reached the disk meanwhile.
         lines = (*stored, *(line for line in pending if line not in stored))
@@ -113,7 +113,7 @@ class SqliteLog:
 
     def stored_facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Return the facts of one call that are on disk."""
-        with reading(self._path):
+        with self._file.reading():
             return tuple(decode_fact(line, self._steps) for _, line in lines_of(self._reader, invocation_id))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
@@ -126,19 +126,19 @@ class SqliteLog:
 
     def head(self) -> Head:
         """Return the end of the chain."""
-        with reading(self._path):
+        with self._file.reading():
             return as_head(find_head(self._reader))
 
     def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
         """Walk the chain and yield every flaw."""
-        with reading(self._path):
+        with self._file.reading():
             yield from verify(self._reader, self._steps, pinned)
 
     async def delete_before(self, before_ns: int) -> Head:
         """Delete the oldest facts, some at a time, so that writers do not wait long."""
         while not await self.group.perform(lambda connection: delete_facts(connection, self._steps, before_ns)):
             pass
-        with reading(self._path):
+        with self._file.reading():
             return as_head(find_anchor(self._reader))
 
     def _wake(self) -> None:

@@ -3,7 +3,6 @@
 import secrets
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
@@ -12,7 +11,7 @@ from agenttool.ports.facts import Step
 from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer, Reservation
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
-from agenttool.stores.sqlite.connect import as_json, reading
+from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import delete_ended, index_rows, lines_of
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import (
@@ -26,6 +25,7 @@ from agenttool.stores.sqlite.leases import (
     renew_lease,
     values_of,
 )
+from agenttool.stores.sqlite.store_file import StoreFile
 from agenttool.stores.sqlite.writer import LeaseState, Writer
 
 _Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
@@ -57,10 +57,10 @@ class SqliteOpenCalls:
     """Open calls. A checkpoint is written in one transaction with the facts that were appended beside it."""
 
     def __init__(
-        self, path: Path, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]
+        self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]
     ) -> None:
         """Take the file, a connection for reading, the writer and its group commit, and every step by its name."""
-        self._path = path
+        self._file = file
         self._reader = reader
         self._writer = writer
         self._group = group
@@ -134,7 +134,7 @@ class SqliteOpenCalls:
         """Return calls of dead owners that have work to do."""
         values = {**values_of(now), "after": after or "", "limit": limit}
         await self._recover_started(now)
-        with reading(self._path):
+        with self._file.reading():
             found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
         return [_call(row) for row in found]
 
@@ -155,7 +155,7 @@ class SqliteOpenCalls:
 
     async def _recover_started(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
-        with reading(self._path):
+        with self._file.reading():
             found = has_calls_to_recover(self._reader, now)
         if found:
             await self._group.perform(lambda connection: recover_started_calls(connection, self._steps, now))
@@ -177,7 +177,7 @@ class SqliteOpenCalls:
         return sorted([*saved, *started], key=lambda call: call.invocation_id)[:limit]
 
     def _started(self, one: InvocationId | None = None) -> list[OpenCall]:
-        with reading(self._path):
+        with self._file.reading():
             found = open_started(self._reader, self._steps, one)
             return [OpenCall(invocation_id=call, kind=NO_CHECKPOINT, body=b"", owner=owner) for owner, call in found]
 
@@ -197,7 +197,7 @@ class SqliteOpenCalls:
 
     async def was_answered(self, approval_id: ApprovalId) -> bool:
         """Return whether a question was answered."""
-        with reading(self._path):
+        with self._file.reading():
             return self._reader.execute(_WAS_ANSWERED, (approval_id,)).fetchone() is not None
 
     async def answers(self, *, after: int, limit: int) -> Sequence[RecordedAnswer]:
@@ -206,12 +206,12 @@ class SqliteOpenCalls:
             "SELECT number, approval_id, CAST(body AS BLOB) FROM answers WHERE number > ? AND body NOT NULL"
             " ORDER BY number LIMIT ?"
         )
-        with reading(self._path):
+        with self._file.reading():
             found = self._reader.execute(query, (after, limit)).fetchall()
         return [RecordedAnswer(number=number, approval_id=about, body=body) for number, about, body in found]
 
     def _read(self, which: str, *values: str | int) -> list[OpenCall]:
-        with reading(self._path):
+        with self._file.reading():
             return [_call(row) for row in self._reader.execute(_CALL + which, values).fetchall()]
 
 

@@ -14,6 +14,7 @@ from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
 from agenttool.stores.sqlite.schema import create_store
+from agenttool.stores.sqlite.store_file import StoreFile
 from agenttool.stores.sqlite.writer import Writer
 
 _LAST = "\U0010ffff"
@@ -28,10 +29,13 @@ class SqliteStore:
         self.path = path
         self._reader = open_connection(path)
         register_functions(self._reader)
-        writer = Writer(path, owner)
-        self.log = SqliteLog(path, self._reader, writer, steps)
-        self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, steps)
-        self.documents = SqliteDocuments(path, self._reader, self.log.group)
+        with reading(path):
+            self._reader.execute("SELECT 1 FROM heads").fetchone()  # from now on the write-ahead log stays in place
+        self._file = file = StoreFile(path)
+        writer = Writer(file, owner)
+        self.log = SqliteLog(file, self._reader, writer, steps)
+        self.open_calls = SqliteOpenCalls(file, self._reader, writer, self.log.group, steps)
+        self.documents = SqliteDocuments(file, self._reader, self.log.group)
 
     @classmethod
     def open(cls, path: str | Path, *, steps: Mapping[str, Step], owner: str | None = None) -> Self:
@@ -65,20 +69,21 @@ class SqliteStore:
                 await self.log.group.close()
             finally:
                 self._reader.close()
+                self._file.close()
 
 
 class SqliteDocuments:
     """Documents by kind and key."""
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, group: GroupCommit) -> None:
+    def __init__(self, file: StoreFile, reader: sqlite3.Connection, group: GroupCommit) -> None:
         """Take the file, a connection for reading, and the group commit."""
-        self._path = path
+        self._file = file
         self._reader = reader
         self._group = group
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """Return a document."""
-        with reading(self._path):
+        with self._file.reading():
             return _get(self._reader, kind, key)
 
     async def put(self, kind: str, key: str, body: bytes | None) -> None:
@@ -111,13 +116,13 @@ class SqliteDocuments:
         query = (
             "SELECT key, body FROM documents WHERE kind = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
         )
-        with reading(self._path):
+        with self._file.reading():
             return self._reader.execute(query, (kind, prefix, prefix + _LAST, after, limit)).fetchall()
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return keys in order."""
         query = "SELECT key FROM documents WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
-        with reading(self._path):
+        with self._file.reading():
             return [key for (key,) in self._reader.execute(query, (kind, prefix, prefix + _LAST, limit))]
 
 

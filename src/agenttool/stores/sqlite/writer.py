@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
@@ -28,6 +27,7 @@ from agenttool.stores.sqlite.fact_rows import (
     store_head,
 )
 from agenttool.stores.sqlite.leases import StartedGroup, delete_started, started_rows, write_started
+from agenttool.stores.sqlite.store_file import StoreFile, StoreFileLost
 
 FACTS_PER_ROW = 256
 """The maximum of facts in a row: to find one call, whole rows are read."""
@@ -284,9 +284,11 @@ _HELD = LeaseState.HELD
 class Writer:
     """Commits batches. Safe from any thread; concurrent commits run one after the other."""
 
-    def __init__(self, path: Path, owner: str) -> None:
+    def __init__(self, file: StoreFile, owner: str) -> None:
         """Take the file and the owner name of this process."""
-        self._path = path
+        self._file = file
+        self._path = file.path
+        self._is_file_lost = False
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
         self.end: ChainEnd | None = None
@@ -307,12 +309,17 @@ class Writer:
             StoreBusy: another process was writing all the time.
             StoreError: the disk failed, or the lease was lost. Nothing of the batch is stored, and the next commit
                 uses another connection: the state of this one is unknown.
+            StoreFileLost: the file was deleted, replaced or truncated. If the batch was stored, then in a file that
+                has lost its place; if that returns, the batch is there, and nothing else was written meanwhile.
             KeyboardInterrupt: Ctrl-C; the batch states whether it was stored before that.
         """
         with self._turn:
             try:
+                if self._is_file_lost:
+                    self._check_file()
                 self.end = self._write(batch, time.monotonic() + timeout_s)
-            except StoreBusy:
+                self._check_file()
+            except (StoreBusy, StoreFileLost):  # the connection is as it was
                 raise
             except sqlite3.Error as error:
                 raise self._give_up(error) from error
@@ -332,10 +339,13 @@ class Writer:
 
         Raises:
             StoreError: the disk failed, as for `commit`.
+            StoreFileLost: the file was deleted, replaced or truncated; the fact is written, as for `commit`.
             KeyboardInterrupt: Ctrl-C; if the fact was written before that, `end` has changed.
         """
         connection, end = self._connection, self.end
         if connection is None or end is None or self.lease is not _HELD or end[0] - end[2] >= MAX_UNINDEXED - 1:
+            return False
+        if self._is_file_lost:
             return False
         last, chained, stored = end
         linked = link(chained, line)
@@ -344,6 +354,9 @@ class Writer:
                 row_owner = self.owner if is_open else None
                 connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, row_owner))
                 self.end = (last + 1, linked, stored)  # at once, because an interrupt can arrive in any call
+                self._check_file()
+            except StoreFileLost:
+                raise
             except sqlite3.IntegrityError:
                 return False
             except sqlite3.Error as error:
@@ -386,9 +399,16 @@ class Writer:
             self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
+        self._check_file()
         connection = open_connection(self._path, timeout_s=0)
         register_functions(connection)
         return connection
+
+    def _check_file(self) -> None:
+        """Check the file; until that succeeds, nothing more is written."""
+        self._is_file_lost = True
+        self._file.check()
+        self._is_file_lost = False
 
     def _give_up(self, error: sqlite3.Error) -> StoreError:
         self._disconnect()

@@ -1,0 +1,88 @@
+"""The identity of an open file: detects that it was deleted, replaced or truncated while this process uses it.
+
+SQLite continues to write to a file that has lost its name, and such writes are lost when the process ends. A connection
+that holds the file open keeps its write-ahead log in place, so both files are the same as long as the store is open.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agenttool.errors import StoreError
+from agenttool.stores.sqlite.connect import RESTORE, reading
+
+_NO_HEADER = bytes(32)
+"""What a write-ahead log has in the place of its header, if it was written to after it was truncated."""
+
+_RESTART = f"stop every process that uses it, {RESTORE}, and start them again"
+
+
+class StoreFileLost(StoreError):
+    """The file is not the one that this process opened; what it writes there would be lost."""
+
+
+class StoreFile:
+    """The file of a store and its write-ahead log, as this process opened them."""
+
+    def __init__(self, path: Path) -> None:
+        """Identify both files; a connection of this process must have read the file and stay open.
+
+        Raises:
+            OSError: one of them cannot be opened.
+        """
+        self.path = path
+        self._log_path = path.with_name(f"{path.name}-wal")
+        self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file_id, self._log_id = _identity(path.stat()), _identity(os.fstat(self._log))
+        self._size = 0
+        self._is_truncated = False
+
+    def check(self) -> None:
+        """Check that both files are still in their places and none of them was truncated.
+
+        A file that was moved away and back is accepted again. A truncated one is not: what was written into it since
+        cannot be trusted.
+
+        Raises:
+            StoreFileLost: one of them is not; this process can store nothing.
+        """
+        file, log = self._find(self.path), self._find(self._log_path)
+        if _identity(file) != self._file_id:
+            raise self._lost("was replaced by another file")
+        if _identity(log) != self._log_id:
+            raise self._lost("has another write-ahead log")
+        # A checkpoint empties the log, too; it begins again with a header. A truncated log is continued without one.
+        is_cut = file.st_size < self._size or os.pread(self._log, len(_NO_HEADER), 0) == _NO_HEADER
+        if self._is_truncated or is_cut:
+            self._is_truncated = True
+            raise self._lost("was truncated")
+        self._size = file.st_size
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Check the files, and convert errors of the library while reading to `StoreError`."""
+        self.check()
+        with reading(self.path):
+            yield
+
+    def close(self) -> None:
+        """Close the write-ahead log."""
+        os.close(self._log)
+
+    def _find(self, path: Path) -> os.stat_result:
+        try:
+            return path.stat()
+        except OSError as error:
+            what = "lost its write-ahead log" if path is self._log_path else "is gone"
+            raise self._lost(f"{what} ({error.strerror})") from error
+
+    def _lost(self, what: str) -> StoreFileLost:
+        return StoreFileLost(
+            f"the journal {str(self.path)!r} {what} while this process uses it, so nothing can be stored;"
+            f" put the same file back, or {_RESTART}"
+        )
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
