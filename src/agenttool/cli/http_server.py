@@ -1,11 +1,12 @@
 """An HTTP server for one socket that stops on signals, in bounded time, and answers what it has received."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from types import FrameType
 from urllib.parse import urlsplit
@@ -65,16 +66,29 @@ def _exit_now(number: int, frame: FrameType | None) -> None:
     os._exit(_EXIT_STATUS)
 
 
-def run_until_stopped(serve: Callable[[SignalStop], Coroutine[object, object, None]]) -> None:
-    """Run a server until it is stopped; exit with status 1 if it does not stop in time."""
+def run_server(
+    listening: socket.socket, app: AbstractAsyncContextManager[ASGIApp], announce: Callable[[], None]
+) -> None:
+    """Serve an application on a socket until a signal stops it; call `announce` once it serves.
+
+    The process exits with status 1 if the server does not stop in time.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stop = SignalStop()
+
+    async def serve() -> None:
+        async with _handle_signals(stop), app as entered:
+            stop.server = HttpServer(entered, announce)
+            await stop.server.serve(sockets=[listening])
+
     try:
-        asyncio.run(serve(SignalStop()))
+        asyncio.run(serve())
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @asynccontextmanager
-async def handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
+async def _handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
     """Handle signals within this context; a stop is not an error."""
     loop, stop.task = asyncio.get_running_loop(), asyncio.current_task()
     for each in _SIGNALS:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from agenttool.config import StoreSetting, read_config
+from agenttool.config import StoreSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.location import StoreParts, open_store, store_location, store_path
@@ -34,6 +34,18 @@ ToolsOption = Annotated[
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help=f"Settings file; default: {SETTINGS_FILE} in the working directory")
 ]
+
+
+def read_variable(setting: str, name: str) -> str:
+    """Return the environment variable that an option or setting names.
+
+    Raises:
+        ConfigError: it is not set.
+    """
+    value = environment([name]).get(name)
+    if value is None:
+        raise ConfigError(f"{setting} names {name!r}, which is not set; set it, or leave {setting} out")
+    return value
 
 
 def find_settings(given: Path | None) -> Path | None:

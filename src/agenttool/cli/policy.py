@@ -1,6 +1,5 @@
 """`agenttool policy`: try rules on recorded calls, and report what would have been decided differently."""
 
-import os.path
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,16 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.adapters.python.source import load_tools
+from agenttool.assemble.settings import make_policy
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import JournalOption, ToolsOption, open_journal
 from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
-from agenttool.config import Config, read_config
-from agenttool.errors import ConfigError
-from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import read_rules
-from agenttool.policy.rules import RuleBook
-from agenttool.policy.votes import PermissionMode
+from agenttool.config import read_config
 from agenttool.records import Behavior, JsonObject
 
 app = typer.Typer(add_completion=False)
@@ -55,7 +50,7 @@ def replay(
     """
     settings = read_config(rules)
     tools = ReplayTools(load_tools(places or []))
-    replay = PolicyReplay(settings, _rule_book(settings), _workspace(settings), tools)
+    replay = PolicyReplay(settings, make_policy(settings, (), None, None), tools)
     totals = ReplayTotals()
     with open_journal(store) as reader, reader.at_one_moment():
         for call in decided_calls(reader, tools):
@@ -70,23 +65,6 @@ def replay(
         print_json(totals.summary)
     else:
         print_blocks(totals.blocks())
-
-
-def _rule_book(settings: Config) -> RuleBook:
-    """Return the rules of a settings file as a runtime would read them.
-
-    Raises:
-        ConfigError: a rule or the mode is wrong.
-    """
-    if settings.mode is not None and settings.mode not in list(PermissionMode):
-        problem = f"unknown permission mode {settings.mode!r}; use one of {', '.join(PermissionMode)}"
-        raise ConfigError(f"{settings.mode_place}: {problem}")
-    return RuleBook(read_rules(settings.rules))
-
-
-def _workspace(settings: Config) -> Workspace:
-    roots = tuple(os.path.realpath(root) for root in settings.workspace or (".",))
-    return Workspace(roots=roots, home=str(Path.home()), resolve=os.path.realpath)
 
 
 def _outcome_json(outcome: ReplayOutcome) -> JsonObject:

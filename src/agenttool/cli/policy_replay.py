@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -16,8 +16,7 @@ from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
 from agenttool.policy.matching import CallTargets, matches
-from agenttool.policy.paths import Workspace
-from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject, subject_of
 from agenttool.policy.verdict import Verdict, Weight
 from agenttool.policy.votes import ExternalVote, HookVote, PermissionMode
@@ -221,25 +220,22 @@ def _recorded_tool(tool_id: str, qualified_name: str, arguments: frozenset[str])
     return replace(strict, computed=_COMPUTED_FACTS), replace(harmless, computed=_COMPUTED_FACTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncertainRule:
+class UncertainRule(NamedTuple):
     """A rule that may or may not match a call, and the value that it would have to see."""
 
     rule: Rule
     looks_at: str
 
 
-def uncertain_rules(
-    book: RuleBook, tool: KnownTool, arguments: Json, workspace: Workspace
-) -> tuple[UncertainRule, ...]:
+def uncertain_rules(policy: Policy, tool: KnownTool, arguments: Json) -> tuple[UncertainRule, ...]:
     """Return the rules that match by what is visible, and also look at something that is not."""
-    call = CallTargets(tool.subject, arguments, workspace)
-    found: list[UncertainRule] = []
-    for rule in book:
-        hidden = tuple(_hidden_conditions(rule, tool, arguments))
-        if hidden and matches(_visible_part(rule, tool, arguments), call):
-            found.append(UncertainRule(rule=rule, looks_at=hidden[0]))
-    return tuple(found)
+    call = CallTargets(tool.subject, arguments, policy.workspace)
+    hidden = ((rule, next(_hidden_conditions(rule, tool, arguments), None)) for rule in policy.book)
+    return tuple(
+        UncertainRule(rule, looks_at)
+        for rule, looks_at in hidden
+        if looks_at is not None and matches(_visible_part(rule, tool, arguments), call)
+    )
 
 
 def _hidden_conditions(rule: Rule, tool: KnownTool, arguments: Json) -> Iterator[str]:
@@ -306,11 +302,10 @@ class PolicyReplay:
     a user added for a session, are not replayed.
     """
 
-    def __init__(self, settings: Config, book: RuleBook, workspace: Workspace, tools: ReplayTools) -> None:
-        """Use the rules of the file, and the tools."""
+    def __init__(self, settings: Config, policy: Policy, tools: ReplayTools) -> None:
+        """Use the policy that a runtime makes of the file, and the tools."""
         self._settings = settings
-        self._book = book
-        self._workspace = workspace
+        self._policy = policy
         self._tools = tools
         self._policies: dict[tuple[str, bool, tuple[str, ...]], Policy] = {}
 
@@ -319,8 +314,8 @@ class PolicyReplay:
         mode = self._settings.mode or call.decision.mode or PermissionMode.DEFAULT
         interactive = call.interactive if self._settings.interactive is None else self._settings.interactive
         tool = self._tools.find(call.invocation.tool_id, call.arguments, call.facts)
-        uncertain = uncertain_rules(self._book, tool, call.arguments, self._workspace)
-        policy = self._policy(mode, uncertain, interactive=interactive)
+        uncertain = uncertain_rules(self._policy, tool, call.arguments)
+        policy = self._policy_without(uncertain, mode, interactive=interactive)
         verdicts = [
             policy.decide(
                 subject,
@@ -343,17 +338,13 @@ class PolicyReplay:
             would, because = was, _FACTS_DECIDED
         return ReplayOutcome(call=call, tool=name, was=was, would=would, because=because, rule_refs=refs)
 
-    def _policy(self, mode: str, uncertain: tuple[UncertainRule, ...], *, interactive: bool) -> Policy:
+    def _policy_without(self, uncertain: tuple[UncertainRule, ...], mode: str, *, interactive: bool) -> Policy:
         """Return the policy without uncertain rules; policies cache tools, so each is made once."""
         left_out = tuple(each.rule.ref for each in uncertain)
         key = (mode, interactive, left_out)
         if key not in self._policies:
-            self._policies[key] = Policy(
-                book=self._book.without(*left_out),
-                mode=PermissionMode(mode),
-                interactive=interactive,
-                workspace=self._workspace,
-            )
+            book = self._policy.book.without(*left_out)
+            self._policies[key] = replace(self._policy, book=book, mode=PermissionMode(mode), interactive=interactive)
         return self._policies[key]
 
 

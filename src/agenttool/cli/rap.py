@@ -1,29 +1,22 @@
 """`agenttool rap`: serve, check and describe providers of the Reactive Agent Protocol."""
 
 import asyncio
-import logging
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from starlette.types import ASGIApp
 
 from agenttool.adapters.python.source import import_from_working_directory
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
-from agenttool.cli.http_server import (
-    HttpServer,
-    SignalStop,
-    bind,
-    handle_signals,
-    is_public,
-    local_url,
-    run_until_stopped,
-)
-from agenttool.cli.options import JsonOption
+from agenttool.cli.http_server import bind, is_public, local_url, run_server
+from agenttool.cli.options import JsonOption, read_variable
 from agenttool.cli.output import escape_markup, print_text, printable, warn
-from agenttool.config import environment
 from agenttool.errors import ConfigError
 from agenttool.rap.check import CheckFinding, open_check
 from agenttool.rap.provider import Provider
@@ -60,11 +53,19 @@ def serve(
     them at the next start. SIGTERM or Ctrl-C stops it with status 0; if a function
     cannot be stopped within 25 seconds, the status is 1.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     provider = load_provider(place)
     if store is not None:
         provider.settings.store = store
-    run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
+    with bind(host, port) as listening:
+        if is_public(listening):
+            _warn_about_access(provider)
+        run_server(listening, _running(provider), lambda: _announce(provider, listening, as_json=as_json))
+
+
+@asynccontextmanager
+async def _running(provider: Provider) -> AsyncGenerator[ASGIApp]:
+    async with provider.running():
+        yield provider
 
 
 @app.command()
@@ -120,15 +121,8 @@ def _credential(token_env: str | None, secret_env: str | None) -> Credential | N
     if token_env is not None and secret_env is not None:
         raise ConfigError("--token-env and --secret-env exclude each other; leave one of them out")
     if token_env is not None:
-        return Bearer(_variable("--token-env", token_env))
-    return None if secret_env is None else Signed(_variable("--secret-env", secret_env))
-
-
-def _variable(option: str, name: str) -> str:
-    value = environment([name]).get(name)
-    if value is None:
-        raise ConfigError(f"{option} names {name!r}, which is not set; set it, or leave the option out")
-    return value
+        return Bearer(read_variable("--token-env", token_env))
+    return None if secret_env is None else Signed(read_variable("--secret-env", secret_env))
 
 
 def _print_finding(finding: CheckFinding, *, as_json: bool) -> None:
@@ -156,15 +150,6 @@ def load_provider(place: str) -> Provider:
     if not isinstance(provider, Provider):
         raise ConfigError(f"{place!r} is not a Provider; write MODULE:NAME of one")
     return provider
-
-
-async def _serve(stop: SignalStop, provider: Provider, host: str, port: int, *, as_json: bool) -> None:
-    async with handle_signals(stop), provider.running():
-        with bind(host, port) as listening:
-            if is_public(listening):
-                _warn_about_access(provider)
-            stop.server = HttpServer(provider, lambda: _announce(provider, listening, as_json=as_json))
-            await stop.server.serve(sockets=[listening])
 
 
 def _warn_about_access(provider: Provider) -> None:

@@ -1,11 +1,13 @@
 """`agenttool serve`: one port for callbacks, health and status."""
 
-import logging
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from starlette.types import ASGIApp
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.adapters.rap.callback_urls import PATH
@@ -13,21 +15,17 @@ from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
-    HttpServer,
-    SignalStop,
     bind,
     differs_in_port,
-    handle_signals,
     is_any_address,
     is_public,
     local_url,
     parse_base_url,
-    run_until_stopped,
+    run_server,
 )
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
-from agenttool.config import ServerSetting, environment, read_config
-from agenttool.errors import ConfigError
+from agenttool.config import ServerSetting, read_config
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
 
@@ -53,39 +51,25 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     address. It exits with 0, with 1 if something could not be stopped within 25
     seconds, and with 2 if it cannot serve.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = find_settings(settings)
     server = (None if config is None else read_config(config).server) or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
     place = StoreOptions(store, settings).or_default().url
-    public_url, access = parse_base_url(url or server.url), _access_token(server.token_env)
+    public_url, token_env = parse_base_url(url or server.url), server.token_env
+    access = None if token_env is None else Bearer(read_variable("token_env of [server]", token_env))
     with bind(host or server.host, server.port if port is None else port) as listening:
         address = local_url(listening)
         callback_url = public_url or address
         _warn_about_address(listening, public_url, address)
 
-        async def serve_runtime(stop: SignalStop) -> None:
-            async with (
-                handle_signals(stop),
-                Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt,
-            ):
+        @asynccontextmanager
+        async def app() -> AsyncGenerator[ASGIApp]:
+            async with Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt:
                 await _warn_about_moved_callbacks(rt)
-                app = app_of(rt, admits=access)
-                stop.server = HttpServer(app, lambda: _announce(address, callback_url, as_json=as_json))
-                await stop.server.serve(sockets=[listening])
+                yield app_of(rt, admits=access)
 
-        run_until_stopped(serve_runtime)
-
-
-def _access_token(token_env: str | None) -> Bearer | None:
-    """Return the token that clients must show, if the settings name one."""
-    if token_env is None:
-        return None
-    token = environment([token_env]).get(token_env)
-    if token is None:
-        raise ConfigError(f"token_env of [server] names {token_env!r}, which is not set; set it, or remove token_env")
-    return Bearer(token)
+        run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
 
 
 async def _warn_about_moved_callbacks(runtime: Runtime) -> None:
