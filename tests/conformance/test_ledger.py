@@ -10,7 +10,6 @@ from agenttool.conformance.ledger import (
     Obligation,
     Requirement,
     Standard,
-    find_area,
     find_requirement,
     load_areas,
     load_requirements,
@@ -88,13 +87,6 @@ def test_a_requirement_is_found_by_its_exact_id_only():
     assert found is not None
     assert (found.level, found.marks, found.who) == ("MUST NOT", (Mark.READING, Mark.SEED), "runtime")
     assert find_requirement("rap-030") is None
-
-
-def test_an_area_is_found_by_name_in_any_case():
-    area = find_area("interop-mcp")
-    assert area is not None
-    assert [requirement.id for requirement in area.requirements] == [f"AT-INTEROP-MCP-0{n}" for n in range(1, 8)]
-    assert find_area("nowhere") is None
 
 
 def test_the_packaged_requirements_are_word_for_word_those_of_the_standards():

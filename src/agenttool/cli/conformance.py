@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agenttool.cli.output import fail, print_text
 from agenttool.conformance.coverage import Coverage, measure_coverage
-from agenttool.conformance.ledger import Area, Standard, find_area, load_areas
+from agenttool.conformance.ledger import Area, Standard, load_areas
 from agenttool.conformance.report import decode_report, encode_document, report_of
 from agenttool.conformance.table import coverage_table, missing_table
 from agenttool.errors import RecordError
@@ -44,10 +44,11 @@ def conformance(
 
 
 def _area(name: str) -> Area:
-    area = find_area(name)
-    if area is None:
-        fail(f"unknown area {name!r}; use one of {', '.join(each.name for each in load_areas())}")
-    return area
+    """Return the area with a name, in any case; area names are unique over both standards."""
+    areas = {each.name: each for each in load_areas()}
+    if name.upper() not in areas:
+        fail(f"unknown area {name!r}; use one of {', '.join(areas)}")
+    return areas[name.upper()]
 
 
 def _read_coverage(path: Path) -> Coverage:

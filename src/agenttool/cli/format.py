@@ -10,29 +10,20 @@ from rich.text import Text
 from agenttool.cli.output import print_text, printable
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import RecordError
-from agenttool.records import Behavior, InvocationStatus, Json, JsonObject, ResultStatus, ToolId, ToolResult
+from agenttool.records import Json, JsonObject, ToolId, ToolResult
 from agenttool.records import is_unresolved as is_unresolved_tool
 
 SHORT_ID = 8
 """This many last characters distinguish ids; the first ones encode the time."""
 
-_SUCCESS = {InvocationStatus.SUCCEEDED, ResultStatus.SUCCEEDED, Behavior.ALLOW, InvocationStatus.APPROVED}
-_PENDING = {
-    Behavior.ASK,
-    InvocationStatus.AWAITING_APPROVAL,
-    InvocationStatus.NEEDS_INPUT,
-    InvocationStatus.CANCELED,
-    InvocationStatus.TIMED_OUT,
-    ResultStatus.PARTIAL_SUCCEEDED,
+_STYLES = {
+    "green": "succeeded allow approved",
+    "yellow": "ask awaiting_approval needs_input canceled timed_out partial_succeeded",
+    "red": "deny failed denied blocked schema_parse_failed validation_failed",
 }
-_FAILURE = {
-    Behavior.DENY,
-    InvocationStatus.FAILED,
-    InvocationStatus.DENIED,
-    InvocationStatus.BLOCKED,
-    InvocationStatus.SCHEMA_PARSE_FAILED,
-    InvocationStatus.VALIDATION_FAILED,
-}
+_STYLE_OF = {word: style for style, words in _STYLES.items() for word in words.split()}
+"""The colour of each status and decision."""
+
 _SPANS = (("d", 86_400), ("h", 3600), ("min", 60))
 _DURATIONS = (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6))
 
@@ -63,9 +54,7 @@ def printable_lines(text: str) -> str:
 
 def status_style(status: str) -> str:
     """Return the colour of a status or of a decision."""
-    return (
-        "green" if status in _SUCCESS else "yellow" if status in _PENDING else "red" if status in _FAILURE else "cyan"
-    )
+    return _STYLE_OF.get(status, "cyan")
 
 
 def short_id(identifier: str) -> str:

@@ -179,18 +179,6 @@ def is_public(listening: socket.socket) -> bool:
     return not ip_address(listening.getsockname()[0]).is_loopback
 
 
-def is_any_address(listening: socket.socket) -> bool:
-    """Return whether a socket listens on all addresses of this machine."""
-    return ip_address(listening.getsockname()[0]).is_unspecified
-
-
-def differs_in_port(url: str, listening: socket.socket) -> bool:
-    """Return whether a URL names this machine, but another port than the socket's."""
-    parts = urlsplit(url)
-    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    return is_local and parts.scheme == "http" and (parts.port or 80) != listening.getsockname()[1]
-
-
 def parse_base_url(text: str | None) -> str | None:
     """Return a base URL without the slash at its end.
 

@@ -15,7 +15,6 @@ from agenttool.cli.output import figures, fixed, indented, plain_table, printabl
 from agenttool.codec import to_json
 from agenttool.records import (
     Behavior,
-    ContentItem,
     EventType,
     HookOutputKind,
     InputMutation,
@@ -285,7 +284,9 @@ def _hook_outputs(hook: ToolHook) -> Text:
 
 def result_panel(result: ToolResult) -> Panel:
     """Return the beginning of what the model read, framed by the status of the call."""
-    shown = "\n".join(_content(item) for item in result.model_facing_content or result.content or ())
+    items = result.model_facing_content or result.content or ()
+    texts = (compact_json(to_json(each)) if each.text is None else printable_lines(each.text) for each in items)
+    shown = "\n".join(texts)
     text = "\n".join(shown.split("\n")[:PREVIEW_LINES])[:PREVIEW_CHARS]
     body = Text(text or "nothing", style="" if text else "dim")
     if omitted := len(shown) - len(text):
@@ -298,10 +299,6 @@ def result_panel(result: ToolResult) -> Panel:
         subtitle_align="left",
         border_style=status_style(result.status),
     )
-
-
-def _content(item: ContentItem) -> str:
-    return printable_lines(item.text) if item.text is not None else compact_json(to_json(item))
 
 
 def result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:

@@ -3,7 +3,9 @@
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -14,15 +16,7 @@ from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
-from agenttool.cli.http_server import (
-    bind,
-    differs_in_port,
-    is_any_address,
-    is_public,
-    local_url,
-    parse_base_url,
-    run_server,
-)
+from agenttool.cli.http_server import bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
 from agenttool.config import ServerSetting, read_config
@@ -86,6 +80,7 @@ async def _warn_about_moved_callbacks(runtime: Runtime) -> None:
 
 def _warn_about_address(listening: socket.socket, public_url: str | None, address: str) -> None:
     """Warn if other machines reach this port, or if tools on this machine call another one."""
+    host, port = listening.getsockname()[:2]
     if is_public(listening):
         is_proxied = public_url is not None and public_url.startswith("https://")
         message = (
@@ -93,10 +88,12 @@ def _warn_about_address(listening: socket.socket, public_url: str | None, addres
             " and reports whether it is healthy; "
             + ("allow only your proxy" if is_proxied else "put a proxy with TLS before it, and allow only that proxy")
         )
-        if is_any_address(listening) and public_url is None:
+        if ip_address(host).is_unspecified and public_url is None:
             message += f". Tools call back at {address}, which works on this machine only: set --url"
         warn(message)
-    if public_url is not None and differs_in_port(public_url, listening):
+    parts = urlsplit(public_url or "")
+    is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if is_local and (parts.port or 80) != port:
         warn(
             f"tools on this machine call back at {public_url}, and this serves {address}: use the same port for both,"
             " unless a proxy there forwards requests"

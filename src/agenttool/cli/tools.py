@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Annotated
 
 import typer
+from rich.bar import Bar
 from rich.console import Console
 
 from agenttool.adapters.python.source import Tool, load_tools
@@ -313,7 +314,8 @@ def _print_matches(result: ToolSearchResult) -> None:
     table = plain_table("tool", "score", "", "why")
     for match in matches:
         name, reason = escape_markup(match.name or match.tool_id), escape_markup(match.reason or "")
-        table.add_row(f"[cyan]{name}[/]", f"{match.score:.2f}", f"[green]{_bar(match.score or 0.0)}[/]", reason)
+        bar = Bar(1.0, 0, match.score or 0.0, width=BAR_WIDTH, color="green")
+        table.add_row(f"[cyan]{name}[/]", f"{match.score:.2f}", bar, reason)
     if matches:
         console.print(table)
         must_load = result.next_action == NextAction.LOAD_SCHEMA_THEN_CALL
@@ -322,9 +324,3 @@ def _print_matches(result: ToolSearchResult) -> None:
         print_text(errors, f"no tool is named {name!r}")
     if not matches and not result.missing_names:
         print_text(errors, "no tool matches; use other words, or fewer")
-
-
-def _bar(score: float) -> str:
-    """Return a bar for a score from 0 to 1, in eighths of a character."""
-    eighths = round(score * BAR_WIDTH * 8)
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -108,11 +108,6 @@ def find_requirement(requirement_id: str) -> Requirement | None:
     return next((each for each in load_requirements() if each.id == requirement_id), None)
 
 
-def find_area(name: str) -> Area | None:
-    """Look one area up by name, in any case; area names are unique over both standards."""
-    return next((area for area in load_areas() if area.name == name.upper()), None)
-
-
 def _read_standard(standard: Standard) -> Iterator[Area]:
     folder = standard.value.replace("-", "_")
     for row in read_table(f"requirements/{folder}/areas.tsv"):

@@ -24,7 +24,7 @@ _UNFINISHED = (b"{", b"[", b",", b":")
 
 
 class Document(NamedTuple):
-    """The bytes of one document, and the line they start on."""
+    """The bytes of one document, or of one line with its newline, and the number of the line they start on."""
 
     line: int
     data: bytes
@@ -49,7 +49,7 @@ def read_documents(
         OSError: the file cannot be read.
     """
     lines = _lines(stream, max_record, on_bytes)
-    start = next(lines, _Line(1, b""))
+    start = next(lines, Document(1, b""))
     if start.data.startswith(_WIDE_STARTS):
         yield FileFlaw(1, flaw("wide_encoding"))
         return
@@ -64,14 +64,7 @@ def read_documents(
     yield from found
 
 
-class _Line(NamedTuple):
-    """A line with its newline; of a line that is longer than allowed, the first bytes."""
-
-    number: int
-    data: bytes
-
-
-def _lines(stream: io.BufferedIOBase, max_record: int, on_bytes: Callable[[int], None] | None) -> Iterator[_Line]:
+def _lines(stream: io.BufferedIOBase, max_record: int, on_bytes: Callable[[int], None] | None) -> Iterator[Document]:
     """Yield lines of at most one byte more than a document may have; skip the rest of a longer line."""
 
     def read(size: int) -> bytes:
@@ -83,7 +76,7 @@ def _lines(stream: io.BufferedIOBase, max_record: int, on_bytes: Callable[[int],
     number = 0
     while line := read(max_record + 1):
         number += 1
-        yield _Line(number, line)
+        yield Document(number, line)
         is_cut = len(line) > max_record
         while is_cut and line and not line.endswith(b"\n"):
             line = read(_CHUNK)
@@ -100,7 +93,7 @@ def is_multiline(head: list[bytes]) -> bool:
     return first.startswith(b"[") or (is_unfinished and not second.startswith(b"{"))
 
 
-def _pieces_of_lines(lines: Iterable[_Line], max_record: int) -> Iterator[Piece]:
+def _pieces_of_lines(lines: Iterable[Document], max_record: int) -> Iterator[Piece]:
     for number, line in lines:
         if len(line) > max_record:
             yield FileFlaw(number, flaw("too_large"))
@@ -108,7 +101,7 @@ def _pieces_of_lines(lines: Iterable[_Line], max_record: int) -> Iterator[Piece]
             yield Document(number, data)
 
 
-def _pieces_of_text(lines: Iterable[_Line], max_record: int) -> Iterator[Piece]:
+def _pieces_of_text(lines: Iterable[Document], max_record: int) -> Iterator[Piece]:
     """Read the rest of a file as one JSON text, unless it is larger than a document may be."""
     first, size, parts = 0, 0, list[bytes]()
     for number, line in lines:

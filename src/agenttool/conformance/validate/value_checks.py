@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from calendar import monthrange
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -119,17 +119,11 @@ def flaw_of_digest(text: str, pointer: str) -> RecordFlaw | None:
     return None if is_digest(text) else flaw("malformed_digest", pointer)
 
 
-def check_own_digest(record: ForeignRecord) -> Iterable[RecordFlaw]:
+def check_own_digest(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that a record's digest is that of its canonical JSON (RFC 8785) without the digest."""
-    own = record.members.get("digest")
-    if not isinstance(own, str):
-        return ()
-    if malformed := flaw_of_digest(own, "/digest"):
-        return (malformed,)
-    rest = {name: value for name, value in record.members.items() if name != "digest"}
-    if not record.is_exact or own in _digests_of(rest):
-        return ()
-    return (flaw("other_digest", "/digest", content="the record's canonical JSON without this member"),)
+    rest: JsonObject = {name: value for name, value in record.members.items() if name != "digest"}
+    content = "the record's canonical JSON without this member"
+    yield from _check_digest(record, record.members.get("digest"), rest, "/digest", content)
 
 
 def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -138,23 +132,24 @@ def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
         return
     for member in _CONTENT_LISTS:
         for index, item in items_of(record.members.get(member)):
-            if isinstance(item, dict) and "digest" in item:
-                yield from _check_item(item, pointer_of((member, index, "digest")), is_exact=record.is_exact)
+            if isinstance(item, dict):
+                is_elsewhere = any(item.get("type") == each for each in _BY_REFERENCE)
+                embedded = (item[name] for name in ("text", "data", "blob") if item.get(name) is not None)
+                content = None if is_elsewhere else next(embedded, None)
+                pointer = pointer_of((member, index, "digest"))
+                yield from _check_digest(record, item.get("digest"), content, pointer, "the content beside it")
 
 
-def _check_item(item: JsonObject, pointer: str, *, is_exact: bool) -> Iterator[RecordFlaw]:
-    digest = item.get("digest")
+def _check_digest(
+    record: ForeignRecord, digest: Json, content: Json, pointer: str, description: str
+) -> Iterator[RecordFlaw]:
+    """Check a digest, if there is one: its form, and that it is the digest of the content, if that is known."""
     if not isinstance(digest, str):
         return
     if malformed := flaw_of_digest(digest, pointer):
         yield malformed
-        return
-    embedded = next((item[name] for name in ("text", "data", "blob") if item.get(name) is not None), None)
-    is_elsewhere = any(item.get("type") == each for each in _BY_REFERENCE)
-    if embedded is None or not is_exact or is_elsewhere:
-        return
-    if digest not in _digests_of(embedded):
-        yield flaw("other_digest", pointer, content="the content beside it")
+    elif content is not None and record.is_exact and digest not in _digests_of(content):
+        yield flaw("other_digest", pointer, content=description)
 
 
 def _digests_of(value: Json) -> set[str]:
