@@ -94,6 +94,8 @@ def test_a_plain_function_is_read_completely():
         runtime_input_schema=None,
         output_schema=None,
         defaults={"limit": 2000},
+        secret_defaults={},
+        nested_defaults=None,
         sensitive_fields=(),
         internal_only_fields=(),
         path_fields=(),

@@ -18,7 +18,7 @@ async def request_votes(call: Call, tool: Tool, proposed: JsonObject) -> None:
 
 
 async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:
-    world = HookWorld(call, tool)
+    world = HookWorld(call)
     own = parse_object(json_bytes(proposed))
     question = AdviceQuestion(
         tool_id=tool.tool_id,

@@ -107,7 +107,7 @@ def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | 
 
 def _has_secrets(core: Core, question: Question) -> bool:
     asking = core.registry.calls.get(question.invocation_id)
-    return asking is None or asking.tool is None or asking.tool.redactor is not None
+    return asking is None or asking.tool is None or asking.mask is not None
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:
@@ -143,7 +143,7 @@ async def conclude(
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
         return await _edited(call, tool, proposed, answered, decision)
-    decision = _without_secrets(call, tool, decision)
+    decision = _without_secrets(call, decision)
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
     if answered.rule is not None:
@@ -157,7 +157,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
     core, now = call.core, call.core.now_ns()
     call.counts.decisions += 1
     shown = parse_object(json_bytes(proposed))
-    shown = tool.redactor.redact(shown) if tool.redactor else shown
+    shown = shown if call.mask is None else call.mask.redact(shown)
     question = Question(
         approval_id=ApprovalId(f"apr_{call.unique}-{call.counts.decisions}"),
         invocation_id=call.invocation_id,
@@ -165,7 +165,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
-        input_digest=input_digest(proposed, tool.redactor, call.digest_key),
+        input_digest=input_digest(proposed, call.mask, call.digest_key),
         declaration_digest=tool.subject.declaration_digest,
         verdict=verdict,
         suggested_updates=_suggested(call, tool, proposed, verdict),
@@ -177,7 +177,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         verdict,
         json_bytes(proposed),
         question.decision_id,
-        tool.redactor,
+        call.mask,
         question.suggested_updates,
         question.approval_id,
         call.digest_key,
@@ -225,10 +225,10 @@ def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -
     return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
 
 
-def _without_secrets(call: Call, tool: Tool, decision: PermissionDecision) -> PermissionDecision:
+def _without_secrets(call: Call, decision: PermissionDecision) -> PermissionDecision:
     """Return a decision without the secrets of the call."""
-    if tool.redactor is not None and decision.updated_input is not UNSET:
-        decision = replace(decision, updated_input=tool.redactor.redact(decision.updated_input))
+    if call.mask is not None and decision.updated_input is not UNSET:
+        decision = replace(decision, updated_input=call.mask.redact(decision.updated_input))
     scrub = call.scrubber
     if scrub is None:
         return decision
@@ -255,10 +255,10 @@ async def _edited(
         ToolFailure: it is invalid, or a rule denies it.
     """
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
-    if tool.redactor is not None:
-        updated = cast("JsonObject", restore_redacted(updated, proposed))
+    if call.mask is not None:
+        updated = cast("JsonObject", restore_redacted(updated, proposed, answered.question.shown))
         call.learn_secrets(tool.redactor, updated)
-    recordable = _without_secrets(call, tool, decision)
+    recordable = _without_secrets(call, decision)
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
         source_ref=decision.decision_id,
@@ -271,7 +271,7 @@ async def _edited(
         raise
     call.note(
         steps.ANSWERED,
-        AnswerGiven(replace(recordable, input_digest=input_digest(edited, tool.redactor, call.digest_key))),
+        AnswerGiven(replace(recordable, input_digest=input_digest(edited, call.mask, call.digest_key))),
     )
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_core
@@ -53,8 +53,9 @@ from agenttool.records import (
     SchedulingFacts,
     ToolId,
     ToolResult,
+    replace,
 )
-from agenttool.results.redaction import Redactor, Scrubber
+from agenttool.results.redaction import InputMask, Redactor, Scrubber, compile_scrubber
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import CallLimiter, Permit
 
@@ -359,7 +360,12 @@ class Call:
     @property
     def scrubber(self) -> Scrubber | None:
         """Removes the sensitive values of the call from text; none if there are none."""
-        return None if self.secrets is None else self.secrets.scrubber
+        return None if self.secrets is None else self.secrets.mask.scrubber
+
+    @property
+    def mask(self) -> InputMask | None:
+        """Redacts the inputs of the call; none if it has no sensitive values."""
+        return None if self.secrets is None else self.secrets.mask
 
     @property
     def parent(self) -> "Call | None":
@@ -487,11 +493,16 @@ class Call:
         if self.drive is not None:
             self.drive.stop()
 
-    def learn_secrets(self, redactor: Redactor | None, value: Json) -> None:
-        """Add the sensitive values of an input to those that are scrubbed from all output."""
-        if redactor is not None:
-            self.secrets = self.secrets or CallSecrets(self.core.ids.secret())
-            self.secrets.learn(redactor, value)
+    def learn_secrets(self, redactor: Redactor | None, value: Json, more: Sequence[str] = ()) -> None:
+        """Add the sensitive values of an input, and `more` of them, to those that are removed from all records."""
+        if redactor is None:
+            return
+        scrubber, found = self.scrubber, compile_scrubber([*redactor.find(value), *more])
+        mask = InputMask(redactor, scrubber if found is None else found.merged_with(scrubber))
+        if self.secrets is None:
+            self.secrets = CallSecrets(self.core.ids.secret(), mask)
+        self.secrets.mask = mask
+        self.request = replace(self.request, redactor=mask)
 
     def report(
         self,

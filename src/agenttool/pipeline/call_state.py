@@ -8,8 +8,8 @@ from agenttool.pipeline.evidence import Progressed
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.evidence import CallEnded
 from agenttool.ports.facts import Fact
-from agenttool.records import AbortReason, Cancellation, Json, Live, Part, SchedulerPolicy, Timestamp
-from agenttool.results.redaction import Redactor, Scrubber, compile_scrubber
+from agenttool.records import AbortReason, Cancellation, Live, Part, SchedulerPolicy, Timestamp
+from agenttool.results.redaction import InputMask
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Deadlines, TimeLimit
 
@@ -103,19 +103,15 @@ NO_VOTES = Votes()
 
 
 class CallSecrets(Live, eq=False):
-    """The sensitive values of a call, to remove them from its output.
+    """The sensitive values of a call, its own and those of the call that made it, to remove them from all records.
 
-    `salt` is the key material of the digests of its inputs; it is stored in the checkpoint only.
+    Attributes:
+        salt: the key material of the digests of its inputs; it is stored in the checkpoint only.
+        mask: redacts its inputs. It is replaced when another secret becomes known, so evidence can refer to it.
     """
 
     salt: bytes
-    scrubber: Scrubber | None = None
-
-    def learn(self, redactor: Redactor, value: Json) -> None:
-        """Add the sensitive values of an input."""
-        found = compile_scrubber(redactor.find(value))
-        if found is not None:
-            self.scrubber = found.merged_with(self.scrubber)
+    mask: InputMask
 
 
 class RunTimer:

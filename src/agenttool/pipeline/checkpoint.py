@@ -69,6 +69,8 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     thread: Thread | None = None
     salt: bytes | None = None
     """The key material of the digests of its inputs, where some of them are hidden; stored nowhere else."""
+    secrets: tuple[str, ...] = ()
+    """The secrets of the call that made it, which its own inputs do not show to be sensitive."""
     only: tuple[ToolId, ...] | None = None
     """The tools that its surface offered, if not all, so that nested calls find no more than before."""
     question: Question | None = None
@@ -159,6 +161,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         attempts=recovery.attempts,
         thread=None if tool.later is None else call.core.thread,
         salt=call.salt or None,
+        secrets=() if call.parent is None or call.scrubber is None else tuple(sorted(call.scrubber.secrets)),
         question=question,
     )
 

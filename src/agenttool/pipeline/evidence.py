@@ -8,7 +8,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.execution import HookRun
 from agenttool.policy.verdict import Verdict, decision_record
-from agenttool.ports.evidence import Redacts, SharedDecision, input_digest, shown
+from agenttool.ports.evidence import Redacts, SharedDecision, hides, input_digest, shown
 from agenttool.ports.facts import Evidence, Fact
 from agenttool.records import (
     Cancellation,
@@ -133,8 +133,8 @@ class Decided(Evidence, frozen=True):
         """Return the decision and its source; or whether an approver is asked, and how the digest is keyed."""
         if event is EventType.PERMISSION_REQUESTED:
             members: JsonObject = {"prompted": self.approval_id is not None, "decision_id": self.decision_id}
-            members["sealed"] = self.redactor is not None
-            if self.redactor is not None:
+            members["sealed"] = hides(self.redactor, parse_object(self.permission_input))
+            if members["sealed"]:
                 members["salted"] = True
             return {**members, "approval_id": self.approval_id} if self.approval_id else members
         return {"decision_id": self.decision_id, "behavior": self.verdict.behavior.value, "source": self.verdict.source}

@@ -32,12 +32,11 @@ _REFUSALS = frozenset({ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED, 
 class HookWorld:
     """The environment of the hooks of one call."""
 
-    __slots__ = ("_call", "_redactor")
+    __slots__ = ("_call",)
 
-    def __init__(self, call: Call, tool: Tool) -> None:
-        """Use the call of the hooks, and its tool, which declares sensitive fields."""
+    def __init__(self, call: Call) -> None:
+        """Use the call of the hooks."""
         self._call = call
-        self._redactor = tool.redactor
 
     def now_ns(self) -> int:
         """Return the current time."""
@@ -45,9 +44,10 @@ class HookWorld:
 
     def shown(self, value: JsonObject) -> JsonObject:
         """Return a redacted input; if all of it is sensitive, only the names of its members remain."""
-        if self._redactor is None:
+        mask = self._call.mask
+        if mask is None:
             return value
-        redacted = self._redactor.redact(value)
+        redacted = mask.redact(value)
         return redacted if isinstance(redacted, dict) else dict.fromkeys(value, MARKER)
 
     def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
@@ -56,10 +56,11 @@ class HookWorld:
         Raises:
             RecordError: the hook moved a redacted value, so its meaning is unclear.
         """
-        if self._redactor is None:
+        if self._call.mask is None:
             return value
-        reject_moved_markers(value, self.shown(before))
-        return {name: restore_redacted(member, before.get(name)) for name, member in value.items()}
+        shown = self.shown(before)
+        reject_moved_markers(value, shown)
+        return cast("JsonObject", restore_redacted(value, before, shown))
 
     async def attempt(
         self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
@@ -137,7 +138,7 @@ async def run_hooks_at(
         details=details,
     )
     call.note(started, {"hook_event": event.value, "hooks": len(hooks)})
-    outcome = await run_hooks(hooks, question, HookWorld(call, tool))
+    outcome = await run_hooks(hooks, question, HookWorld(call))
     outcome.runs = [_scrubbed(run, call.scrubber) for run in outcome.runs]
     for run in outcome.runs:
         call.counts.hook_runs += 1

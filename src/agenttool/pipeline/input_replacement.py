@@ -35,8 +35,7 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
     Raises:
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
-    after = parse_object(json_bytes(after))  # a copy, because its author may change the original
-    after |= tool.missing_defaults(after)[0]
+    after = tool.with_defaults(parse_object(json_bytes(after)))[0]  # a copy: its author may change the original
     encoded = json_bytes(after)
     changed = changed_fields(before, after)
     if not changed:
@@ -59,7 +58,7 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
     note = InputNoted(
         _LATER[by.from_stage],
         encoded,
-        tool.redactor,
+        call.mask,
         by.source,
         by.source_ref,
         by.from_stage,

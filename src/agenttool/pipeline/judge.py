@@ -36,7 +36,7 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
 
 def is_denied(call: Call, tool: Tool, value: JsonObject) -> bool:
     """Return whether the rules deny an input, so that no preflight needs to run (G-22)."""
-    return judge(call, tool, {**tool.defaults, **value}).behavior is Behavior.DENY
+    return judge(call, tool, tool.with_defaults(value)[0]).behavior is Behavior.DENY
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:

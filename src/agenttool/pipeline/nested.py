@@ -4,9 +4,11 @@ from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.call import Call, Nesting
+from agenttool.pipeline.call_state import CallSecrets
 from agenttool.pipeline.run import run_call
 from agenttool.ports.evidence import CallRequest
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
+from agenttool.results.redaction import InputMask
 
 MAX_DEPTH = 16
 """The maximum depth of nested calls, which ends an infinite recursion."""
@@ -19,7 +21,11 @@ TOO_DEEP = Unresolved(
 
 
 async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResult:
-    """Run a nested call and return its result, also if it failed."""
+    """Run a nested call and return its result, also if it failed.
+
+    Its tool receives the arguments as they are. The secrets of the parent are removed from everything else: its
+    inputs in records, hooks and approval requests, its progress and its result.
+    """
     fault: str | None = None
     try:
         encoded = json_bytes(arguments)
@@ -42,6 +48,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         unique,
         InvocationId("inv_" + unique),
         fault,
+        secrets=_inherited(parent),
         nesting=Nesting(parent, nesting.depth + 1),
         unresolved=None if is_allowed else TOO_DEEP,
     )
@@ -54,3 +61,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         return await run_call(call)
     finally:
         nesting.children.pop(call.invocation_id, None)
+
+
+def _inherited(parent: Call) -> CallSecrets | None:
+    return None if parent.scrubber is None else CallSecrets(parent.core.ids.secret(), InputMask(None, parent.scrubber))

@@ -49,6 +49,7 @@ from agenttool.records import (
 )
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
+from agenttool.results.redaction import InputMask, compile_scrubber
 
 MAX_ATTEMPTS = 3
 """How many processes may start one call before it is taken for the cause of their crashes."""
@@ -85,10 +86,12 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         call.counts.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
         recovery.attempts = checkpoint.attempts
         if checkpoint.salt is not None:
-            call.secrets = CallSecrets(checkpoint.salt)
+            inherited = compile_scrubber(checkpoint.secrets)
+            call.secrets = CallSecrets(checkpoint.salt, InputMask(None if tool is None else tool.redactor, inherited))
     if tool is not None and checkpoint is not None:
         request = checkpoint.request
-        call.request = request if tool.redactor is None else request.with_redactor(tool.redactor)
+        redactor = call.mask or tool.redactor
+        call.request = request if redactor is None else request.with_redactor(redactor)
         call.learn_secrets(tool.redactor, parse_object(checkpoint.call_input))
     return call
 

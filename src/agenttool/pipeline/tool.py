@@ -35,6 +35,7 @@ from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
+from agenttool.schema.defaults import DefaultTree
 from agenttool.schema.explain import pointer_of
 from agenttool.schema.plain import is_plain
 from agenttool.schema.typed_reader import TypedReader, typed_reader
@@ -70,6 +71,7 @@ class Tool:
     check_model: Checker
     check_runtime: Checker
     defaults: JsonObject
+    nested_defaults: DefaultTree | None
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
@@ -123,6 +125,14 @@ class Tool:
             if len(self.defaults_by_members) < MAX_MEMBER_LISTS:
                 self.defaults_by_members[given] = known
         return clone(known[0]), known[1]
+
+    def with_defaults(self, value: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return an input with the defaults that it leaves out on any level, and their pointers."""
+        missing, pointers = self.missing_defaults(value) if self.defaults else ({}, ())
+        if self.nested_defaults is None:
+            return {**value, **missing}, pointers
+        filled = [*pointers]
+        return cast("JsonObject", self.nested_defaults.fill(value, filled)) | missing, tuple(sorted(filled))
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Return the hooks of this tool for an event."""
@@ -185,7 +195,8 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
     has_checks = declared.check_values is not None or declared.preflight is not None
-    has_normal_form = bool(contract.defaults) or declared.normalize is not None
+    defaults = dict(sorted({**declared.secret_defaults, **(contract.defaults or {})}.items()))
+    has_normal_form = bool(defaults or declared.nested_defaults or declared.normalize)
     has_pre_hooks = bool(its_hooks.get(HookEvent.PRE_TOOL_USE))
     return Tool(
         entry=entry,
@@ -194,7 +205,8 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         model_schema=model_schema,
         check_model=check_model,
         check_runtime=check_runtime,
-        defaults=dict(sorted((contract.defaults or {}).items())),
+        defaults=defaults,
+        nested_defaults=declared.nested_defaults,
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,

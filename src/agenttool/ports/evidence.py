@@ -39,7 +39,7 @@ class Redacts(Protocol):
     """What evidence needs of a redactor."""
 
     def redact(self, value: Json) -> Json:
-        """Return the value with every sensitive field replaced."""
+        """Return the value with every sensitive value replaced; the same object if there is none."""
         ...
 
 
@@ -55,14 +55,19 @@ def shown(value: bytes, redactor: Redacts | None) -> Json:
     return members if redactor is None else redactor.redact(members)
 
 
-def input_digest(value: JsonObject, redactor: object | None, key: bytes) -> Digest:
+def input_digest(value: JsonObject, redactor: Redacts | None, key: bytes) -> Digest:
     """Return the digest of an input for records.
 
-    Without sensitive fields it is the digest of the canonical JSON, which any reader can compute. With sensitive fields
-    (`redactor` is not None) that digest would let a reader guess a short secret, so it is sealed with the key of the
-    call. Within a call, equal inputs have equal digests either way.
+    If nothing in the input is redacted, it is the digest of the canonical JSON, which any reader can compute. Otherwise
+    that digest would let a reader guess a short secret, so it is sealed with the key of the call. Within a call, equal
+    inputs have equal digests either way.
     """
-    return digest_of_any(value) if redactor is None else sealed_digest(value, key)
+    return sealed_digest(value, key) if hides(redactor, value) else digest_of_any(value)
+
+
+def hides(redactor: Redacts | None, value: Json) -> bool:
+    """Return whether a redactor replaces something in a value."""
+    return redactor is not None and redactor.redact(value) is not value
 
 
 def sealed_digest(value: JsonObject, key: bytes) -> Digest:
@@ -163,7 +168,7 @@ class CallLaunched(Evidence, frozen=True):
         decision = self.shared.decision
         match event:
             case EventType.PERMISSION_REQUESTED:
-                is_sealed = self.request.redactor is not None
+                is_sealed = hides(self.request.redactor, self._judged)
                 asked: JsonObject = {"prompted": False, "decision_id": self._decision_id, "sealed": is_sealed}
                 return {**asked, "salted": True} if is_sealed else asked
             case EventType.PERMISSION_DECIDED:
@@ -188,17 +193,20 @@ class CallLaunched(Evidence, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Return the change of the input, if any, and the decision."""
         key = key_of(self.salt, self.request.model_input) if self.salt else b""
-        judged = parse_object(self.request.model_input if self.change is None else self.change.value)
         return (
             *(() if self.change is None else self.change.records(fact)),
             replace(
                 self.shared.decision,
                 decision_id=self._decision_id,
                 invocation_id=self.invocation_id,
-                input_digest=input_digest(judged, self.request.redactor, key),
+                input_digest=input_digest(self._judged, self.request.redactor, key),
                 decided_at=timestamp(fact.at_ns),
             ),
         )
+
+    @property
+    def _judged(self) -> JsonObject:
+        return parse_object(self.request.model_input if self.change is None else self.change.value)
 
     @property
     def _is_compact(self) -> bool:

@@ -15,6 +15,7 @@ from agenttool.records import (
     ToolDeclaration,
     ToolInterface,
 )
+from agenttool.schema.defaults import DefaultTree
 
 Check = Callable[[JsonObject], None]
 """Checks an input and raises `ToolFailure` if the tool cannot accept it."""
@@ -35,8 +36,8 @@ class DeclaredTool:
 
     The records describe the tool. The callables compute what records cannot express.
     `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
-    converts it. A deferred tool has `later`: a run only sends the request, and the result
-    arrives by callback.
+    converts it. `secret_defaults` are defaults of sensitive members, which no record may show, and `nested_defaults`
+    those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     """
 
     declaration: ToolDeclaration
@@ -52,5 +53,7 @@ class DeclaredTool:
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     integer_fields: frozenset[str] = frozenset()
+    secret_defaults: JsonObject = field(default_factory=dict[str, Json], repr=False)
+    nested_defaults: DefaultTree | None = None
     is_trusted: bool = False
     later: DeferredTool | None = None

@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 from agenttool.codec import json_bytes, parse_object, sorted_json
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
-from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Part, replace
+from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
 from agenttool.schema.explain import pointer_of
 
 MARKER = REDACTED
@@ -151,19 +151,29 @@ def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
     return Redactor(listed) if listed else None
 
 
-def restore_redacted(after: Json, before: Json) -> Json:
-    """Return an edited value in which each marker is replaced by the original value at its place."""
-    if after == MARKER:
+def restore_redacted(after: Json, before: Json, shown: Json) -> Json:
+    """Return an edited value in which everything that is as it was shown is replaced by the original at its place."""
+    if after == shown and _has_marker(after):
         return before
-    if isinstance(after, dict) and isinstance(before, dict):
-        return {name: restore_redacted(value, before.get(name)) for name, value in after.items()}
-    if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
-        return [restore_redacted(value, before[place]) for place, value in enumerate(after)]
+    if isinstance(after, dict) and isinstance(before, dict) and isinstance(shown, dict):
+        return {name: restore_redacted(value, before.get(name), shown.get(name)) for name, value in after.items()}
+    lists = [each for each in (after, before, shown) if isinstance(each, list)]
+    if len(lists) == 3 and len({*map(len, lists)}) == 1:  # noqa: PLR2004 -- all of them are lists
+        return [restore_redacted(*each) for each in zip(*lists, strict=True)]
     return after
 
 
+def _has_marker(value: Json) -> bool:
+    """Return whether a marker is in a value, also as part of a text or in the name of a member."""
+    if isinstance(value, str):
+        return MARKER in value
+    if isinstance(value, dict):
+        return any(MARKER in name or _has_marker(each) for name, each in value.items())
+    return isinstance(value, list) and any(map(_has_marker, value))
+
+
 def reject_moved_markers(after: Json, shown: Json) -> None:
-    """Reject an edited value with a marker at a place where the shown value had none.
+    """Reject an edited value with a marker, also as part of a text, at a place where it was not shown so.
 
     A value that is not JSON is ignored here; the code that reads it reports the error.
 
@@ -180,11 +190,13 @@ def reject_moved_markers(after: Json, shown: Json) -> None:
 
 
 def _moved_markers(after: Json, shown: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    if after == MARKER:
-        if shown != MARKER:
+    if isinstance(after, str):
+        if MARKER in after and after != shown:
             yield steps
     elif isinstance(after, dict):
         known = shown if isinstance(shown, dict) else {}
+        if any(MARKER in name for name in after) and after != shown:
+            yield steps
         for name, value in after.items():
             yield from _moved_markers(value, known.get(name), (*steps, name))
     elif isinstance(after, list):
@@ -298,6 +310,22 @@ class Scrubber:
         if isinstance(member, dict | list):
             return self.value(cast("Json", member))
         return member
+
+
+class InputMask(Live, eq=False):
+    """Redacts the inputs of one call: the sensitive fields of its tool, then its secrets wherever they occur.
+
+    A nested call has the secrets of the call that made it, also if its own tool has no sensitive fields.
+    """
+
+    redactor: Redactor | None = None
+    scrubber: Scrubber | None = None
+
+    def redact(self, value: Json) -> Json:
+        """Return the value without sensitive fields and secrets; the same object if there are none."""
+        if self.redactor is not None:
+            value = self.redactor.redact(value)
+        return value if self.scrubber is None else self.scrubber.value(value)
 
 
 def compile_scrubber(secrets: Iterable[Json]) -> Scrubber | None:

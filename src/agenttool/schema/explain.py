@@ -15,12 +15,14 @@ class Misfit:
 
     Attributes:
         values: pointers to the values at fault.
+        names: members that the schema does not know.
     """
 
     pointer: str
     expected: str
     advice: str
     values: tuple[str, ...] = field(default=(), compare=False)
+    names: tuple[str, ...] = field(default=(), compare=False)
 
 
 def pointer_of(path: Iterable[str | int]) -> str:
@@ -32,15 +34,15 @@ def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Return the misfit of one failed check."""
     expected, advice = _words(error)
     pointer = pointer_of(error.instance_path)
-    values = (pointer,)
+    values, unknown = (pointer,), ()
     match error.kind:
         case _Kind.Required(name):
             pointer, values = pointer + pointer_of([name]), ()
         case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
-            values = tuple(pointer + pointer_of([name]) for name in names)
+            values, unknown = tuple(pointer + pointer_of([name]) for name in names), tuple(names)
         case _:
             pass
-    return Misfit(pointer=pointer, expected=expected, advice=advice, values=values)
+    return Misfit(pointer=pointer, expected=expected, advice=advice, values=values, names=unknown)
 
 
 def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:

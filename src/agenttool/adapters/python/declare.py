@@ -97,6 +97,8 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         permission_profile=_permission_profile(signature, options, tool_id),
         executor=FunctionExecutor(function, signature),
         integer_fields=signature.integer_fields,
+        secret_defaults=signature.secret_defaults,
+        nested_defaults=signature.nested_defaults,
         check_values=_check_of(signature, options),
         normalize=options.get("normalize"),
         locks=options.get("locks"),

@@ -18,6 +18,7 @@ from agenttool.conformance.validate.record_index import (
 from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, open_inputs
 from agenttool.conformance.validate.value_checks import is_digest, moment_of
 from agenttool.errors import RecordError
+from agenttool.ports.evidence import REDACTED
 from agenttool.records import TERMINAL_EVENTS, Json, is_unresolved
 from agenttool.schema.explain import pointer_of
 
@@ -27,7 +28,8 @@ def digest_of_input(record: ForeignRecord, member: str) -> str | None:
     value = record.members.get(member)
     if not isinstance(value, dict) or not record.is_exact:
         return None
-    if _was_redacted(value) or any(_was_redacted(each) for _, _, each in walk(value)):
+    # A text or a name may be redacted in part.
+    if REDACTED in str(value) or _was_redacted(value) or any(_was_redacted(each) for _, _, each in walk(value)):
         return None
     try:
         return digest_of(value)

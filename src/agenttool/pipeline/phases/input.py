@@ -14,6 +14,7 @@ from agenttool.pipeline.judge import is_denied
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationId, MutationSource, Phase, replace
 from agenttool.results.failure import guided
+from agenttool.results.redaction import InputMask
 from agenttool.schema.compile import MAX_MISFITS
 
 _ADMITTED = steps.ADMITTED
@@ -72,11 +73,13 @@ def _read_and_check(call: Call, tool: Tool) -> JsonObject:
 
 
 def _explained_failure(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
-    """Return the failure of an invalid input; misplaced values are redacted, as they may be sensitive."""
+    """Return the failure of an invalid input; misplaced values and unknown names are redacted in it."""
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
         more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
-        call.request = replace(call.request, redactor=tool.redactor.with_paths(more))
+        names = [name for each in misfits for name in each.names]  # a secret may have been sent as a name
+        call.learn_secrets(tool.redactor, parsed, names)
+        call.request = replace(call.request, redactor=InputMask(tool.redactor.with_paths(more), call.scrubber))
     return _schema_failure(call, describe_misfits(misfits))
 
 
@@ -112,9 +115,8 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
     call.phase = _PREPARE
     observable, changed, source, reason = parsed, (), "defaults", "defaults filled in"
-    if tool.defaults:
-        missing, changed = tool.missing_defaults(parsed)
-        observable = {**parsed, **missing}
+    if tool.defaults or tool.nested_defaults is not None:
+        observable, changed = tool.with_defaults(parsed)
     if tool.normalize is not None:
         observable = tool.with_integers(parse_object(json_bytes(tool.normalize(clone(observable)))))
         changed, source, reason = changed_fields(parsed, observable), "normalize", "the tool's normal form"
@@ -127,7 +129,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     call.change = InputNoted(
         _LATER_STAGES,
         write_own(observable),
-        tool.redactor,
+        call.mask,
         _RUNTIME,
         source,
         _MODEL_INPUT,

@@ -10,7 +10,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.ports.calls import ALL_SHOWN
 from agenttool.records import NextAction, Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
-from agenttool.results.redaction import compile_redactor
+from agenttool.results.redaction import InputMask, compile_redactor
 
 _PHASE = Phase.RESOLVE_TOOL
 
@@ -32,7 +32,10 @@ def resolve_tool(call: Call) -> Tool:
         found = _look_up(call, surface)
     call.tool = tool = call.core.tools[found]
     call.tool_id = tool.tool_id
-    if tool.redactor is not None:
+    if call.secrets is not None:
+        call.secrets.mask = InputMask(tool.redactor, call.secrets.mask.scrubber)
+        call.request = replace(call.request, redactor=call.secrets.mask)
+    elif tool.redactor is not None:
         call.request = replace(call.request, redactor=tool.redactor)
     return tool
 
@@ -53,8 +56,9 @@ def _look_up(call: Call, surface: Surface) -> Entry:
 
 
 def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
-    call.tool_id = unresolved_tool(call.request.name)
-    call.request = replace(call.request, redactor=_REDACT_ALL_VALUES)
+    name = call.request.name if call.scrubber is None else call.scrubber.text(call.request.name)
+    call.tool_id = unresolved_tool(name)
+    call.request = replace(call.request, name=name, redactor=_REDACT_ALL_VALUES)
     call.note(steps.PLANNED, call.request)
     error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
     if found.awaits is not None:

@@ -47,7 +47,7 @@ def map_result(call: Call, output: object) -> Mapped:
     """Map the output to a draft of the result; if that fails, store the output beside the error."""
     call.phase = _MAP_RESULT
     plan = PLAIN if call.tool is None else call.tool.mapping
-    scrubber = None if call.secrets is None else call.secrets.scrubber
+    scrubber = None if call.secrets is None else call.secrets.mask.scrubber
     try:
         return map_output(output, plan, call.invocation_id, timestamp(call.core.now_ns()), scrubber, call.mutation_refs)
     except ToolFailure as failure:

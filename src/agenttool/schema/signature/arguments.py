@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
@@ -14,6 +14,7 @@ from agenttool.codec import canonical_json, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
+from agenttool.schema.defaults import DefaultTree, compile_defaults
 from agenttool.schema.markers import Marker
 from agenttool.schema.signature.callables import (
     EMPTY,
@@ -111,6 +112,8 @@ class Signature:
         runtime_input_schema: the same with the internal fields; none if there are no internal fields.
         output_schema: the schema of a structured return value; none for text, plain numbers and streams.
         defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
+        secret_defaults: those of sensitive members, which are in no record.
+        nested_defaults: the defaults inside the members; none if there are none.
         context_parameter: filled by the runtime, and in no schema.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
         integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
@@ -124,6 +127,8 @@ class Signature:
     runtime_input_schema: JsonObject | None
     output_schema: JsonObject | None
     defaults: JsonObject
+    secret_defaults: JsonObject = field(repr=False)
+    nested_defaults: DefaultTree | None
     sensitive_fields: tuple[str, ...]
     internal_only_fields: tuple[str, ...]
     path_fields: tuple[str, ...]
@@ -164,7 +169,9 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         )
     sensitive = frozenset(fields.sensitive)
     schema = without_marks(generated, sensitive)
-    defaults = _json_defaults(adapter, arguments, schema, sensitive)
+    found = _json_defaults(adapter, arguments, schema)
+    secret = {name for name, default in found.items() if pointers_to({name: default}, sensitive)}
+    defaults: JsonObject = {name: default for name, default in found.items() if name not in secret}
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, fields.internal)
@@ -178,6 +185,8 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         runtime_input_schema=runtime_schema if runtime_schema != model_schema else None,
         output_schema=output_schema(function),
         defaults=defaults,
+        secret_defaults={name: found[name] for name in secret},
+        nested_defaults=compile_defaults(generated),
         sensitive_fields=fields.sensitive,
         internal_only_fields=fields.internal,
         path_fields=fields.path,
@@ -254,22 +263,21 @@ def _json_defaults(
     adapter: ArgumentsType,
     arguments: Sequence[Argument],
     schema: JsonObject,
-    sensitive: frozenset[str],
 ) -> JsonObject:
     """Return the defaults by the name they are sent as; Python itself applies the others.
 
-    A default is returned if its JSON fits the schema, reads back as the same value and holds nothing sensitive.
+    A default is returned if its JSON fits the schema and reads back as the same value.
     """
     fits = Checker({keyword: value for keyword, value in schema.items() if keyword != "required"})
     defaults: JsonObject = {}
     for each in arguments:
-        if each.default is EMPTY or each.sent_as in sensitive:
+        if each.default is EMPTY:
             continue
         try:
             member = _written(adapter, each)
             canonical_json(member)
             back = adapter.validate_python(member)[each.name]
-            if fits.accepts(member) and _is_same(back, each.default) and not pointers_to(member, sensitive):
+            if fits.accepts(member) and _is_same(back, each.default):
                 defaults |= member
         except _NO_JSON_DEFAULT:
             continue
