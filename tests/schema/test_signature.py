@@ -18,7 +18,7 @@ from typing_extensions import Doc, TypedDict
 
 from agenttool.errors import ConfigError
 from agenttool.schema.compile import Checker
-from agenttool.schema.markers import CommandArg, Internal, PathArg, Sensitive, UrlArg
+from agenttool.schema.markers import MARKERS, CommandArg, Internal, PathArg, Sensitive, UrlArg
 from agenttool.schema.signature import Signature, signature_of
 from agenttool.schema.traverse import properties_of
 
@@ -96,11 +96,7 @@ def test_a_plain_function_is_read_completely():
         defaults={"limit": 2000},
         secret_defaults={},
         nested_defaults=None,
-        sensitive_fields=(),
-        internal_only_fields=(),
-        path_fields=(),
-        url_fields=(),
-        command_fields=(),
+        fields=dict.fromkeys(MARKERS, ()),
         context_parameter=None,
         arguments=None,
         integer_fields=frozenset({"limit"}),
@@ -187,12 +183,12 @@ def test_marked_fields_are_found_on_every_level():
     ): ...
 
     found = signature_of(tool)
-    assert found.sensitive_fields == ("tokens", "secret", "password")
-    assert found.path_fields == ("roots", "files")
-    assert found.url_fields == ("page", "target")
-    assert found.command_fields == ("script",)
+    assert found.fields[Sensitive] == ("tokens", "secret", "password")
+    assert found.fields[PathArg] == ("roots", "files")
+    assert found.fields[UrlArg] == ("page", "target")
+    assert found.fields[CommandArg] == ("script",)
     assert found.model_input_schema["properties"]["files"]["items"] == {"type": "string", "x-agenttool": "path"}
-    assert "x-sensitive" not in str(found)
+    assert "x-sensitive" not in str((found.model_input_schema, found.runtime_input_schema, found.output_schema))
 
 
 def test_the_default_of_a_sensitive_field_is_in_no_schema():
@@ -209,7 +205,7 @@ def test_the_model_and_the_runtime_schema_differ_by_exactly_the_internal_fields(
 
     found = signature_of(tool)
     model, runtime = found.model_input_schema, found.runtime_input_schema
-    assert found.internal_only_fields == ("actor", "trace", "tenant")
+    assert found.fields[Internal] == ("actor", "trace", "tenant")
     assert {name for name, _ in properties_of(model)} == {"tree", "name", "children"}
     assert model["required"] == ["tree"]
     assert runtime["required"] == ["tree", "actor"]

@@ -23,32 +23,26 @@ from agenttool.schema.compile import compile_schema
 
 @asynccontextmanager
 async def open_runtime_tools(open_runtime: Callable[[], Runtime]) -> AsyncGenerator[list[RapTool]]:
-    """Open a runtime and yield the tools that it offers.
+    """Open a runtime and yield the tools that its surface offers, without deferred and excluded ones.
 
     Raises:
         ConfigError: there is none, or two tools have the same name in the characters that RAP allows.
     """
-    async with open_runtime() as runtime:
-        yield await runtime_tools(runtime)
-
-
-async def runtime_tools(rt: Runtime) -> list[RapTool]:
-    """Return the tools that a runtime's surface offers, without deferred and excluded ones.
-
-    Raises:
-        ConfigError: there is none, or two tools have the same name in the characters that RAP allows.
-    """
-    surface = await rt.surface(scope="session")
-    offered = [tool for tool in rt.offered(surface) if not tool.is_deferred]
-    shared = {name for name, count in Counter(tool.name for tool in offered).items() if count > 1}
-    tools = [
-        _runtime_tool(rt, surface, tool, tool.qualified_name if tool.name in shared else tool.name) for tool in offered
-    ]
-    duplicates = [name for name, count in Counter(tool.definition.name for tool in tools).items() if count > 1]
-    if duplicates or not tools:
-        fault = f"two tools become {duplicates[0]!r}; rename one" if duplicates else "it offers no tool; declare one"
-        raise ConfigError(f"this runtime cannot be served over RAP: {fault}")
-    return tools
+    async with open_runtime() as rt:
+        surface = await rt.surface(scope="session")
+        offered = [tool for tool in rt.offered(surface) if not tool.is_deferred]
+        names = Counter(tool.name for tool in offered)
+        tools = [
+            _runtime_tool(rt, surface, tool, tool.qualified_name if names[tool.name] > 1 else tool.name)
+            for tool in offered
+        ]
+        duplicates = [name for name, count in Counter(tool.definition.name for tool in tools).items() if count > 1]
+        if duplicates or not tools:
+            fault = (
+                f"two tools become {duplicates[0]!r}; rename one" if duplicates else "it offers no tool; declare one"
+            )
+            raise ConfigError(f"this runtime cannot be served over RAP: {fault}")
+        yield tools
 
 
 def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -83,13 +82,6 @@ class Event:
     bookmark: str | None = None
 
 
-class _ResultMembers(TypedDict, total=False):
-    text: str
-    content: tuple[ContentItem, ...]
-    display_as: tuple[Segment, ...] | None
-    subscription: bool
-
-
 def result_message(call: NewCall, value: object) -> bytes:
     """Return the result message of a successful call.
 
@@ -99,22 +91,26 @@ def result_message(call: NewCall, value: object) -> bytes:
     if isinstance(value, Image):
         value = Result(parts=(value,))
     if not isinstance(value, Result):
-        return _result(call, text=text_of(value))
+        return _result(call, text_of(value))
     try:
         content = tuple(item for part in value.parts for item in _items(part))
-        return _result(call, content=content, display_as=tuple(value.display_as) or None)
+        shown = tuple(value.display_as) or None
+        message = ToolResultMessage(
+            group_id=call.thread, id=call.id, call_id=call.call_id, content=content, display_as=shown
+        )
+        return write(message)
     except (TypeError, ValueError) as error:
         raise Declined("the result of this tool cannot be sent; contact its operator") from error
 
 
 def confirmation_message(call: NewCall, text: str | None) -> bytes:
     """Return the result that confirms a subscription, with the id that cancels it."""
-    return _result(call, text=f"{text or 'Subscribed.'} Subscription id: {call.id}", subscription=True)
+    return _result(call, f"{text or 'Subscribed.'} Subscription id: {call.id}", subscription=True)
 
 
 def error_message(call: NewCall, message: str) -> bytes:
     """Return the result of a failed call."""
-    return _result(call, text=ERROR_PREFIX + clean_message(message).removeprefix(ERROR_PREFIX))
+    return _result(call, ERROR_PREFIX + clean_message(message).removeprefix(ERROR_PREFIX))
 
 
 def too_large_message(result: bytes) -> bytes:
@@ -123,8 +119,11 @@ def too_large_message(result: bytes) -> bytes:
     return write(msgspec.structs.replace(read(result, ToolResultMessage), text=text, content=None, display_as=None))
 
 
-def _result(call: NewCall, **members: Unpack[_ResultMembers]) -> bytes:
-    return write(ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, **members))
+def _result(call: NewCall, text: str, *, subscription: bool = False) -> bytes:
+    message = ToolResultMessage(
+        group_id=call.thread, id=call.id, call_id=call.call_id, text=text, subscription=subscription
+    )
+    return write(message)
 
 
 def event_message(thread: str, call_id: str, event: Event) -> bytes:

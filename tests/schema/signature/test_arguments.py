@@ -80,7 +80,7 @@ def test_a_mark_survives_a_schema_written_by_hand():
     ): ...
 
     found = signature_of(tool)
-    assert (found.sensitive_fields, found.internal_only_fields) == (("key",), ("actor",))
+    assert (found.fields[Sensitive], found.fields[Internal]) == (("key",), ("actor",))
     assert found.model_input_schema["properties"] == {"key": {"type": "string"}}
 
 

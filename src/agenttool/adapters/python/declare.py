@@ -31,6 +31,7 @@ from agenttool.records import (
     WriteEffect,
 )
 from agenttool.schema.compile import check_examples, compile_schema
+from agenttool.schema.markers import CommandArg, Internal, PathArg, Sensitive, UrlArg
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
 
 _P = ParamSpec("_P")
@@ -112,7 +113,7 @@ def _declaration(
     description = options.get("description") or signature.description
     if not description:
         raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
-    sensitive = (*signature.sensitive_fields, *options.get("sensitive", ()))
+    sensitive = (*signature.fields[Sensitive], *options.get("sensitive", ()))
     schema = signature.runtime_input_schema or signature.model_input_schema
     check_sensitive_fields(options.get("sensitive", ()), schema, name)
     examples = tuple(cast("list[Json]", list(options.get("examples", ()))))
@@ -134,7 +135,7 @@ def _declaration(
             defaults=signature.defaults or None,
             examples=examples or None,
             sensitive_fields=sensitive or None,
-            internal_only_fields=signature.internal_only_fields or None,
+            internal_only_fields=signature.fields[Internal] or None,
         ),
         output_contract=OutputContract(structured_schema=signature.output_schema) if signature.output_schema else None,
         interface_ref=InterfaceId(f"interface:{tool_id}"),
@@ -146,7 +147,7 @@ def _declaration(
 
 def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ToolInterface:
     timeout = options.get("timeout_s")
-    commands = signature.command_fields
+    commands = signature.fields[CommandArg]
     is_judged = bool(commands) or options.get("kind", ToolKind.FUNCTION) != ToolKind.FUNCTION
     return ToolInterface(
         interface_id=InterfaceId(f"interface:{tool_id}"),
@@ -195,7 +196,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
 
 def _permission_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> PermissionProfile:
     """Return the permission profile. A read-only function of a closed world needs no approval by default."""
-    matched = {"path": signature.path_fields, "url": signature.url_fields, "command": signature.command_fields}
+    matched = {"path": PathArg, "url": UrlArg, "command": CommandArg}
     only_reads = options.get("read_only", False)
     stays_inside = options.get("open_world") is False
     effects = options.get("write_effects", (WriteEffect.NONE,) if only_reads else ())
@@ -206,7 +207,7 @@ def _permission_profile(signature: Signature, options: ToolOptions, tool_id: Too
         write_effects=tuple(effects) or None,
         approval_required=options.get("approval_required", False if only_reads and stays_inside else None),
         approval_reason=options.get("approval_reason"),
-        rule_matching_fields=tuple(name for name, fields in matched.items() if fields) or None,
+        rule_matching_fields=tuple(name for name, marker in matched.items() if signature.fields[marker]) or None,
     )
 
 

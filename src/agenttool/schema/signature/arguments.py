@@ -1,7 +1,7 @@
 """The signature of a callable: one type for all arguments, its schemas and its defaults."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -15,7 +15,7 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.defaults import DefaultTree, compile_defaults
-from agenttool.schema.markers import Marker
+from agenttool.schema.markers import Internal, Marker, Sensitive
 from agenttool.schema.signature.callables import (
     EMPTY,
     CallableInfo,
@@ -114,6 +114,7 @@ class Signature:
         defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
         secret_defaults: those of sensitive members, which are in no record.
         nested_defaults: the defaults inside the members; none if there are none.
+        fields: the names of the marked fields, by marker.
         context_parameter: filled by the runtime, and in no schema.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
         integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
@@ -129,11 +130,7 @@ class Signature:
     defaults: JsonObject
     secret_defaults: JsonObject = field(repr=False)
     nested_defaults: DefaultTree | None
-    sensitive_fields: tuple[str, ...]
-    internal_only_fields: tuple[str, ...]
-    path_fields: tuple[str, ...]
-    url_fields: tuple[str, ...]
-    command_fields: tuple[str, ...]
+    fields: Mapping[Marker, tuple[str, ...]]
     context_parameter: str | None
     arguments: Convert | None
     integer_fields: frozenset[str]
@@ -161,22 +158,17 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     arguments = [read_argument(function, each, docs.parameters.get(each.name, "")) for each in function.parameters]
     _reject_duplicates(function, arguments)
     adapter, generated = _describe(function, arguments)
-    fields = read_fields(generated)
-    if fields.contradictory:
-        raise ConfigError(
-            f"field {fields.contradictory[0]!r} in the input of {function.name}() is internal in one place and"
-            " visible in another; rename one of them"
-        )
-    sensitive = frozenset(fields.sensitive)
+    fields = read_fields(function, generated)
+    sensitive, internal = frozenset(fields[Sensitive]), fields[Internal]
     schema = without_marks(generated, sensitive)
     found = _json_defaults(adapter, arguments, schema)
     secret = {name for name, default in found.items() if pointers_to({name: default}, sensitive)}
     defaults: JsonObject = {name: default for name, default in found.items() if name not in secret}
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
-    runtime_schema = mark_internal(schema, fields.internal)
+    runtime_schema = mark_internal(schema, internal)
     convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive)
-    model_schema = model_view(runtime_schema, fields.internal)
+    model_schema = model_view(runtime_schema, internal)
     return Signature(
         name=function.name,
         title=_title(function.name),
@@ -187,11 +179,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         defaults=defaults,
         secret_defaults={name: found[name] for name in secret},
         nested_defaults=compile_defaults(generated),
-        sensitive_fields=fields.sensitive,
-        internal_only_fields=fields.internal,
-        path_fields=fields.path,
-        url_fields=fields.url,
-        command_fields=fields.command,
+        fields=fields,
         context_parameter=function.context_parameter,
         arguments=convert,
         integer_fields=integers,
