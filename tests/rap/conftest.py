@@ -25,6 +25,7 @@ class Inbox:
         self.headers = []
         self.targets = []
         self.statuses = []
+        self.reply_headers = []
         self.arrived = asyncio.Event()
         self.url = ""
 
@@ -46,7 +47,7 @@ class Inbox:
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
         self.taken.append((status, json.loads(body or b"null")))
         self.arrived.set()
-        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.start", "status": status, "headers": self.reply_headers})
         await send({"type": "http.response.body", "body": b"ignored"})
 
     @property

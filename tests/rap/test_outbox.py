@@ -3,11 +3,12 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.rap import RapCall
+from agenttool.rap import RapCall, outbox
 from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import IDEMPOTENCY_HEADER
 
@@ -56,7 +57,7 @@ async def test_a_runtime_that_was_down_gets_its_results_later_and_delays_no_othe
 
 
 @pytest.mark.requirement("RAP-111", "RAP-409")
-@pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 413, 429])
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 409, 410, 413])
 async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog, status):
     async with serving(ringing) as client:
         client.inbox.statuses = [status]
@@ -66,6 +67,23 @@ async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog,
         await client.invoke("ring", id="b")
         await client.result()
     assert [(status, each["id"]) for status, each in client.inbox.taken] == [(status, "a"), (200, "b")]
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+async def test_a_result_waits_as_long_as_its_runtime_asks_and_is_sent_again(ringing, serving, monkeypatch, status):
+    delays = []
+
+    async def sleep(seconds):
+        delays.append(seconds)
+
+    monkeypatch.setattr(outbox, "asyncio", SimpleNamespace(sleep=sleep, wait=asyncio.wait))
+    async with serving(ringing) as client:
+        client.inbox.statuses = [status, status]
+        client.inbox.reply_headers = [(b"retry-after", b"120")]
+        await client.invoke("ring")
+        assert (await client.result())["text"] == "rung"
+        assert [status for status, _ in client.inbox.taken] == [status, status, 200]
+    assert delays == [120, 120]
 
 
 class Tar:

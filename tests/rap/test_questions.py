@@ -233,7 +233,7 @@ async def test_a_tool_can_remember_a_decision_for_a_thread_and_those_below_it(ma
     assert [each["group_id"] for each in questions] == ["plot-9", "plot-10"]
 
 
-@pytest.mark.parametrize("status", [400, 413, 429])
+@pytest.mark.parametrize("status", [400, 409, 413])
 async def test_a_question_that_its_runtime_does_not_take_ends_the_wait_at_once(valves, serving, inbox, status):
     provider, opened = valves()
     inbox.statuses = [status]

@@ -18,8 +18,7 @@ from agenttool.pipeline.evidence import Progressed
 from agenttool.ports.deferred import DEFERRED, DeferredTool, result_key
 from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
 from agenttool.scheduler.drive import Drive, Stopped
-
-"""On a durable store, a call that may wait longer has no timer; recovery finds it when it is due."""
+from agenttool.scheduler.timeouts import Deadline
 
 
 async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]]) -> object:
@@ -32,9 +31,11 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
     expires_at_ns = later.until_ns(call.invocation_id, call.started_ns)
     result: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[key] = result  # it may arrive before the acknowledgement
+    deadline = None
     try:
         save_deferred_checkpoint(call, CheckpointKind.SENDING, expires_at_ns)
         await flush(call)
+        deadline = _arm_deadline(call, expires_at_ns)
         output = await _sent(call, later, send, result)
         if output is not DEFERRED:
             return output
@@ -43,9 +44,11 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
             note_backgrounded(call)
             if call.background is None:
                 save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
-                await _wait(call, later, result, expires_at_ns)
+                await _wait(call, later, result)
     finally:
         core.questions.waiting.pop(key, None)
+        if deadline is not None:
+            core.timing.deadlines.cancel(deadline)
     if result.done():
         return await read_result(call, later, result.result())
     return await _park(call, expires_at_ns)
@@ -54,21 +57,30 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
 async def _sent(
     call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]], result: "asyncio.Future[object]"
 ) -> object:
-    """Send the request; a result that arrived meanwhile outweighs a missing acknowledgement.
+    """Send the request until it is acknowledged, its result arrives, or the deadline of the result is over.
 
     Raises:
         ToolFailure: the request was rejected, or the call was stopped.
     """
+    is_sending = True
+
+    def stop_sending(_: object) -> None:
+        if is_sending and call.drive is not None:
+            call.drive.stop()
+
+    result.add_done_callback(stop_sending)
     try:
-        return await send()
+        return DEFERRED if result.done() else await send()
     except BaseException as failure:
-        if result.done() and call.stop.reason is None and call.stop.interrupted is None:
+        if isinstance(failure, Exception) and await _has_arrived(call, result):
             return DEFERRED
         if not _is_rejection(failure) or call.ensure_recovery().attempts > 1:
             later.withdraw(call.invocation_id, call.thread)  # the request may have arrived
         if isinstance(failure, ToolFailure) and call.ensure_recovery().attempts > 1:
             raise ToolFailure(_maybe_sent_before(failure.error)) from failure
         raise
+    finally:
+        is_sending = False
 
 
 def _is_rejection(failure: BaseException) -> bool:
@@ -117,31 +129,29 @@ async def _park(call: Call, expires_at_ns: int | None) -> object:
     raise ToolFailure(failure_of_stop(call))
 
 
-async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]", expires_at_ns: int | None) -> None:
+def _arm_deadline(call: Call, expires_at_ns: int | None) -> Deadline | None:
+    """Stop a call that sends its request or waits for its result at the deadline of the result."""
+    if expires_at_ns is None:
+        return None
+    deadlines, left_s = call.core.timing.deadlines, max(expires_at_ns - call.core.now_ns(), 0) / 1e9
+    return deadlines.arm(deadlines.now() + left_s, lambda: _expire(call))
+
+
+async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]") -> None:
     """Wait for the result in the caller's own task.
 
     Raises:
         ToolFailure: canceled, timeout; the request is withdrawn.
     """
-    core = call.core
-    timer = None
-    if expires_at_ns is not None:
-        left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
-        timer = core.timing.deadlines.arm(core.timing.deadlines.now() + left_s, lambda: _expire(call))
-    call.drive = drive = Drive(core.timing.grace_period)
+    call.drive = drive = Drive(call.core.timing.grace_period)
     recovery = call.ensure_recovery()
     recovery.is_remote = True
     try:
         waited = await drive.run(_until(result))
     finally:
         call.drive, recovery.is_remote = None, False
-        if timer is not None:
-            core.timing.deadlines.cancel(timer)
     call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
-    if isinstance(waited, Stopped):
-        if call.stop.reason is AbortReason.TIMEOUT and await _is_stored(call, result):
-            call.stop.reason = None
-            return
+    if isinstance(waited, Stopped) and not await _has_arrived(call, result):
         if not call.is_parked:
             await withdraw_call(call, later)
         raise ToolFailure(failure_of_stop(call))
@@ -154,17 +164,18 @@ def _expire(call: Call) -> None:
         call.drive.stop()
 
 
-async def _is_stored(call: Call, result: "asyncio.Future[object]") -> bool:
-    """Return whether another process received the result in time; if so, deliver it here."""
-    opened = None
-    if call.core.durability.deferred is not None:
+async def _has_arrived(call: Call, result: "asyncio.Future[object]") -> bool:
+    """Return whether the result of a stopped call is here; one that another process received in time counts, too."""
+    if call.stop.interrupted is not None or call.stop.reason not in (None, AbortReason.TIMEOUT):
+        return False
+    if not result.done() and call.stop.reason is AbortReason.TIMEOUT and call.core.durability.deferred is not None:
         with suppress(StoreError):
             opened = await call.core.durability.deferred.get(call.invocation_id)
-    if opened is None or opened.answer is None:
-        return False
-    if not result.done():
-        result.set_result(opened.answer)
-    return True
+            if opened is not None and opened.answer is not None and not result.done():
+                result.set_result(opened.answer)
+    if result.done():
+        call.stop.reason = None
+    return result.done()
 
 
 async def _until(result: "asyncio.Future[object]") -> object:

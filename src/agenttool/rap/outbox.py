@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.adapters.rap.http_client import HttpReply, backoff_s
+from agenttool.adapters.rap.http_client import HttpReply
 from agenttool.adapters.rap.limiter import Quota
 from agenttool.adapters.rap.wire import ViewUpdate, write
 from agenttool.rap import tables
@@ -96,14 +95,13 @@ class Outbox:
         key, attempts = f"{self.store.name}-{message.number}", 0
         while True:
             reply = await self.post(message.caller, message.url, message.body, {IDEMPOTENCY_HEADER: key})
-            if not reply.is_retryable:
+            if not reply.is_retryable and not reply.is_busy:
                 break
             if time.time_ns() - message.queued_at > self.limits.give_up_s * 1e9:
                 _log.error("message %d of call %d was dropped: it could not be delivered", message.number, message.call)
                 return
             attempts += 1
-            delay_s = backoff_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
-            await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 -- jitter, not a secret
+            await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
         if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP status class
             reason = reply.fault or f"status {reply.status}"
             _log.warning("message %d of call %d was rejected: %s", message.number, message.call, reason)

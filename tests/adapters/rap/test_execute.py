@@ -71,7 +71,7 @@ async def test_what_does_not_fit_never_leaves_the_house(running, tool_server, na
 async def test_a_server_that_fails_is_tried_again_with_the_same_words(running, tool_server, started):
     server = tool_server()
     server.statuses["/invoke"] = [500, 503]
-    async with running(server) as rt:
+    async with running(server, attempts=3) as rt:
         call, invocation = await started(rt, server)
         bodies = [body for _, path, body in server.requests if path == "/invoke"]
         assert len(bodies) == 3
@@ -120,7 +120,7 @@ async def test_a_dispatch_that_never_succeeds_is_an_error_result(running, tool_s
 async def test_a_rejection_after_an_unacknowledged_attempt_is_reported_as_uncertain(running, tool_server, status):
     server = tool_server()
     server.statuses["/invoke"] = [500, status]
-    async with running(server) as rt:
+    async with running(server, attempts=2) as rt:
         result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
         assert (result.error.error_code, result.error.retry.safe) == ("not_accepted", False)
         assert "may have taken effect" in result.model_facing_content[0].text
@@ -158,7 +158,7 @@ async def test_a_signed_request_is_signed_again_after_a_closed_idle_connection(r
     async with await asyncio.start_server(door, "127.0.0.1", 0) as listening:
         server.manifest["endpoint"] = endpoint = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/invoke"
         signed = {"credential": Signed("a-secret-of-sixteen"), "presents_to": (endpoint,)}
-        async with running(server, **signed) as rt:
+        async with running(server, attempts=2, **signed) as rt:
             surface = await rt.surface()
             for bed in (1, 2):
                 await rt.start("read_probe", {"bed": bed}, surface=surface)
@@ -338,7 +338,7 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
     async with running(server, max_prompts=3, options=store) as rt:
         call, invocation = await started(rt, server)
         token = invocation["callback_url"].rpartition("/")[2]
-        assert [await asked(server, invocation, prompt=f"{each}?") for each in range(4)] == [200, 200, 200, 429]
+        assert [await asked(server, invocation, prompt=f"{each}?") for each in range(4)] == [200, 200, 200, 409]
         (prompt,) = await rt.prompts.list()
         assert prompt.message == "2?"
     async with running(server, max_prompts=3, options=store) as rt:
@@ -347,7 +347,7 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
         before = len([record async for record in rt.journal.export()])
         for _ in range(20):
             told = {"auth_url": "https://id.example.test/a", "url": url}
-            assert await server.post(invocation, "oauth", **told) == 429
+            assert await server.post(invocation, "oauth", **told) == 409
         assert len([record async for record in rt.journal.export()]) == before
         assert (await rt.prompts.list())[0].message == "2?"
         assert "has reached its limit of 3 prompts" in caplog.text

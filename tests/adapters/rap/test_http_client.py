@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from itertools import pairwise
 
 import pytest
@@ -151,6 +153,30 @@ def test_an_endless_document_is_given_up():
     long, fits = asyncio.run(fetch())
     assert (long.is_refused, long.fault) == (True, "the response has more than 4999 bytes")
     assert fits.body == b"x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("header", "least_s", "most_s"),
+    [
+        ("7", 7, 7),
+        ("999999999999", 3600, 3600),
+        (format_datetime(datetime.now(UTC) + timedelta(days=9), usegmt=True), 3600, 3600),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0, 0.5),
+        ("-3", 0, 0.5),
+        ("soon", 0, 0.5),
+        ("", 0, 0.5),
+    ],
+)
+def test_a_delay_is_never_shorter_than_the_retry_after_of_the_reply(header, least_s, most_s):
+    reply, _ = carried(answer(503, f"Retry-After: {header}"))
+    assert least_s <= reply.delay_s(1, first_s=0.5, max_s=30.0) <= most_s
+
+
+def test_a_request_that_never_left_is_distinguished_from_one_without_a_reply():
+    refused, _ = carried(answer(200), reach=SsrfPolicy.parse(["127.0.0.9"]), host="127.0.0.9")
+    silent, requests = carried(b"")
+    assert (refused.is_retryable, refused.is_sent) == (True, False)
+    assert (silent.is_retryable, silent.is_sent, len(requests)) == (True, True, 1)
 
 
 HERE = SsrfPolicy.parse(["127.0.0.0/8"])
@@ -420,7 +446,7 @@ async def test_nothing_follows_where_the_other_side_says_so_or_says_too_much(ans
 
 async def test_of_a_body_that_is_too_long_no_more_is_taken():
     async with connected(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 5000) as connection:
-        status, body = await connection.exchange(ASK, 10)
+        status, body, _ = await connection.exchange(ASK, 10)
         assert (status, len(body) > 10) == (200, True)
         assert not connection.is_open
 

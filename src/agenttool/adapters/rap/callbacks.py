@@ -44,7 +44,7 @@ from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-ACCEPTED, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, TOO_MANY, BUSY = 200, 400, 404, 410, 413, 415, 429, 503
+ACCEPTED, BAD, UNKNOWN, CONFLICT, GONE, TOO_LARGE, WRONG_TYPE, BUSY = 200, 400, 404, 409, 410, 413, 415, 503
 _DIGEST_LENGTH = 12
 MAX_CONCURRENT = 1000
 """How many callbacks are processed at a time; further ones are answered with 503."""
@@ -224,7 +224,7 @@ class CallbackHandler:
         outcome = await self.results.ask(prompt, source.max_prompts)
         if outcome is PromptOutcome.TOO_MANY:
             log.warning("%s has reached its limit of %d prompts", call, source.max_prompts)
-            return CallbackReply(TOO_MANY, f"a call may ask {source.max_prompts} times; send its result")
+            return CallbackReply(CONFLICT, f"a call may ask {source.max_prompts} times; send its result")
         return _OK if outcome is PromptOutcome.PUT_UP else _late(call)
 
     async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> CallbackReply:

@@ -107,6 +107,11 @@ def source_name_in(tool_id: ToolId) -> str:
     return tool_id.removeprefix(_PREFIX).partition(".")[0]
 
 
+def is_repeatable(source: RapSource, tool: ToolDefinition) -> bool:
+    """Return whether a trusted server says that a tool may run twice: it is idempotent, or only reads."""
+    return source.trusts_annotations and any(tool.hints.get(each) is True for each in ("idempotent", "readOnly"))
+
+
 def declare(
     toolset: Toolset, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: DeferredTool
 ) -> DeclaredTool:

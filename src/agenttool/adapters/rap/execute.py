@@ -6,14 +6,13 @@ a callback.
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.credentials import is_single_use
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions, backoff_s
+from agenttool.adapters.rap.http_client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
@@ -28,7 +27,7 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError, ToolFailure
-from agenttool.ports.deferred import DEFERRED, Prompt, ReplyOutcome, Thread
+from agenttool.ports.deferred import DEFERRED, PendingCall, Prompt, ReplyOutcome, Thread
 from agenttool.ports.executor import Job
 from agenttool.records import ErrorClass, InvocationId, JsonObject, RetryGuidance, ToolError
 
@@ -36,17 +35,28 @@ log = logging.getLogger("agenttool.rap")
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
+DEFAULT_ATTEMPTS = 5
+_SEND_ONCE = RequestOptions(send_once=True, max_idle_s=1.0)
+"""How an invocation is sent that must not arrive twice."""
+
 _SELECTION_RETRIES = 2
 _SELECTION_DELAY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapExecutor:
-    """Sends the invocations of one tool to its server."""
+    """Sends the invocations of one tool to its server.
+
+    Attributes:
+        is_repeatable: whether the tool may run twice, so that an invocation may be sent again after it left.
+        pending: returns the call if it still waits for a result, and None once there is one.
+    """
 
     source: RapSource
     manifest: Manifest
     operation: str
+    is_repeatable: bool
+    pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
     client: HttpClient
     urls: CallbackUrls
     threads: ThreadRegistry
@@ -81,38 +91,48 @@ class RapExecutor:
         except RecordError as error:
             raise _failure(ErrorClass.EXECUTION_FAILED, f"nothing was sent: {error}", safe=True) from error
         job.add_native_ids("rap", self._ids(invocation))
-        return await self._send(body)
+        return await self._send(job.invocation_id, body)
 
-    async def _send(self, body: bytes) -> object:
-        attempts = 0
+    async def _send(self, invocation_id: InvocationId, body: bytes) -> object:
+        """Send an invocation until it is acknowledged; again only if nothing left, or if it may arrive twice."""
+        max_sends = self.source.attempts or (DEFAULT_ATTEMPTS if self.is_repeatable else 1)
+        options = _SEND_ONCE if max_sends == 1 else DEFAULT_OPTIONS
+        attempts, may_have_arrived = 0, False
         while True:
-            reply = await _post(self.source, self.client, self.manifest.endpoint, body)
+            reply = await _post(self.source, self.client, self.manifest.endpoint, body, options)
             attempts += 1
             if self._is_acknowledged(reply):
                 return DEFERRED
             if not reply.is_retryable:
-                raise self._rejected(reply, attempts)
-            if attempts >= self.source.attempts:
-                raise self._unreachable(reply, attempts)
-            delay_s = backoff_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
-            await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 -- jitter, not a secret
+                raise self._rejected(reply, attempts, may_have_arrived=may_have_arrived)
+            may_have_arrived = may_have_arrived or reply.is_sent
+            if attempts >= (max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
+                raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
+            await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+            if may_have_arrived and await self.pending(invocation_id) is None:
+                return DEFERRED  # another process has received the result
 
     def _is_acknowledged(self, reply: HttpReply) -> bool:
         is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP status class
         return reply.is_accepted or (is_2xx and self.source.takes_any_2xx)
 
-    def _rejected(self, reply: HttpReply, attempts: int) -> ToolFailure:
+    def _rejected(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
         """Return the failure of a rejected call; an earlier attempt without a response may have been accepted."""
         reason = reply.fault or f"it answered {reply.status}, and only 200 acknowledges a call"
         message = f"the server {self.source.name!r} did not accept the call: {reason}"
-        if attempts > 1:
+        if may_have_arrived:
             message += f"; that was attempt {attempts}, and an earlier one may have been accepted"
-        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=attempts == 1, code="not_accepted")
+        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=not may_have_arrived, code="not_accepted")
 
-    def _unreachable(self, reply: HttpReply, attempts: int) -> ToolFailure:
+    def _unreachable(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
         reason = reply.fault or f"it answered {reply.status}"
-        message = f"the server {self.source.name!r} did not accept the call in {attempts} attempts: {reason}"
-        return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=False, code="not_acknowledged")
+        count = "its only attempt" if attempts == 1 else f"{attempts} attempts"
+        message = f"the server {self.source.name!r} did not acknowledge the call in {count}: {reason}"
+        if may_have_arrived:
+            message += "; it may have accepted it, so check the tool's effects before you call again"
+        else:
+            message = f"nothing was sent: {message}"
+        return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=not may_have_arrived, code="not_acknowledged")
 
     def _ids(self, message: Invocation) -> JsonObject:
         known: JsonObject = {
@@ -159,9 +179,11 @@ class NoticeSender:
                 task.cancel()
 
 
-async def _post(source: RapSource, client: HttpClient, url: str, body: bytes) -> HttpReply:
+async def _post(
+    source: RapSource, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
+) -> HttpReply:
     """Post a message with the credential of a server; each attempt has its own signature."""
-    options = RequestOptions(send_once=is_single_use(source.credential))
+    options = options._replace(send_once=options.send_once or is_single_use(source.credential))
     return await client.post(url, body, source.headers("POST", url, body), options=options)
 
 

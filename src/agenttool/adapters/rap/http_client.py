@@ -5,10 +5,13 @@ costs ten times as much for one message, and would need redirects, retries and c
 """
 
 import asyncio
+import random
 import ssl
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
@@ -29,7 +32,11 @@ MAX_IDLE_CONNECTIONS = 100
 IDLE_S = 15.0
 """How many connections stay open between requests, and how long."""
 
+MAX_RETRY_AFTER_S = 3600.0
+"""The longest `Retry-After` that is honored."""
+
 _FIRST_FINAL_STATUS = 200
+_BUSY = (408, 429)
 _DEFAULT_CONCURRENCY = 100
 _MAX_DOUBLINGS = 16
 
@@ -43,12 +50,16 @@ class HttpReply:
         body: of the response, as far as it was read.
         fault: why there is no status, without any address.
         is_refused: whether the request may not be made at all, now or later.
+        is_sent: whether any byte of the request may have left, so that the other side may have acted on it.
+        retry_after_s: how long the other side asks to wait before the next attempt.
     """
 
     status: int | None = None
     body: bytes = b""
     fault: str | None = None
     is_refused: bool = False
+    is_sent: bool = True
+    retry_after_s: float = 0.0
 
     @property
     def is_accepted(self) -> bool:
@@ -60,6 +71,16 @@ class HttpReply:
         """Whether the same request may succeed later: there was no response, or a status of 500 or above."""
         return not self.is_refused and (self.status is None or self.status >= 500)  # noqa: PLR2004 -- HTTP status class
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the other side rejected the request only for now: 408 or 429."""
+        return self.status in _BUSY
+
+    def delay_s(self, attempts: int, *, first_s: float, max_s: float) -> float:
+        """Return the delay before the next attempt: random, and never shorter than the `Retry-After` of this reply."""
+        jitter_s = random.uniform(0, backoff_s(attempts, first_s=first_s, max_s=max_s))  # noqa: S311 -- not a secret
+        return max(jitter_s, self.retry_after_s)
+
 
 class RequestOptions(NamedTuple):
     """How one request is made.
@@ -67,10 +88,12 @@ class RequestOptions(NamedTuple):
     Attributes:
         caller: on whose behalf, for the limits on requests and lookups; if empty, the destination's host counts.
         send_once: whether it must not be sent again even if a reused connection turns out to be closed.
+        max_idle_s: how long a reused connection may have been idle. The server may close an older one at any moment.
     """
 
     caller: str = ""
     send_once: bool = False
+    max_idle_s: float = IDLE_S
 
 
 DEFAULT_OPTIONS = RequestOptions()
@@ -156,6 +179,7 @@ class HttpClient:
         max_bytes: int,
         options: RequestOptions,
     ) -> HttpReply:
+        progress = _Progress()
         try:
             check_url(url, self._policy)
             parts = urlsplit(url)
@@ -163,17 +187,23 @@ class HttpClient:
             endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             request = encode_request(method, parts.netloc, target, headers, body)
-            status, read = await self._exchange(endpoint, request, max_bytes, options)
+            status, read, retry_after = await self._exchange(endpoint, request, max_bytes, options, progress)
         except RecordError as error:
-            return HttpReply(fault=str(error), is_refused=True)
+            return HttpReply(fault=str(error), is_refused=True, is_sent=False)
         except TimeoutError as error:
-            return HttpReply(fault=str(error) or "its host name was not resolved in time")
+            fault = str(error) or "its host name was not resolved in time"
+            return HttpReply(fault=fault, is_sent=progress.is_sent)
         except (OSError, UnicodeError) as error:
-            return HttpReply(fault=f"the connection failed: {type(error).__name__}")
-        return HttpReply(status=status, body=read[:max_bytes])
+            return HttpReply(fault=f"the connection failed: {type(error).__name__}", is_sent=progress.is_sent)
+        return HttpReply(status=status, body=read[:max_bytes], retry_after_s=_seconds_in(retry_after))
 
     async def _exchange(
-        self, endpoint: "HttpEndpoint", request: bytes, max_bytes: int, options: RequestOptions
+        self,
+        endpoint: "HttpEndpoint",
+        request: bytes,
+        max_bytes: int,
+        options: RequestOptions,
+        progress: "_Progress",
     ) -> "RawResponse":
         """Send a request once the limiter permits it, and return the response with up to `max_bytes` of its body.
 
@@ -183,15 +213,18 @@ class HttpClient:
             UnicodeError: its host name is not valid.
         """
         async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
-            reused = self._take_idle(endpoint)
+            reused = self._take_idle(endpoint, options.max_idle_s)
             if reused is not None:
+                progress.is_sent = True
                 try:
                     return await self._use(reused, endpoint, request, max_bytes)
                 except ConnectionError:  # the other side closed it at the same time
                     if reused.received or options.send_once:
                         raise
             addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
-            return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
+            connection = await _connect(endpoint, addresses)
+            progress.is_sent = True
+            return await self._use(connection, endpoint, request, max_bytes)
 
     async def _use(
         self, connection: "HttpConnection", endpoint: "HttpEndpoint", request: bytes, max_bytes: int
@@ -205,11 +238,13 @@ class HttpClient:
             self._add_idle(endpoint, connection)
         return response
 
-    def _take_idle(self, endpoint: "HttpEndpoint") -> "HttpConnection | None":
-        """Remove and return the open connection that became idle last."""
+    def _take_idle(self, endpoint: "HttpEndpoint", max_idle_s: float) -> "HttpConnection | None":
+        """Remove and return the open connection that became idle last, unless that was too long ago."""
+        closes_after = asyncio.get_running_loop().time() + IDLE_S - max_idle_s
         for position in reversed(range(len(self._idle))):
-            if self._idle[position][0] == endpoint:
-                _, connection, timer = self._idle.pop(position)
+            found, connection, timer = self._idle[position]
+            if found == endpoint and timer.when() >= closes_after:
+                del self._idle[position]
                 timer.cancel()
                 if connection.is_open:
                     return connection
@@ -241,6 +276,25 @@ class RawResponse(NamedTuple):
 
     status: int
     body: bytes
+    retry_after: str = ""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a request got, for the reply of one that failed."""
+
+    is_sent: bool = False
+
+
+def _seconds_in(retry_after: str) -> float:
+    """Return the seconds of a `Retry-After` header: a number, or the time until a date; 0 if it is neither."""
+    if retry_after.isdecimal():
+        return min(float(retry_after), MAX_RETRY_AFTER_S)
+    try:
+        until_s = parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0
+    return min(max(until_s, 0.0), MAX_RETRY_AFTER_S)
 
 
 def encode_request(method: str, host: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -297,6 +351,7 @@ class HttpConnection(asyncio.Protocol):
         self._body = bytearray()
         self._max_bytes = self.received = self._status = 0
         self._is_reusable = self._has_length = False
+        self._retry_after = ""
 
     @property
     def is_open(self) -> bool:
@@ -355,10 +410,14 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Note that more than one response came."""
         self._is_reusable = self._has_length = False
+        self._retry_after = ""
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note whether the response says where it ends."""
-        self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")
+        """Note whether the response says where it ends, and when to try again."""
+        named = name.lower()
+        self._has_length = self._has_length or named in (b"content-length", b"transfer-encoding")
+        if named == b"retry-after":
+            self._retry_after = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Store the status."""
@@ -379,7 +438,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _complete(self) -> None:
         if self._response is not None and not self._response.done():
-            self._response.set_result(RawResponse(self._status, bytes(self._body)))
+            self._response.set_result(RawResponse(self._status, bytes(self._body), self._retry_after))
 
     def _fail(self, reason: str) -> None:
         self._is_reusable = False

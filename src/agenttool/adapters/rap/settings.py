@@ -48,7 +48,9 @@ class RapSource:
             origins that a manifest or a question names see nothing.
         allow: private networks, addresses and hosts that its URLs may lead to, besides public ones.
         within_s: how long a call waits for its result; None for no limit.
-        attempts: how often an invocation is sent that gets no response or a server error.
+        attempts: how often an invocation is tried that gets no response or a server error. None sends it once,
+            unless its tool may run twice or nothing was sent; then it is tried 5 times. Set more than 1 only for a
+            server that remembers call ids: any other may run a call once for each attempt.
         trusts_annotations: whether its word is accepted that a tool only reads, or may be repeated.
         shares_user: whether it receives the user's id; only with the users' consent.
         takes_any_2xx: whether replies such as 202 count as an acknowledgement; the protocol says 200.
@@ -64,7 +66,7 @@ class RapSource:
     presents_to: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     within_s: float | None = None
-    attempts: int = 5
+    attempts: int | None = None
     trusts_annotations: bool = False
     shares_user: bool = False
     takes_any_2xx: bool = False
@@ -88,7 +90,7 @@ class RapSource:
             raise ConfigError(f"the pin of source {self.name!r} must be sha256: and 64 digits, got {self.pin!r}")
         if self.within_s is not None and not self.within_s > 0:
             raise ConfigError(f"within_s of source {self.name!r} must be more than 0, got {self.within_s!r}; raise it")
-        if self.attempts < 1:
+        if self.attempts is not None and self.attempts < 1:
             raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
         if self.max_prompts < 0:
             raise ConfigError(f"max_prompts of source {self.name!r} must not be negative, got {self.max_prompts!r}")

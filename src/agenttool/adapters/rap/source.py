@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
-from agenttool.adapters.rap.declare import Toolset, declare, source_name_in, withhold_clashes
+from agenttool.adapters.rap.declare import Toolset, declare, is_repeatable, source_name_in, withhold_clashes
 from agenttool.adapters.rap.discovery import Discovery
 from agenttool.adapters.rap.execute import NoticeSender, RapDeferredResult, RapExecutor
 from agenttool.adapters.rap.http_client import HttpClient
@@ -25,6 +25,7 @@ from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
 from agenttool.config import environment
 from agenttool.errors import ConfigError
+from agenttool.ports.deferred import PendingCall
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InvocationId, Lifecycle, ToolId
@@ -45,6 +46,7 @@ class RapToolRegistry:
     notices: NoticeSender
     urls: CallbackUrls
     threads: ThreadRegistry
+    pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
     now_ns: Callable[[], int]
     _declared: dict[ToolId, Lifecycle] = field(default_factory=dict[ToolId, Lifecycle])
 
@@ -86,7 +88,9 @@ class RapToolRegistry:
             source=source,
             manifest=manifest,
             operation=tool.name,
+            is_repeatable=is_repeatable(source, tool),
             client=client,
+            pending=self.pending,
             urls=self.urls,
             threads=self.threads,
             now_ns=self.now_ns,
@@ -200,6 +204,7 @@ class RapClient:
             notices=self._notices,
             urls=self.callbacks.urls,
             threads=self.threads,
+            pending=host.results.get,
             now_ns=host.now_ns,
         )
         return discovery

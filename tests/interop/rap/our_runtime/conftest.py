@@ -22,7 +22,7 @@ def governed(node_provider, tmp_path):
     @asynccontextmanager
     async def opened(*options, path="", provider=None, beside=(), **settings):
         started = provider or node_provider(*options)
-        here = {"allow": ("127.0.0.0/8",), **settings}
+        here = {"allow": ("127.0.0.0/8",), "attempts": 5, **settings}  # this provider remembers call ids
         others = [RapSource(name=f"other{n}", url=url, **here) for n, url in enumerate(beside)]
         sources = [RapSource(name="greenhouse", url=started.url + path, **here), *others]
         store = f"sqlite:{tmp_path}/state.db"
