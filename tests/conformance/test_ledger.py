@@ -47,7 +47,7 @@ def test_every_row_of_both_ledgers_is_in_the_package():
 
 
 def test_a_prohibition_is_counted_with_the_demand_of_the_same_word():
-    counts = Counter((requirement.standard, requirement.obligation) for requirement in load_requirements())
+    counts = Counter((requirement.standard, requirement.level.obligation) for requirement in load_requirements())
     assert counts == {
         (Standard.AGENT_TOOL, Obligation.MUST): 51,
         (Standard.AGENT_TOOL, Obligation.SHOULD): 303,

@@ -132,7 +132,7 @@ async def _governed_calls(report: "DemoReport", rt: Runtime) -> None:
     steps = [step.status.value for step in (invocation.status_transitions or ())] if invocation else []
     report.text("The recorded steps of the first call: " + " → ".join(steps))
     report.check("a read-only call runs without approval", passes=results[0].structured_content == 19 + 23)
-    report.check("a tool that raises gives a failed result", passes=bool(results[2].is_error))
+    report.check("a tool that raises returns a failed result", passes=bool(results[2].is_error))
     report.check("a denied call names the rule that denied it", passes="frozen" in _text(results[4]))
 
 

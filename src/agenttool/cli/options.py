@@ -109,7 +109,7 @@ class StoreOptions(NamedTuple):
 
     @property
     def journal_arguments(self) -> str:
-        """The same for a command that only reads the journal: it takes a file, and no settings."""
+        """The same for a command that only reads the journal: it accepts a file, and no settings."""
         if self.store is not None or self.settings is None:
             return StoreOptions(self.store).arguments
         return StoreOptions(str(self.file)).arguments

@@ -193,14 +193,9 @@ def _visibility(declaration: ToolDeclaration, surface: ToolSurface) -> JsonObjec
 
 def _absent(name: str, state: str, entry: AbsentTool) -> JsonObject:
     change = f"to change that: {entry.would_change}" if entry.would_change else "nothing would change that"
-    return {
-        "name": name,
-        "state": state,
-        "reason": str(entry.reason),
-        "may_change": bool(entry.may_change),
-        "would_change": entry.would_change,
-        "why": f"{name} is not shown: {entry.message} ({entry.reason}); {change}",
-    }
+    why = f"{name} is not shown: {entry.message} ({entry.reason}); {change}"
+    facts = {"reason": str(entry.reason), "may_change": bool(entry.may_change), "would_change": entry.would_change}
+    return {"name": name, "state": state, **facts, "why": why}
 
 
 def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObject:
@@ -211,14 +206,8 @@ def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObje
         change = f"call {finder} with {ref.selection_ref}"
         sentence = f"{name} is deferred, because {_deferral_reason(surface)}; a model finds it by search, and sees it"
         sentence += f" after `{ref.selection_ref}`"
-    return {
-        "name": name,
-        "state": str(ref.loading_state),
-        "reason": ref.reason,
-        "may_change": True,
-        "would_change": change,
-        "why": sentence,
-    }
+    facts = {"reason": ref.reason, "may_change": True, "would_change": change}
+    return {"name": name, "state": str(ref.loading_state), **facts, "why": sentence}
 
 
 def _deferral_reason(surface: ToolSurface) -> str:

@@ -146,7 +146,7 @@ def _short_hashes(text: str) -> str:
 
 
 def _pinned_head(pin: Path | None, head: str | None) -> Head | None:
-    """Return the head that either option gives."""
+    """Return the head that one of the two options names."""
     if pin is not None and head is not None:
         raise ConfigError(f"two heads are given, {str(pin)!r} and {head!r}; give one of them")
     if head is not None:
@@ -251,7 +251,7 @@ class JournalInspector:
         """Compare the digest of the input that the rules judged.
 
         The digest of a call to a tool with sensitive fields is sealed and cannot be computed from the journal; the
-        fact says so. Facts of earlier versions do not say so, except for plain calls: a mismatch counts as sealed.
+        fact has a flag for it. Earlier versions wrote no flag: unless the call is plain, a mismatch counts as sealed.
         """
         if fact.data is None or isinstance(fact.data, dict):
             return

@@ -112,5 +112,5 @@ def measure_coverage(areas: Sequence[Area], evidence: Evidence) -> Coverage:
 
 def count_covered(findings: Iterable[RequirementProof], obligation: Obligation | None = None) -> CoverageCount:
     """Count the proved findings, of one obligation or of all."""
-    chosen = [finding for finding in findings if obligation in (None, finding.requirement.obligation)]
+    chosen = [finding for finding in findings if obligation in (None, finding.requirement.level.obligation)]
     return CoverageCount(sum(finding.is_covered for finding in chosen), len(chosen))

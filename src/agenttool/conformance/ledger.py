@@ -20,12 +20,12 @@ class Standard(StrEnum):
 
     @property
     def full_name(self) -> str:
-        """The name people know it by."""
+        """The name of the standard, as in its title."""
         return {Standard.AGENT_TOOL: "Agent Tool 0.2.0", Standard.RAP: "Reactive Agent Protocol"}[self]
 
 
 class Obligation(StrEnum):
-    """How much a requirement binds, whether it asks for something or forbids it."""
+    """How strictly a requirement binds, whether it demands something or forbids it."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -43,12 +43,12 @@ class Level(StrEnum):
 
     @property
     def obligation(self) -> Obligation:
-        """A prohibition binds as much as a demand of the same word."""
+        """The obligation: a prohibition binds as strictly as a demand."""
         return Obligation(self.value.removesuffix(" NOT"))
 
 
 class Mark(StrEnum):
-    """What the RAP ledger notes about a rule beside its text, spelled as there."""
+    """A note of the RAP ledger about a rule, spelled as there."""
 
     READING = "~"  # the page states a plain fact; the level is our reading of it
     DERIVED = "{derived}"  # no page states it; it follows from the stated rules or is needed for safety
@@ -58,7 +58,7 @@ class Mark(StrEnum):
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """One numbered sentence of a standard.
 
-    `check` says how to prove an Agent Tool requirement, `who` says which side a RAP rule binds; the other
+    `check` describes how to prove an Agent Tool requirement; `who` names the side that a RAP rule binds. The other
     standard has no such column. A derived rule has an empty `source`.
     """
 
@@ -71,11 +71,6 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     check: str | None = None
     who: str | None = None
     marks: tuple[Mark, ...] = ()
-
-    @property
-    def obligation(self) -> Obligation:
-        """The column it is counted in."""
-        return self.level.obligation
 
 
 class Area(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,20 +86,20 @@ class Area(msgspec.Struct, frozen=True, kw_only=True):
 def load_areas() -> tuple[Area, ...]:
     """Read every packaged requirement, in the order of the two ledgers.
 
-    A level or mark that the ledgers do not know stops the load: it is a fault of the package, not of the caller.
+    An unknown level or mark raises an error: the package is faulty.
     """
     return tuple(area for standard in Standard for area in _read_standard(standard))
 
 
 @cache
 def load_requirements() -> tuple[Requirement, ...]:
-    """All requirements of both standards, in ledger order."""
+    """Return all requirements of both standards, in ledger order."""
     return tuple(requirement for area in load_areas() for requirement in area.requirements)
 
 
 @cache
 def find_requirement(requirement_id: str) -> Requirement | None:
-    """Look one requirement up by its exact id."""
+    """Return the requirement with exactly this id."""
     return next((each for each in load_requirements() if each.id == requirement_id), None)
 
 

@@ -121,7 +121,7 @@ _scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw
 def split_text(data: bytes, line: int = 1) -> list[Document]:
     """Split a JSON text into its top-level values, or into the elements of a top-level array.
 
-    A text that is not JSON is one document: the parser says what is wrong with it.
+    A text that is not JSON is one document: the parser reports what is wrong with it.
     """
     try:
         text = data.decode()
