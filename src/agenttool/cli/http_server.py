@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from types import FrameType
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -17,6 +18,9 @@ from starlette.types import ASGIApp
 from agenttool.adapters.rap.listener import GRACE_S, TimedHttpProtocol, abort_incomplete_requests
 from agenttool.cli.output import warn
 from agenttool.errors import ConfigError
+
+Application: TypeAlias = ASGIApp
+"""What a server runs: an ASGI application."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _EXIT_AT_SIGNAL = 3
@@ -67,7 +71,7 @@ def _exit_now(number: int, frame: FrameType | None) -> None:
 
 
 def run_server(
-    listening: socket.socket, app: AbstractAsyncContextManager[ASGIApp], announce: Callable[[], None]
+    listening: socket.socket, app: AbstractAsyncContextManager[Application], announce: Callable[[], None]
 ) -> None:
     """Serve an application on a socket until a signal stops it; call `announce` once it serves.
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from starlette.types import ASGIApp
 
 from agenttool.adapters.python.source import import_from_working_directory
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
@@ -63,7 +62,7 @@ def serve(
 
 
 @asynccontextmanager
-async def _running(provider: Provider) -> AsyncGenerator[ASGIApp]:
+async def _running(provider: Provider) -> AsyncGenerator[Provider]:
     async with provider.running():
         yield provider
 

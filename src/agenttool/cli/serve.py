@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
-from starlette.types import ASGIApp
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
-from agenttool.cli.http_server import bind, is_public, local_url, parse_base_url, run_server
+from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
 from agenttool.config import ServerSetting, read_config
@@ -58,7 +57,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         _warn_about_address(listening, public_url, address)
 
         @asynccontextmanager
-        async def app() -> AsyncGenerator[ASGIApp]:
+        async def app() -> AsyncGenerator[Application]:
             async with Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt:
                 await _warn_about_moved_callbacks(rt)
                 yield app_of(rt, admits=access)
