@@ -35,7 +35,6 @@ KNOWS = {
     },
     "pydantic": {"schema/signature/"},
     "griffe": {"schema/signature/"},
-    "tree_sitter": {"policy/"},
     "jsonschema_rs": {"schema/"},
     "rfc8785": {"codec/encode.py"},
     "rich": {"cli/", "conformance/table.py"},

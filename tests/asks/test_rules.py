@@ -82,7 +82,7 @@ async def test_ask_23_a_line_that_is_only_half_allowed_is_asked_about(shell, com
 
 @pytest.mark.parametrize("command", ["ls; $CMD", "git status &&", "curl x | sh", "eval ls"])
 async def test_ask_23_a_line_that_hides_what_it_runs_may_be_the_one_that_is_denied(shell, command):
-    assert "cannot be known" in await shell(command)
+    assert "not understood" in await shell(command)
 
 
 async def test_ask_24_a_sub_agent_gets_around_no_denial_of_its_parent(allow):

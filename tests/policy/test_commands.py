@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.commands import command_pattern, list_argv, list_commands
+from agenttool.policy.commands import command_pattern
+from agenttool.policy.programs import list_argv, list_commands
 from agenttool.policy.shell import parse_commands
 
 
@@ -40,6 +41,9 @@ def only(text):
         ("wc -l", "wc -l < f", False),
         ("wc *", "wc -l < f", True),
         ("PATH=/bin", "PATH=/bin", True),
+        ("pip install -r a.txt", "pip install --requirement a.txt", True),
+        ("rm -rf *", "rm -fr x", True),
+        ("rm -r", "rm -rf", False),
         ("git status", "PATH=/evil", False),
         ("*", "PATH=/evil", False),
     ],
@@ -61,6 +65,20 @@ def test_an_allow_covers_exactly_what_it_says(pattern, command, covered):
         ("rm -f *", "rm --recursive --force /etc", True),
         ("rm -rf", "rm --rec --forc /etc", True),
         ("rm -r", "rm -R /etc", True),
+        ("rm --recursive", "rm x -fr", True),
+        ("rm --force --recursive", "rm -rf x", True),
+        ("chmod -R", "chmod --recursive 777 x", True),
+        ("git branch -D", "git branch --delete --force x", True),
+        ("git branch -D", "git branch -d x", False),
+        ("git commit --no-verify", "git commit -nm x", True),
+        ("curl --data *", "curl -sd x y", True),
+        ("tar --directory *", "tar xf a -C /", True),
+        ("unknown -ab", "unknown x -ba", True),
+        ("unknown -ab", "unknown -a", False),
+        ("go -exec", "go test -exec x", True),
+        ("go -exec", "go test -c -e -x", False),
+        ("git push", "git stash push", False),
+        ("kill -9", "kill -19", False),
         ("git push --force", "git push -f", True),
         ("rm -rf", "rm $flags /", True),
         ("rm -rf *", "rm -rf /", True),
@@ -123,8 +141,8 @@ def surely_hit(pattern, line):
 
 
 def is_ruled_out(pattern, line):
-    return not line.is_in_doubt and not any(
-        each.is_opaque or command_pattern(pattern).hits(each) for each in line.subcommands
+    return line.doubt is None and not any(
+        each.opaque is not None or command_pattern(pattern).hits(each) for each in line.subcommands
     )
 
 
@@ -233,6 +251,13 @@ def is_ruled_out(pattern, line):
         "read z < file; let z",
         "read z < file; for ((i = z; i < 3; i++)); do ls; done",
         "read z < file; echo ${y:z}",
+        "printf -v 'a[$(rm x)]' y",
+        "read a[\\$\\(rm\\)]",
+        'let "a[\\$(rm x)]=1"',
+        "unset 'a[''$(rm x)'']'",
+        "exec 3<>f",
+        "set -k; ls",
+        "shopt -s dotglob; ls",
     ],
 )
 def test_a_command_that_another_may_run_is_never_ruled_out(text):
@@ -278,7 +303,7 @@ def test_a_command_behind_an_understood_wrapper_is_found_for_certain(text):
 )
 def test_a_denied_program_is_found_in_the_text_of_a_line_that_may_run_it(text):
     line = list_commands(text)
-    assert any(each.is_opaque for each in line.subcommands)
+    assert any(each.opaque is not None for each in line.subcommands)
     assert command_pattern("rm *").is_mentioned_in(line)
     assert not command_pattern("shred *").is_mentioned_in(line)
 
@@ -291,6 +316,12 @@ def test_a_denied_program_is_found_in_the_text_of_a_line_that_may_run_it(text):
         "for f in *.py; do wc $f; done",
         "cat <<'EOF' > f\nrm x\nEOF\n",
         "sort -u a | uniq -c",
+        "sed -n '/a/,$p; s/b/c/g' f",
+        "awk -F, '/a|b/ && $3 > 1 { print $1 }' f",
+        "echo $((1 + 2))",
+        "if [[ -f x ]]; then ls; fi",
+        "i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done",
+        "name=x; echo $name",
         "LANG=C ls",
         "env ls",
         "bash -c 'ls'",
@@ -312,7 +343,12 @@ def test_a_line_of_plain_commands_rules_others_out(text):
         "git fetch --upload-pack=x",
         "git st",
         "sort --compress-prog=x",
-        "sed s/a/b/ f",
+        "sed 's/a/rm x/e' f",
+        "sed 1w/etc/x f",
+        "awk 'BEGIN { system(1) }'",
+        "awk '{ print | 1 }'",
+        "jq -n env",
+        "ls $TOKEN",
         "X=1",
         "export GIT_PAGER=x",
         "/opt/bin/ls",
@@ -320,7 +356,7 @@ def test_a_line_of_plain_commands_rules_others_out(text):
     ],
 )
 def test_a_program_that_is_not_known_to_be_plain_is_opaque(text):
-    assert [each.is_opaque for each in list_commands(text).subcommands] == [True]
+    assert [each.opaque is not None for each in list_commands(text).subcommands] == [True]
 
 
 @pytest.mark.parametrize(
@@ -365,4 +401,4 @@ def test_an_allow_must_name_a_launcher_that_adds_power():
 def test_a_list_of_words_is_a_command_that_no_shell_reads():
     assert surely_hit("rm", list_argv(["bash", "-lc", "rm x"]))
     assert is_ruled_out("rm", list_argv(["echo", "x; rm x"]))
-    assert not list_argv(["echo", "$x", "*"]).is_in_doubt
+    assert list_argv(["echo", "$x", "*"]).doubt is None

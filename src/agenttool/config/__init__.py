@@ -1,6 +1,6 @@
 """Settings: the only reader of settings files and of the environment."""
 
-from agenttool.config.reader import environment, read_config
+from agenttool.config.reader import environment, read_config, starter_rules
 from agenttool.config.settings import Config, ServerSetting, Setting, StoreSetting, SurfaceSetting
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "SurfaceSetting",
     "environment",
     "read_config",
+    "starter_rules",
 ]

@@ -5,7 +5,8 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Self, TypeVar, cast
 
@@ -115,7 +116,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
     permissions = written.table("permissions", PermissionsTable) or PermissionsTable()
     search = written.table("search", SearchTable)
     return Config(
-        rules=_list(written, "rules", source),
+        rules=(*_list(written, "rules", source), *(starter_rules(source) if permissions.rules else ())),
         hooks=_list(written, "hooks", source),
         mode=permissions.mode,
         mode_place=written.place("permissions", key="mode"),
@@ -127,6 +128,12 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         sources=_sources(written, source),
         server=written.table("server", ServerSetting),
     )
+
+
+def starter_rules(source: RuleSource = RuleSource.PROJECT_SETTINGS) -> tuple[Setting, ...]:
+    """Return the rules for commands that come with the package."""
+    path = Path(str(files("agenttool") / "policy" / "starter.toml"))
+    return tuple(replace(each, file=path.name) for each in _list(SettingsFile.read(path), "rules", source))
 
 
 def _list(written: SettingsFile, name: str, source: RuleSource) -> tuple[Setting, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from agenttool.config.table import Meta, Switch, Text
 from agenttool.records import JsonObject, Part, RuleSource
@@ -40,6 +40,7 @@ class PermissionsTable(Part, frozen=True, kw_only=True):
     mode: Text | None = None
     interactive: Switch | None = None
     workspace: _Folders = ()
+    rules: Annotated[Literal["starter"], Meta(description='a set of rules; write "starter"')] | None = None
 
 
 class SearchTable(Part, frozen=True, kw_only=True):

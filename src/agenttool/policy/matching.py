@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
-from agenttool.policy.commands import list_argv, list_commands
 from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
 from agenttool.policy.paths import MAX_PATH, ResolvedPath, Workspace, all_covered, resolve_path, resolve_word
+from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_commands
 from agenttool.policy.rules import Rule
-from agenttool.policy.shell import Certainty, CommandLine, Subcommand, Word
+from agenttool.policy.shell import CommandLine, Subcommand
+from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject
 from agenttool.policy.urls import Url, url_of
 from agenttool.policy.wildcards import fits
@@ -110,9 +111,9 @@ class CallTargets:
         return (subcommand for line in self.lines for subcommand in line.subcommands)
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether a command line cannot be read, so that it may run more than is listed."""
-        return any(line.is_in_doubt for line in self.lines)
+    def doubt(self) -> str | None:
+        """Why a command line is not understood, so that it may run more than is listed; None if it is understood."""
+        return next((line.doubt for line in self.lines if line.doubt is not None), None)
 
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
@@ -131,7 +132,7 @@ class CallTargets:
 
     def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
         """Return the resolved paths of a word, from every directory that the command may be in."""
-        if word.certainty is Certainty.UNKNOWN or self._bases is None:
+        if word.is_unknown or self._bases is None:
             return (ResolvedPath(text=word.text),)
         expands = word.certainty is Certainty.EXPANDS
         bases = self._bases or (None,)
@@ -143,7 +144,7 @@ class CallTargets:
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
-        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.is_in_doubt else ()
+        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
         if len(words) > MAX_WORDS:
             return (ResolvedPath(text="one of very many words"),)
         return (*(place for word in words for place in self.word_places(word)), *hidden)
@@ -154,7 +155,7 @@ class CallTargets:
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _arguments(subcommand)}
-        hidden = (Url(text="a command that cannot be known"),) if self.is_in_doubt else ()
+        hidden = (Url(text="a command that cannot be known"),) if self.doubt is not None else ()
         return (*(url for word in words for url in _word_urls(word)), *hidden)
 
 
@@ -162,7 +163,7 @@ def _leads_to(place: tuple[str, ...], steps: tuple[str, ...]) -> bool:
     return len(place) == len(steps) and all(mine in ("*", yours) for mine, yours in zip(place, steps, strict=True))
 
 
-_UNREADABLE_COMMAND = CommandLine(is_in_doubt=True)
+_UNREADABLE_COMMAND = CommandLine(doubt="the command is not text")
 
 
 def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
@@ -194,17 +195,21 @@ def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
     """Return the words of a command; for an opaque one also their parts, which may be text of another command."""
     for word in subcommand.words[first:]:
         yield word
-        if subcommand.is_opaque and word.certainty is not Certainty.UNKNOWN:
+        if subcommand.opaque is not None and not word.is_unknown:
             yield from (Word(each, word.certainty) for each in _TEXT_BREAKS.split(word.text) if each != word.text)
 
 
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
     """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
+    if subcommand.name in NO_FILES:
+        return
     is_path = bool(subcommand.words) and (subcommand.name is None or "/" in subcommand.name)
     for word in _arguments(subcommand, 0 if is_path else 1):
-        if word.certainty is Certainty.UNKNOWN:
+        if word.is_unknown:
             yield word
+            continue
+        if word.certainty is Certainty.NUMBER:
             continue
         names = [each for each in _pieces(word.text) if len(each) <= MAX_PATH and not each.startswith("-")]
         yield from (Word(each, word.certainty) for each in names)
@@ -220,7 +225,7 @@ def _pieces(text: str) -> list[str]:
 
 def _word_urls(word: Word) -> Iterator[Url]:
     """Return the URLs that a word may be, with or without a scheme, as `curl` reads it."""
-    if word.certainty is Certainty.UNKNOWN:
+    if word.is_unknown:
         yield Url(text=word.text)
     elif "://" in word.text:
         yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
@@ -362,25 +367,28 @@ def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
     for subcommand in hit:
         if any(pattern.surely_hits(subcommand) for pattern in rule.commands):
             return RuleMatch(what=f"command {subcommand.name!r}")
-    if hit or call.is_in_doubt:
-        return RuleMatch(what="a command that cannot be known", is_certain=False)
+    if call.doubt is not None:
+        return RuleMatch(what=f"this command, which is not understood ({call.doubt})", is_certain=False)
+    if hit:
+        return RuleMatch(what=f"command {hit[0].name!r}, whose arguments are computed", is_certain=False)
     return _opaque_command(rule, call)
 
 
 def _opaque_command(rule: Rule, call: CallTargets) -> RuleMatch | None:
     """Match commands that may run any other command.
 
-    The reason is stronger if their line mentions a command of the rule, or has words that are made when it runs.
+    An allow cannot answer if the line mentions a command that is denied, or if words are computed when it runs.
     """
-    opaque = tuple(each for each in call.subcommands if each.is_opaque)
+    opaque = tuple(each for each in call.subcommands if each.opaque is not None)
     if not opaque:
         return None
-    lines = [line for line in call.lines if any(each.is_opaque for each in line.subcommands)]
-    is_mentioned = any(pattern.is_mentioned_in(line) for pattern in rule.commands for line in lines)
-    has_unknown = any(word.certainty is Certainty.UNKNOWN for each in opaque for word in each.words)
-    named = next((each.name for each in opaque if each.name), "a variable")
-    what = f"command {named!r}, which may run other commands"
-    return RuleMatch(what=what, is_certain=False, programs=() if is_mentioned or has_unknown else opaque)
+    lines = [line for line in call.lines if any(each.opaque is not None for each in line.subcommands)]
+    is_mentioned = rule.behavior == Behavior.DENY and any(
+        pattern.is_mentioned_in(line) for pattern in rule.commands for line in lines
+    )
+    has_unknown = any(word.is_unknown for each in opaque for word in each.words)
+    programs = () if is_mentioned or has_unknown else opaque
+    return RuleMatch(what=f"this command, because {opaque[0].opaque}", is_certain=False, programs=programs)
 
 
 def covers(rule: Rule, call: CallTargets) -> bool:
@@ -399,7 +407,7 @@ def covers_around(rule: Rule, call: CallTargets) -> bool:
         # Of a command's paths and addresses only some are known, so they alone prove nothing.
         return False
     return (
-        (not rule.commands or (bool(call.lines) and not call.is_in_doubt and call.is_sure_of(MatchingField.COMMAND)))
+        (not rule.commands or (bool(call.lines) and call.doubt is None and call.is_sure_of(MatchingField.COMMAND)))
         and _covers_paths(rule, call)
         and _covers_urls(rule, call)
         and _covers_resources(rule, call)
@@ -435,9 +443,32 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
     if asked == Subcommand():
         return True
-    return any(pattern.covers(asked) for pattern in rule.commands) and all(
-        all_covered(rule.paths, place, call.workspace) for word in asked.writes for place in call.word_places(word)
+    named = _operands(asked) if rule.paths else ()
+    is_named = any(pattern.covers(asked) for pattern in rule.commands)
+    if not asked.words and subcommand.opaque is None:
+        is_named = True  # Variables of the shell itself need no name.
+    return is_named and all(
+        all_covered(rule.paths, place, call.workspace)
+        for word in (*asked.writes, *named)
+        for place in call.word_places(word)
     )
+
+
+def _operands(subcommand: Subcommand) -> Iterator[Word]:
+    """Return the files that a command may write, as its words name them; wildcards stand for the folder they are in."""
+    in_place = subcommand.name == "sed" and any(
+        re.match(r"-[nErsz]*i|--in-place", word.text) for word in subcommand.words
+    )
+    if subcommand.name not in WRITERS and not in_place:
+        return
+    words = subcommand.words[2:] if in_place else subcommand.words[1:]
+    for word in _path_words(Subcommand(words=(subcommand.words[0], *words))):
+        is_output = word.text == "/dev/null" and subcommand.name in ("curl", "tee", "wget")
+        if is_output or word.text.startswith("//") or "://" in word.text:
+            continue
+        folder = re.split(r"(?:^|/)[^/]*[*?]", word.text, maxsplit=1)[0]
+        is_folder = word.certainty is Certainty.EXPANDS and not re.search(r"(?:^|/)\.+[*?]", word.text)
+        yield Word(folder or ("/" if word.text.startswith("/") else ".")) if is_folder else word
 
 
 def _shell_of(subcommand: Subcommand) -> Subcommand:

@@ -127,7 +127,7 @@ def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
 
 def _expanded_candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     names = split(absolute)
-    steps: Steps = tuple(Wild(name) if has_wildcard(name) else name for name in names)
+    steps: Steps = tuple(Wild(name, is_shell=True) if has_wildcard(name) else name for name in names)
     return (steps, *_linked(steps, workspace))
 
 
@@ -221,7 +221,11 @@ def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: 
 
 def _folded_steps(steps: Steps) -> Steps:
     return tuple(
-        Wild(_key(each.text)) if isinstance(each, Wild) else _key(each) if isinstance(each, str) else each
+        Wild(_key(each.text), each.is_shell)
+        if isinstance(each, Wild)
+        else _key(each)
+        if isinstance(each, str)
+        else each
         for each in steps
     )
 

@@ -78,7 +78,7 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
 def smallest_rule(call: CallTargets) -> JsonObject | None:
     """Return the narrowest allow rule that covers this call; None if no rule can."""
     subject = call.subject
-    if call.is_in_doubt or has_wildcard(subject.qualified_name):
+    if call.doubt is not None or has_wildcard(subject.qualified_name):
         return None
     head: JsonObject = {"behavior": "allow", "tool": subject.qualified_name}
     if "." not in subject.qualified_name:

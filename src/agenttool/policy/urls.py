@@ -106,12 +106,16 @@ def _path_readings(path: str) -> tuple[tuple[str, ...], ...]:
     return () if any(_ODD.search(each) for each in found) else tuple(dict.fromkeys(map(split, found)))
 
 
+_ANY_PORT = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlPattern:
     """A pattern of a rule: `https://api.example.com/v1/**`, `*.example.com`, `http://127.0.0.1:8080`.
 
     Without a scheme a deny means any and an allow means https. Without a port a deny means any and an allow means the
-    scheme's own. Without a path it is the whole host; a path without wildcards reaches everything below.
+    scheme's own; the port `*` is any. Without a path it is the whole host; a path without wildcards reaches everything
+    below.
     """
 
     text: str
@@ -124,7 +128,7 @@ class UrlPattern:
         """Return whether a deny or an ask must assume that an address falls under this."""
         if not url.host:
             return True
-        same_place = self.scheme in ("", url.scheme) and self.port in (None, url.port)
+        same_place = self.scheme in ("", url.scheme) and self.port in (None, _ANY_PORT, url.port)
         return (
             same_place
             and self._has_host(url)
@@ -136,7 +140,7 @@ class UrlPattern:
         if not url.host or not url.is_plain or not self._has_host(url):
             return False
         scheme = self.scheme or "https"
-        port = self.port if self.port is not None else _PORTS.get(scheme)
+        port = url.port if self.port == _ANY_PORT else self.port if self.port is not None else _PORTS.get(scheme)
         is_plain = all(isinstance(each, str) for each in self.path)
         path = (*self.path, Depth.ANY) if is_plain else self.path
         return (scheme, port) == (url.scheme, url.port) and all(patterns_overlap(path, steps) for steps in url.paths)
@@ -158,8 +162,8 @@ def url_pattern(text: str) -> UrlPattern:
     if "?" in text or "#" in text or "@" in netloc or _ODD.search(text):
         raise ValueError(f"a url pattern has a scheme, a host, a port and a path, got {text!r}; leave out the rest")
     try:
-        parts = urlsplit(f"//{netloc.replace('*', 'x--any--x')}")
-        port = parts.port
+        parts = urlsplit(f"//{netloc.removesuffix(':*').replace('*', 'x--any--x')}")
+        port = _ANY_PORT if netloc.endswith(":*") else parts.port
     except ValueError as error:
         raise ValueError(f"a url pattern needs a host and perhaps a port, got {netloc!r}; write it out") from error
     host = _host_steps((parts.hostname or "").replace("x--any--x", "*"))

@@ -23,9 +23,14 @@ class Depth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    """A text with wildcards."""
+    """A text with wildcards.
+
+    Attributes:
+        is_shell: whether a shell expands it; a wildcard at its beginning then matches no leading dot.
+    """
 
     text: str
+    is_shell: bool = False
     _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +84,11 @@ def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
 
 def _alike(mine: Step, yours: Step) -> bool:
     """Return whether two steps could be the same text."""
+    for shell, other in ((mine, yours), (yours, mine)):
+        if isinstance(shell, Wild) and shell.is_shell and shell.text[0] in "*?":
+            text = other.text if isinstance(other, Wild) else str(other)
+            if text.startswith("."):
+                return False
     if isinstance(mine, Wild) and isinstance(yours, Wild):
         return _overlap(mine.text, yours.text)
     if isinstance(mine, Wild):

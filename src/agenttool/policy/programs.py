@@ -1,0 +1,427 @@
+"""What a simple command may run besides itself.
+
+A command is understood if its program is known to run nothing that its arguments or its input name: see `_PLAIN`. A few
+wrappers (`env`, `sudo`, `xargs`, `bash -c`, `find -exec`) are understood because the commands that they run can be
+listed. Every other command is *opaque*: it may run anything. A deny or an ask on commands then asks, unless an allow
+rule names the program. A program that is missing from these tables is therefore only asked about.
+"""
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from getopt import GetoptError, getopt
+
+from agenttool.policy.paths import split
+from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
+from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
+
+MAX_NESTED_COMMANDS = 6
+"""How many wrappers may stand before a command; a longer chain leaves the line in doubt."""
+
+NO_FILES = frozenset(
+    """
+    : [ [[ basename break continue date dirname echo exit expr false printf pwd return seq shift sleep test true type
+    umask uname wait which
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+"""Programs that neither read nor write the files that their arguments name."""
+
+WRITERS = frozenset(
+    """
+    bunzip2 bzip2 chgrp chmod chown cp curl dd fallocate gunzip gzip install ln mkdir mkfifo mv rm rmdir rsync shred
+    shuf sort split tar tee touch tree truncate uniq unlink unxz unzip wget xxd xz yq zip zstd
+    """.split()  # noqa: SIM905 -- as above
+)
+"""Programs that may write the files that their arguments name."""
+
+_SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
+_PLAIN = NO_FILES | frozenset(
+    """
+    ar arch b2sum base32 base64 bc bg bunzip2 bzcat bzip2 cal cat cd chdir chgrp chmod chown cksum clear cloc cmp column
+    comm cp csplit curl cut dd df diff dig dirs dos2unix du egrep expand factor fallocate fg fgrep file fmt fold free
+    getconf getent grep groups gunzip gzip head hexdump history host hostname iconv id ifconfig jobs join jq kill
+    killall last link ln locale logname ls lsblk lscpu lsof md5sum mkdir mkfifo mktemp mv netstat nl nm nproc nslookup
+    numfmt objdump od paste pgrep pidof ping pkill popd pr printenv ps pushd readelf readlink realpath rev rm rmdir
+    sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf size ss stat strings sum sync tac tail tee tokei
+    touch tr traceroute tree truncate tsort tty unexpand uniq unix2dos unlink unset unxz unzip uptime users uuidgen
+    vmstat w wc whereis who whoami xxd xz xzcat yes zcat zgrep zip zstd
+    """.split()  # noqa: SIM905 -- as above
+)
+"""Programs that run no program which their arguments or their input name."""
+
+_RISKS = {
+    "cargo": ("--config",),
+    "diff3": ("--diff-program",),
+    "fd": ("-x", "-X", "--exec", "--exec-batch"),
+    "go": ("-exec", "-toolexec", "-vettool"),
+    "install": ("-s", "--strip", "--strip-program"),
+    "make": ("--eval", "-E"),
+    "npm": ("--script-shell", "--node-options"),
+    "rg": ("--pre", "--hostname-bin", "--search-zip", "-z"),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "ssh": ("-o", "-F"),
+    "tar": ("-F", "-I", "--checkpoint-action", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command",
+            "--to-command", "--use-compress-program"),
+    "wget": ("-e", "--execute", "--use-askpass"),
+    "zip": ("-T", "-TT", "--unzip-command"),
+}  # fmt: skip
+"""Options by which programs run others; an abbreviation or a joined value counts."""
+
+_PLAIN_BUT_FOR_RISKS = frozenset({"diff3", "fd", "install", "rg", "rsync", "sort", "split", "tar", "wget", "zip"})
+
+_GIT_COMMANDS = frozenset(
+    """
+    add apply blame branch cat-file check-ignore checkout cherry cherry-pick commit count-objects describe diff
+    diff-tree for-each-ref fsck grep init log ls-files ls-tree merge merge-base mv name-rev range-diff reflog remote
+    reset restore rev-list rev-parse revert rm shortlog show show-ref stash status switch symbolic-ref tag version
+    whatchanged
+    """.split()  # noqa: SIM905 -- as above
+)
+_GIT_OPTIONS = frozenset({"-C", "-P", "--no-pager", "--no-optional-locks", "--version"})
+_GIT_RISKS: dict[str, tuple[str, ...]] = {
+    "": ("--ext-diff", "--upload-pack", "--receive-pack"),
+    "archive": ("--exec",),
+    "clone": ("-c", "-u", "--config"),
+    "grep": ("-O", "--open-files-in-pager"),
+    "rebase": ("-x", "--exec"),
+    "submodule": ("foreach",),
+}
+"""Options by which git runs other programs: of every command, and of some."""
+
+_GIT_RISKY_COMMANDS = frozenset({"bisect", "config", "difftool", "filter-branch", "mergetool"})
+_GIT_CONFIG_READS = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
+
+_SET_OPTIONS = re.compile(r"[-+][euxv]+|[-+][eux]*o|pipefail|errexit|nounset|xtrace")
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+# Shells that read text as the parser does, and the builtins that read a file as they do.
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash", "source", "."})
+_SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
+_TEXT_RUNNERS = frozenset({"eval", "trap", "alias", "let", "enable", "hash", "bind", "complete", "shopt"})
+_VARIABLE_SETTERS = frozenset(
+    "[ [[ declare export getopts local mapfile printf read readarray readonly test typeset unset".split()  # noqa: SIM905 -- as above
+)
+_STREAMS = (("dev",), ("proc",))
+_SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+
+_AWK_REGEX = re.compile(r"(^|[~({!&|,;}])\s*/(?:[^/\\\n]|\\.)+/")
+_AWK_RISKS = re.compile(r"system|\||getline|@|ENVIRON|print[^;}\n]*>|\bclose\b")
+_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?|[+~]\d+)"
+_SED_COMMAND = re.compile(
+    rf"[\s;{{}}]*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS}|~\d+)?\s*!?\s*)?(?:"
+    r"[={}dDgGhHlnNpPqQxz]\d*|[aic]\\?\s[^\n]*"
+    r"|[sy]([/|#,:@!%_+])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*"
+    r")\s*(?=[;}\n]|$|(?<=\{))[;\s]*"
+)
+_MAX_SCRIPT = 400
+
+_WRAPPERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "env": ("iu:", ("ignore-environment", "unset=")),
+    "nice": ("n:", ()),
+    "nohup": ("", ()),
+    "timeout": ("vk:s:", ("preserve-status", "foreground")),
+    "stdbuf": ("i:o:e:", ()),
+    "setsid": ("wfc", ()),
+    "ionice": ("tc:n:", ()),
+    "time": ("p", ()),
+    "command": ("p", ()),
+    "builtin": ("", ()),
+    "exec": ("cla:", ()),
+    "xargs": ("0rtxin:P:L:d:E:s:I:", ("null", "no-run-if-empty")),
+    "sudo": ("nEHSbku:g:h:p:C:T:", ()),
+    "doas": ("nu:C:", ()),
+}
+"""The wrappers, and their options that are understood, as `getopt` expects them."""
+
+_PRIVILEGED = frozenset({"sudo", "doas"})
+"""Wrappers that an allow must name."""
+
+
+def list_commands(text: str) -> CommandLine:
+    """Parse shell text, and list the commands that its wrappers run."""
+    return _expanded(parse_commands(text), MAX_NESTED_COMMANDS)
+
+
+def list_argv(argv: list[str]) -> CommandLine:
+    """List the commands of a program and its arguments that run without a shell."""
+    words = tuple(Word(each) for each in argv)
+    line = CommandLine(text=shlex.join(argv), subcommands=(Subcommand(words=words),))
+    return _expanded(line, MAX_NESTED_COMMANDS)
+
+
+def _expanded(line: CommandLine, depth: int) -> CommandLine:
+    found: list[Subcommand] = []
+    doubt = line.doubt
+    for subcommand in line.subcommands:
+        inner = _inner(subcommand)
+        found.append(replace(subcommand, is_wrapper=inner.is_transparent, opaque=inner.opaque, risk=inner.risk))
+        if depth == 0 and inner.line.subcommands:
+            doubt = doubt or "commands are nested too deeply"
+            continue
+        below = _expanded(inner.line, depth - 1)
+        found += [replace(each, is_wrapper=each.is_wrapper or inner.is_privileged) for each in below.subcommands]
+        doubt = doubt or below.doubt
+    return replace(line, subcommands=tuple(found), doubt=doubt)
+
+
+_EMPTY = CommandLine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inner:
+    """The commands that one command runs.
+
+    Attributes:
+        is_transparent: whether the command does nothing else, so that an allow need not name it.
+        is_privileged: whether an allow must name it, which then covers what it runs.
+        opaque: why the command may run others that are not listed; None if it cannot.
+        risk: the word that makes a known program opaque.
+    """
+
+    line: CommandLine = _EMPTY
+    is_transparent: bool = False
+    is_privileged: bool = False
+    opaque: str | None = None
+    risk: str | None = None
+
+
+def _doubtful(why: str) -> _Inner:
+    return _Inner(line=CommandLine(doubt=why))
+
+
+def _opaque(why: str | None) -> _Inner:
+    return _Inner(opaque=why)
+
+
+def _inner(subcommand: Subcommand) -> _Inner:
+    """Return what one command runs; what is not understood is opaque."""
+    if not subcommand.words:
+        return _opaque(_why_not_shell_variables(subcommand.assignments))
+    name = subcommand.name
+    if name is None:
+        return _doubtful("the name of a program is computed")
+    if name in RESERVED - {"[["} or name.startswith("-") or name in _TEXT_RUNNERS:
+        return _doubtful(f"{name!r} runs text or changes what names mean")
+    directory, slash, base = name.rpartition("/")
+    if slash and directory not in _SYSTEM_DIRECTORIES:
+        # A program elsewhere may have the name of a known one and be something else.
+        return _opaque(f"{name!r} may be any program")
+    return _run_by(base, subcommand)
+
+
+def _run_by(name: str, subcommand: Subcommand) -> _Inner:
+    words = subcommand.words[1:]
+    if name in _VARIABLE_SETTERS and any(_SUBSCRIPT.search(word.text) for word in words):
+        return _doubtful("the name of a variable runs a command")
+    if name in _SHELLS:
+        return _shell(name, subcommand)
+    if name in _WRAPPERS and not (name == "command" and words[:1] and words[0].text in ("-v", "-V")):
+        return _unwrapped(name, subcommand)
+    if name == "tar" and words and not words[0].text.startswith("-"):
+        words = (
+            Word(f"-{words[0].text}", words[0].certainty),
+            *words[1:],
+        )  # Its first word may be options without a dash.
+    why = _why_not_variables(subcommand.assignments) or _why_not_words(name, words)
+    if why is None and name in ("find", "git"):
+        return _find(words) if name == "find" else _git(words)
+    return _known(name, words, why)
+
+
+def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
+    """Return whether the tables know a program to run no other, given these arguments."""
+    risk = _risk(words, _RISKS.get(name, ()))
+    if risk is not None:
+        return _Inner(opaque=f"option {risk!r} of {name!r} may run other programs", risk=risk)
+    check = _CHECKS.get(name)
+    if check is not None and not check(words):
+        script = next((word.text for word in words if not word.text.startswith("-")), "")
+        return _Inner(opaque=why or f"the arguments of {name!r} are not understood", risk=script)
+    is_plain = check is not None or name in _PLAIN or name in _PLAIN_BUT_FOR_RISKS or name == "command"
+    return _opaque(why or (None if is_plain else f"{name!r} may run other programs"))
+
+
+def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
+    """Return which variable may change what runs, such as `GIT_PAGER` or `LD_PRELOAD`."""
+    names = (word.text.partition("=")[0].rstrip("+") for word in assignments)
+    name = next((each for each in names if each not in HARMLESS_VARIABLES), None)
+    return None if name is None else f"variable {name!r} may change which programs run"
+
+
+def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
+    """Do the same for variables of the shell itself: those that programs read have names in capitals."""
+    names = [word for word in assignments if not re.match(r"(?![a-z]+_proxy)[a-z]\w*\+?=", word.text)]
+    return _why_not_variables(tuple(names))
+
+
+def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
+    """Return which word hides what a program does: a secret, or perhaps an option that runs other programs."""
+    inherited = next((word.text for word in words if word.certainty is Certainty.INHERITED), None)
+    if inherited is not None:
+        return f"{name!r} gets {inherited!r} from the environment"
+    has_risks = name in _RISKS or name in ("find", "git")
+    return (
+        f"{name!r} gets arguments that are computed" if has_risks and any(word.is_unknown for word in words) else None
+    )
+
+
+def _risk(words: tuple[Word, ...], options: tuple[str, ...]) -> str | None:
+    """Return the first of some options that is given, perhaps abbreviated, joined to others or to its value."""
+    for option in options:
+        for word in words:
+            text = word.text.partition("=")[0]
+            is_short = len(option) == 2 and re.match(rf"-[A-Za-z]*{option[1]}", text) is not None  # noqa: PLR2004 -- a dash and a letter
+            is_long = text.startswith("--") and text != "--" and option.startswith(text)
+            if text == option or is_short or is_long:
+                return option
+    return None
+
+
+def _is_plain_declaration(words: tuple[Word, ...]) -> bool:
+    sets = tuple(word for word in words if "=" in word.text)
+    is_shown = any(word.text.startswith("-p") for word in words) or not words
+    return not is_shown and _has_plain_names(words) and _why_not_variables(sets) is None
+
+
+def _has_plain_names(words: tuple[Word, ...]) -> bool:
+    """Return whether the variables that a builtin sets are known, and none of them is one that programs read."""
+    return not any((word.is_unknown and "=" not in word.text) or word.text.isupper() for word in words)
+
+
+def _is_plain_jq(words: tuple[Word, ...]) -> bool:
+    return not any(re.search(r"\benv\b|\$ENV", word.text) for word in words)
+
+
+def _is_plain_set(words: tuple[Word, ...]) -> bool:
+    return bool(words) and all(word.is_plain and _SET_OPTIONS.fullmatch(word.text) for word in words)
+
+
+def _is_plain_awk(words: tuple[Word, ...]) -> bool:
+    """Return whether an awk program only reads its input and prints."""
+    try:
+        rest = getopt([word.text for word in words], "F:v:")[1]
+    except GetoptError:
+        return False
+    given = words[: len(words) - len(rest) + 1]
+    if not rest or any(word.is_unknown for word in given):
+        return False
+    script = _AWK_REGEX.sub(r"\1", rest[0].replace("||", " "))
+    return not _AWK_RISKS.search(script)
+
+
+def _is_plain_sed(words: tuple[Word, ...]) -> bool:
+    """Return whether a sed script only edits text: it neither runs commands nor writes other files."""
+    texts = [re.sub(r"^(?:-([nErsz]*)i|--in-place).*", r"-\1s", word.text) for word in words]
+    try:
+        options, rest = getopt(texts, "nErsze:", ["quiet", "silent", "regexp-extended", "expression="])
+    except GetoptError:
+        return False
+    scripts = [value for option, value in options if option in ("-e", "--expression")] or rest[:1]
+    return (
+        bool(scripts)
+        and not any(word.is_unknown for word in words)
+        and all(len(each) < _MAX_SCRIPT and _is_plain_sed_script(each) for each in scripts)
+    )
+
+
+def _is_plain_sed_script(script: str) -> bool:
+    at = 0
+    while at < len(script):
+        match = _SED_COMMAND.match(script, at)
+        if match is None or match.end() == at:
+            return False
+        at = match.end()
+    return True
+
+
+_CHECKS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
+    **dict.fromkeys(("awk", "gawk", "mawk"), _is_plain_awk),
+    **dict.fromkeys(("declare", "export", "local", "readonly", "typeset"), _is_plain_declaration),
+    **dict.fromkeys(("getopts", "mapfile", "read", "readarray", "unset"), _has_plain_names),
+    "jq": _is_plain_jq,
+    "sed": _is_plain_sed,
+    "set": _is_plain_set,
+}
+"""Programs that depend on what their arguments say."""
+
+
+def _git(words: tuple[Word, ...]) -> _Inner:
+    """Return whether git gets one of its own simple commands: not an alias, and no option that runs a program."""
+    index = 0
+    while index < len(words) and words[index].is_plain and words[index].text in _GIT_OPTIONS:
+        index += 2 if words[index].text == "-C" else 1
+    name = words[index].text if index < len(words) and words[index].is_plain else ""
+    rest = {word.text for word in words[index + 1 :]}
+    risk = name if name.startswith("-") else _risk(words[index + 1 :], _GIT_RISKS.get(name, ()) + _GIT_RISKS[""])
+    if risk is None and name == "config" and rest & _GIT_CONFIG_READS:
+        return _Inner()
+    if risk is not None or name in _GIT_RISKY_COMMANDS:
+        return _Inner(opaque=f"{risk or name!r} may make 'git' run other programs", risk=risk or name)
+    is_plain = name in _GIT_COMMANDS or index == len(words) > 0
+    return _opaque(None if is_plain else f"'git {name}' may run other programs")
+
+
+def _shell(name: str, subcommand: Subcommand) -> _Inner:
+    """Parse `bash -c 'text'`; a file is opaque, and other text, also from a stream, may come from the line itself."""
+    words = subcommand.words[1:]
+    if any(not word.is_plain for word in words[:2]):
+        return _doubtful(f"{name!r} runs text that is computed")
+    if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
+        why = _why_not_variables(subcommand.assignments)
+        return _Inner(line=parse_commands(words[1].text), is_transparent=True, opaque=why)
+    if len(words) == 1 and words[0].text == "--version":
+        return _Inner()
+    if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
+        return _doubtful(f"{name!r} runs the text of its input")
+    return _opaque(f"{name!r} runs a file")
+
+
+def _find(words: tuple[Word, ...]) -> _Inner:
+    """List the commands that `find` runs by `-exec` and its variants."""
+    commands: list[Subcommand] = []
+    # What `find` finds lies below its starting points, which are words of the command already.
+    start = next((word for word in words[:1] if not word.text.startswith("-")), Word("."))
+    for index, word in enumerate(words):
+        if word.text in _FIND_ACTIONS:
+            rest = words[index + 1 :]
+            end = next((at for at, each in enumerate(rest) if each.text in (";", "+")), len(rest))
+            inner = [start if at and each.text == "{}" else each for at, each in enumerate(rest[:end])]
+            commands.append(Subcommand(words=tuple(_filled_in(inner, "{}"))))
+    return _Inner(line=CommandLine(subcommands=tuple(commands)))
+
+
+def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
+    """Skip the options of a wrapper and return what it runs; a wrapper with other options is opaque."""
+    given, (short, long) = subcommand.words[1:], _WRAPPERS[name]
+    try:
+        options, rest = getopt([word.text for word in given], short, long)
+    except GetoptError:
+        return _opaque(f"an option of {name!r} is not understood")
+    # The first operand of `timeout` is its duration; `env -` starts with an empty environment.
+    skipped = len(given) - len(rest) + (name == "timeout" or rest[:1] == ["-"])
+    words = list(given[skipped:])
+    if any(not word.is_plain for word in given[:skipped]):
+        return _opaque(f"an option of {name!r} is computed")
+    assignments: list[Word] = []
+    while name in ("env", "sudo") and words and "=" in words[0].text and not words[0].text.startswith("="):
+        assignments.append(words.pop(0))
+    if name == "xargs":
+        placeholder = dict(options).get("-I", "{}" if ("-i", "") in options else None)
+        words = _filled_in(words or [Word("echo")], placeholder)
+    if not words:
+        return _doubtful(f"{name!r} runs no command, and changes or shows the shell's own state")
+    inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
+    return _Inner(
+        line=CommandLine(subcommands=(inner,)),
+        is_transparent=name not in _PRIVILEGED,
+        is_privileged=name in _PRIVILEGED,
+    )
+
+
+def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
+    """Return the words of a command with what `xargs` or `find` fills in, which may be anything."""
+    if not placeholder:
+        return [*words, Word("", Certainty.UNKNOWN)]
+    return [Word(word.text, Certainty.UNKNOWN) if placeholder in word.text else word for word in words]

@@ -1,0 +1,401 @@
+"""Read the words of shell text: quotes, expansions, braces, calculations and here-documents."""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, product
+from math import prod
+
+
+class Certainty(Enum):
+    """How much of a word is known before the shell runs."""
+
+    PLAIN = "plain"
+    NUMBER = "number"
+    """It is a number that is computed."""
+    EXPANDS = "expands"
+    """It has wildcards that stand for file names."""
+    UNKNOWN = "unknown"
+    """It is computed by the line: by a substitution or from a variable. It may even be several words, or none."""
+    INHERITED = "inherited"
+    """It contains a variable of the environment, whose value may be secret or any text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command."""
+
+    text: str
+    certainty: Certainty = Certainty.PLAIN
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the word is exactly its text."""
+        return self.certainty is Certainty.PLAIN
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether the word may be any text."""
+        return self.certainty in (Certainty.UNKNOWN, Certainty.INHERITED)
+
+
+MAX_PARTS = 2000
+"""How many parts of words are read, each round of a loop on its own; a text with more of them is in doubt."""
+MAX_ROUNDS = 16
+"""A loop over at most so many known words is read once for each of them."""
+HARMLESS_VARIABLES = frozenset(
+    """
+    CI COLUMNS DEBUG DEBIAN_FRONTEND FORCE_COLOR GIT_TERMINAL_PROMPT GOARCH GOOS CGO_ENABLED LANG LC_ALL LC_COLLATE
+    LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LINES LOG_LEVEL NODE_ENV NO_COLOR PORT PYTHONDONTWRITEBYTECODE
+    PYTHONHASHSEED PYTHONUNBUFFERED RUST_BACKTRACE RUST_LOG TERM TZ VERBOSE
+    """.split()  # noqa: SIM905 -- as above
+)
+"""Variables that change neither which program runs nor what it loads; an allow need not name them."""
+_SHOWN_VARIABLES = HARMLESS_VARIABLES | {"HOSTNAME", "LOGNAME", "OLDPWD", "PATH", "SHELL", "TMPDIR", "USER"}
+_NUMBERS = frozenset({"?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL"})
+_PLACES = {"HOME": "~", "PWD": "."}
+_ORDER = list(Certainty)
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
+_BARE = re.compile(r"[^\s;&|<>()'\"`\\$*?\[]+")
+_GLOB = re.compile(r"[*?]|\[[!^]?\]?[^\]\s'\"$`\\;&|<>()/]*\]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
+NAME = re.compile(r"[A-Za-z_]\w*")
+_PARAMETER = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9?#$!@*-]))")
+_EXPANSION = re.compile(r"\$(?:\(\(?|\{|['\"]|[A-Za-z_]\w*|[0-9?#$!@*-])|`")
+_STRINGS = ("$'", '$"')
+_BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[?@*#$!-])(?:\[[@*0-9]+\])?")
+_BRACED_OPERATOR = re.compile(r":?[-+=?]|%%?|##?|//?|\^\^?|,,?")
+_SUBSTRING = re.compile(r":\s*-?\d+(?::\s*-?\d+)?(?=\})")
+_CALCULATION = re.compile(r"[\s\w+\-*/%<>=!&|^~?:(),;]*")
+_SETTERS = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v|let|declare|local|typeset)\b")
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "r": "\r", "e": "\x1b"}
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
+_NUMERIC_OUTPUT = re.compile(r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+")
+
+
+class NotUnderstoodError(Exception):
+    """The text leaves the subset of the shell language that is parsed."""
+
+
+class WordParser(ABC):
+    """Reads words at a place in a text; a subclass reads the commands that are substituted in them.
+
+    Attributes:
+        whole: the whole text, also while a part of it is read on its own.
+        pending: the here-documents that begin after the next newline: delimiter, whether it is quoted, `<<-`.
+        doubt: what was not understood, although reading continued.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Begin at the start of a text."""
+        self.whole = text
+        self.text = text
+        self.at = 0
+        self.doubt: str | None = None
+        self.pending: list[tuple[str, bool, bool]] = []
+        self._parts = 0
+        self._variables: dict[str, Word] = {}
+
+    @abstractmethod
+    def read_list(self, closers: tuple[str, ...]) -> str:
+        """Read commands up to one of the closers, or to the end of the text; return the closer."""
+
+    def _words(self, *, newlines: bool = False) -> list[Word]:
+        found: list[Word] = []
+        while True:
+            self._blanks(newlines=newlines)
+            more = self._word()
+            if more is None:
+                return found
+            found += more
+
+    def _word(self) -> list[Word] | None:
+        """Read one word, which braces may make several; None if there is none."""
+        parts, bare_text = list[Word](), ""
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if bare := _BARE.match(self.text, self.at) or _GLOB.match(self.text, self.at):
+                self.at = bare.end()
+                bare_text += bare[0]
+                is_glob = bare.re is _GLOB
+                text = bare[0] if bare[0] in "*?" or not is_glob else "?"
+                parts.append(Word(text, Certainty.EXPANDS if is_glob else Certainty.PLAIN))
+            elif char == "[":
+                self.at += 1
+                parts.append(Word(char))
+            elif char in "'\"\\$`" or self.text.startswith(("<(", ">("), self.at):
+                bare_text += "\0"
+                parts.append(self._quoted_part(char))
+            else:
+                break
+            self._count()
+        if not parts:
+            return None
+        if self.text.startswith("(", self.at):
+            raise NotUnderstoodError("a parenthesis stands inside a word")
+        word = _joined(parts)
+        if _BRACES.search(bare_text) and ("," in bare_text or ".." in bare_text):
+            return _expand_braces(word, is_bare="\0" not in bare_text)
+        return [word]
+
+    def _quoted_part(self, char: str) -> Word:
+        match char:
+            case "'":
+                end = self.text.find("'", self.at + 1)
+                if end < 0:
+                    raise NotUnderstoodError("a quote is not closed")
+                word = Word(self.text[self.at + 1 : end])
+                self.at = end + 1
+            case '"':
+                self.at += 1
+                word = self._until('"')
+            case "\\":
+                word = Word(self.text[self.at + 1 : self.at + 2])
+                if word.text in ("", "\n"):
+                    raise NotUnderstoodError("a line is joined inside a word")
+                self.at += 2
+            case "<" | ">":
+                self.at += 2
+                self._substituted()
+                word = Word("/dev/fd/63")
+            case _:
+                word = self._expansion(is_quoted=False)
+        return word
+
+    def _until(self, closer: str) -> Word:
+        """Read text with expansions up to a closing character; an empty closer is the end of the text."""
+        parts = [Word("")]
+        while True:
+            self._count()
+            if self.at >= len(self.text):
+                if closer:
+                    raise NotUnderstoodError("a quote is not closed")
+                break
+            char = self.text[self.at]
+            if char == closer:
+                self.at += 1
+                break
+            if char == "\\":
+                kept = "" if self.text[self.at + 1 : self.at + 2] in set('$`"\\\n') else "\\"
+                parts.append(Word(kept + self.text[self.at + 1 : self.at + 2].replace("\n", "")))
+                self.at += 2
+            elif char in "$`":
+                parts.append(self._expansion(is_quoted=True))
+            elif closer == "}" and char in "'\"":
+                parts.append(self._quoted_part(char))
+            else:
+                end = re.compile(r"[^}'\"\\$`]+" if closer == "}" else r'[^"\\$`]+').match(self.text, self.at)
+                parts.append(Word(end[0] if end else char))
+                self.at = end.end() if end else self.at + 1
+        return _joined(parts)
+
+    def _expansion(self, *, is_quoted: bool) -> Word:
+        """Read what begins with a dollar or a backquote."""
+        match = _EXPANSION.match(self.text, self.at)
+        if match is None or (match[0] in _STRINGS and is_quoted):
+            self.at += 1
+            return Word("$")
+        readers = {"`": self._backquoted, "${": self._braced, "$'": self._ansi_string, '$"': self._ansi_string}
+        if match[0] in readers:
+            return readers[match[0]]()
+        self.at = match.end()
+        if match[0] == "$((":
+            self._arithmetic()
+            return Word("0", Certainty.NUMBER)
+        return self._substituted() if match[0] == "$(" else self._value(match[0][1:], is_quoted=is_quoted)
+
+    def _substituted(self) -> Word:
+        outer, self.pending, start = self.pending, [], self.at
+        self.read_list((")",))
+        inner = self.text[start : self.at - 1].strip()
+        if self.pending or (outer and "\n" in inner):
+            raise NotUnderstoodError("a here-document stands inside a substitution")
+        self.pending = outer
+        is_number = _NUMERIC_OUTPUT.fullmatch(inner) is not None
+        return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
+
+    def _backquoted(self) -> Word:
+        end = self.text.find("`", self.at + 1)
+        inner = self.text[self.at + 1 : end]
+        if end < 0 or "\\" in inner:
+            raise NotUnderstoodError("backquotes are nested or not closed")
+        self._nested(inner, is_script=True)
+        self.at = end + 1
+        return Word(f"`{inner}`", Certainty.UNKNOWN)
+
+    def _nested(self, text: str, *, is_script: bool) -> None:
+        """Read another text in place: a script, or the body of a here-document."""
+        outer = self.text, self.at, self.pending
+        self.text, self.at, self.pending = text, 0, []
+        if is_script:
+            self.read_list(())
+        else:
+            self._until("")
+        self.text, self.at, self.pending = outer
+
+    def _braced(self) -> Word:
+        match = _BRACED.match(self.text, self.at)
+        if match is None:
+            raise NotUnderstoodError("an expansion of a variable is not understood")
+        self.at = match.end()
+        substring = _SUBSTRING.match(self.text, self.at)
+        operator = _BRACED_OPERATOR.match(self.text, self.at)
+        word = Word("0", Certainty.NUMBER) if match[1] else self._value(match[2], is_quoted=True)
+        if substring is not None:
+            self.at = substring.end()
+        elif operator is not None:
+            self.at = operator.end()
+            self._until("}")
+            return Word(word.text, max(word.certainty, Certainty.UNKNOWN, key=_ORDER.index))
+        self._expect(re.compile(r"\}"), "an expansion of a variable is not understood")
+        return word if substring is None else Word(word.text, max(word.certainty, Certainty.UNKNOWN, key=_ORDER.index))
+
+    def _ansi_string(self) -> Word:
+        match = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if match is None:
+            raise NotUnderstoodError("a quote is not understood")
+        self.at = match.end()
+        return Word(_ESCAPE.sub(_decoded, match[1]))
+
+    def _value(self, name: str, *, is_quoted: bool) -> Word:
+        """Return what is known of a variable."""
+        bound = self._variables.get(name)
+        if bound is not None:
+            return bound if is_quoted or not re.search(r"\s", bound.text) else Word(f"${name}", Certainty.UNKNOWN)
+        if name in _PLACES:
+            return Word(_PLACES[name])
+        if name in _NUMBERS:
+            return Word("0", Certainty.NUMBER)
+        sets = rf"(?<![\w$]){re.escape(name)}\+?=|\b(?:for|read)\b[^;\n|&]*?\b{re.escape(name)}\b"
+        is_known = not name[0].isalpha() or name in _SHOWN_VARIABLES or re.search(sets, self.whole)
+        return Word(f"${name}", Certainty.UNKNOWN if is_known else Certainty.INHERITED)
+
+    def _bind(self, name: str, word: Word) -> None:
+        if self._can_bind(name, [word]):
+            self._variables[name] = word
+
+    def _can_bind(self, name: str, words: list[Word]) -> bool:
+        """Return whether a variable surely has these values: they are known, and the text names it only once."""
+        named = re.compile(rf"(?<![\w$])(?<!\$\{{){re.escape(name)}(?!\w)")
+        return (
+            bool(NAME.fullmatch(name))
+            and not any(word.is_unknown for word in words)
+            and len(self._variables) < MAX_ROUNDS
+            and len(named.findall(self.whole)) == 1
+        )
+
+    def _arithmetic(self) -> None:
+        """Read a calculation up to `))`; a value that is not known could name an array, and so run commands."""
+        depth, literal = 0, ""
+        while not (depth == 0 and self.text.startswith("))", self.at)):
+            self._count()
+            char = self.text[self.at : self.at + 1]
+            if char in ("", "'", '"', "\\", "[", "\n"):
+                raise NotUnderstoodError("a calculation is not understood")
+            if char in "$`":
+                match = re.compile(r"\$\{?(\w+)\}?").match(self.text, self.at)
+                literal += match[1] if match else "$"
+                self._expansion(is_quoted=True)
+                continue
+            depth += (char == "(") - (char == ")")
+            literal += char
+            self.at += 1
+            if depth < 0:
+                raise NotUnderstoodError("a calculation is not closed")
+        self.at += 2
+        names = set(NAME.findall(literal)) - _NUMBERS
+        if not _CALCULATION.fullmatch(literal) or not all(map(self._is_numeric, names)):
+            self._unclear("a calculation uses a value that is not known")
+
+    def _is_numeric(self, name: str) -> bool:
+        """Return whether the text sets a variable to numbers only."""
+        bound = self._variables.get(name)
+        if bound is not None:
+            return self._is_number(bound)
+        numbers = rf"(?<![\w$]){name}\s*\+?=(?![=])\s*(?:\d|\$\(\(|\$#|{name}\b)|\bfor {name} in (?:\d|\$\(seq |\{{\d)"
+        others = rf"(?<![\w$]){name}\+?=(?!=|\d+(?![^\s;&|)])|\$\(\(|\$#)|\bfor {name} in (?!\d|\$\(seq \d|\{{\d)"
+        text = self.whole
+        return bool(re.search(numbers, text)) and not re.search(others, text) and not _SETTERS.search(text)
+
+    def _is_number(self, word: Word) -> bool:
+        if word.certainty is Certainty.NUMBER or (word.is_plain and re.fullmatch(r"-?\d+", word.text)):
+            return True
+        match = _PARAMETER.fullmatch(word.text)
+        return match is not None and match[1] is not None and self._is_numeric(match[1])
+
+    def _blanks(self, *, newlines: bool = False) -> None:
+        """Skip blanks and comments, and the newlines between commands with the here-documents after them."""
+        while True:
+            match = _BLANKS.match(self.text, self.at)
+            self.at = match.end() if match else self.at
+            if not newlines or not self.text.startswith("\n", self.at):
+                return
+            self.at += 1
+            for delimiter, is_quoted, strips in self.pending:
+                self._here_document(delimiter, is_quoted=is_quoted, strips=strips)
+            self.pending = []
+
+    def _here_document(self, delimiter: str, *, is_quoted: bool, strips: bool) -> None:
+        end = re.compile((r"^\t*" if strips else "^") + delimiter + "$", re.MULTILINE).search(self.text, self.at)
+        if end is None:
+            raise NotUnderstoodError("a here-document is not closed")
+        body, after = self.text[self.at : end.start()], end.end()
+        if not is_quoted:
+            self.pending = []
+            self._nested(body, is_script=False)
+        self.at = after
+
+    def _expect(self, pattern: re.Pattern[str], message: str, *, consume_newline: bool = True) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise NotUnderstoodError(message)
+        self.at = match.end() if consume_newline or match[0] != "\n" else self.at
+        return match[0]
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise NotUnderstoodError("the text has too many words")
+
+    def _unclear(self, message: str) -> None:
+        self.doubt = self.doubt or message
+
+
+def _joined(parts: list[Word]) -> Word:
+    """Join the parts of one word; a number inside of other text may be any characters."""
+    if len(parts) == 1:
+        return parts[0]
+    certainty = max((part.certainty for part in parts), key=_ORDER.index)
+    if certainty is Certainty.NUMBER:
+        certainty = Certainty.EXPANDS
+    # A quoted star beside a bare one is taken for a wildcard: too wide, which a deny can bear and an allow not.
+    return Word("".join("*" if part.certainty is Certainty.NUMBER else part.text for part in parts), certainty)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    code, letter = match[1] or match[2], match[4]
+    if letter is not None:
+        return _ESCAPES.get(letter, match[0])
+    return chr(int(code, 16) if code else int(match[3], 8) % 256)
+
+
+def _expand_braces(word: Word, *, is_bare: bool) -> list[Word]:
+    """Return the words of `a{b,c}`; braces that are nested or beside quotes are unknown."""
+    pieces = _BRACES.split(word.text)
+    choices = [_alternatives(each) if index % 2 else [each] for index, each in enumerate(pieces)]
+    size = prod(map(len, choices))
+    has_more = set("{}") & set("".join(chain(*choices)).replace("{}", ""))
+    if not is_bare or word.is_unknown or size > MAX_ROUNDS or has_more:
+        return [Word(word.text, Certainty.UNKNOWN)]
+    texts = ["".join(each) for each in product(*choices)]
+    return [Word(each, word.certainty) for each in texts if each]
+
+
+def _alternatives(inner: str) -> list[str]:
+    bounds = _RANGE.fullmatch(inner)
+    if bounds is not None:
+        first, last = int(bounds[1]), int(bounds[2])
+        return [str(each) for each in range(min(first, last), max(first, last) + 1)]
+    return inner.split(",") if "," in inner else ["{" + inner + "}"]

@@ -1,0 +1,78 @@
+"""The rules that come with the package, measured on collections of commands."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agenttool.config import read_config, starter_rules
+from agenttool.policy.decide import Policy
+from agenttool.policy.rule_settings import read_rules
+from agenttool.policy.rules import RuleBook
+
+COMMANDS = Path(__file__).parent / "commands"
+
+
+def collection(name):
+    """Return the commands of a file, one a line; `␤` stands for a newline."""
+    return [line.replace("␤", "\n") for line in (COMMANDS / name).read_text().splitlines() if line]
+
+
+@pytest.fixture(scope="module")
+def judge(workspace, shell, now):
+    policy = Policy(book=RuleBook(read_rules(starter_rules())), workspace=workspace)
+    return lambda command: policy.decide(shell, {"command": command}, now=now)
+
+
+def test_the_starter_rules_ask_about_every_dangerous_command_and_few_ordinary_ones(judge):
+    ordinary, dangerous = collection("ordinary.txt"), collection("dangerous.txt")
+    assert len(ordinary) >= 400
+    assert len(dangerous) >= 120
+    verdicts = {command: judge(command).behavior for command in ordinary}
+    unasked = [command for command in dangerous if judge(command).behavior == "allow"]
+    counts = Counter(verdicts.values())
+    print(f"{len(unasked)} of {len(dangerous)} dangerous commands run unasked")
+    print(f"{counts['ask']} of {len(ordinary)} ordinary commands are asked about, {counts['deny']} denied")
+    assert unasked == []
+    assert counts["ask"] < 0.2 * len(ordinary)
+    assert [command for command, verdict in verdicts.items() if verdict == "deny"] == []
+
+
+def test_every_starter_rule_has_examples_of_both_kinds():
+    members = [setting.members for setting in starter_rules()]
+    assert [each["name"] for each in members if not each.get("must_match") or not each.get("must_not_match")] == []
+
+
+def test_a_settings_file_can_include_the_starter_rules(tmp_path):
+    file = tmp_path / "agenttool.toml"
+    file.write_text('[permissions]\nrules = "starter"\n\n[[rules]]\nbehavior = "allow"\ntool = "files.*"\n')
+    rules = read_rules(read_config(file).rules)
+    assert len(rules) == len(starter_rules()) + 1
+    assert {rule.file for rule in rules[1:]} == {"starter.toml"}
+
+
+EVERYTHING = {"behavior": "allow", "tool": "*"}
+
+
+def test_one_deny_denies_only_the_commands_that_name_it(decide, shell):
+    denied = {"behavior": "deny", "tool": "*", "command": "rm *"}
+    verdicts = {
+        line: decide([EVERYTHING, denied], shell, {"command": line}).behavior for line in collection("ordinary.txt")
+    }
+    assert {line for line, verdict in verdicts.items() if verdict == "deny"} == {
+        line for line in verdicts if line.startswith("rm ")
+    }
+    assert verdicts["find . -perm 755"] == verdicts["echo $((1+2))"] == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for line in collection("dangerous.txt")
+        if "rm" in line.split()[0:1] or ("'rm" in line and ".git/" not in line)
+    ],
+)
+def test_no_spelling_of_a_denied_command_runs_under_a_broad_allow(decide, shell, line):
+    denied = {"behavior": "deny", "tool": "*", "command": "rm *"}
+    assert decide([EVERYTHING, denied], shell, {"command": line}).behavior != "allow"
