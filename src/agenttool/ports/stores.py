@@ -194,8 +194,11 @@ class OpenCalls(Protocol):
         """
         ...
 
-    def remove(self, invocation_id: InvocationId) -> None:
-        """Remove a call that ends; in one transaction with its last fact, if nothing is awaited between the two."""
+    def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
+        """Remove a call that ends; in one transaction with its last fact, if nothing is awaited between the two.
+
+        The checkpoint of a call with sensitive inputs is erased: no copy of it is left in any file of the store.
+        """
         ...
 
     async def settle(self) -> None:

@@ -205,7 +205,7 @@ class MemoryOpenCalls:
         if approval_id is not None:
             self._table.asking[approval_id] = invocation_id
 
-    def remove(self, invocation_id: InvocationId) -> None:
+    def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
         """Remove a call that ends, and the body of its answer."""
         call = None if self._is_dead else self._table.calls.pop(invocation_id, None)
         if call is not None:

@@ -101,7 +101,8 @@ def release_result(call: Call) -> None:
 def _delete_checkpoint(call: Call) -> None:
     """Delete the checkpoint of a call that has a result."""
     if call.has_checkpoint and call.core.durability.deferred is not None:
-        call.core.durability.deferred.remove(call.invocation_id)
+        is_sensitive = call.secrets is not None or call.tool is None
+        call.core.durability.deferred.remove(call.invocation_id, is_sensitive=is_sensitive)
 
 
 def settle_changes(call: Call, result: ToolResult) -> JsonObject:

@@ -285,7 +285,7 @@ class GroupCommit:
     def _start_commit(self, loop: _Loop) -> None:
         is_shared = len(self._waiting) > 1
         self._single_commits = 0 if is_shared else self._single_commits + 1
-        is_fast = self._waited_s <= (SHARED_WAIT_S if is_shared else SINGLE_WAIT_S)
+        is_fast = self._waited_s <= (SHARED_WAIT_S if is_shared else SINGLE_WAIT_S) and not self.batch.erases
         later = WriteBatch(next(self._numbers))
         batch, self.batch = self.batch.seal(later, self.started), later
         self._committing, self._in_commit, self._waiting = batch, self._waiting, []
@@ -322,6 +322,8 @@ class GroupCommit:
         # The work of writing few facts is negligible.
         start, worked = time.perf_counter(), 0.0 if batch.is_unindexed else time.thread_time()
         self._writer.commit(batch, timeout_s=timeout_s)
+        if batch.erases:  # which takes longer than other commits
+            return
         self._waited_s = time.perf_counter() - start
         if worked:
             self._waited_s -= time.thread_time() - worked

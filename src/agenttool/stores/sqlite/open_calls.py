@@ -91,9 +91,10 @@ class SqliteOpenCalls:
         )
         self._group.linger()
 
-    def remove(self, invocation_id: InvocationId) -> None:
+    def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
         """Remove a call that ends."""
         self._group.batch.removed.append(invocation_id)
+        self._group.batch.erases |= is_sensitive
         self._group.linger()
 
     async def settle(self) -> None:

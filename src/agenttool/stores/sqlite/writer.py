@@ -75,6 +75,7 @@ class WriteBatch:
         start: the group of calls that start with this batch; the last of `started`.
         ended: rows of started calls that have all ended.
         finished: started calls on disk that this batch ends or makes unowned.
+        erases: it removes checkpoints with sensitive inputs, of which no copy may be left in the write-ahead log.
         registers: one of the changes writes the lease of this process.
         is_unindexed: its facts make unindexed rows.
         is_stored: whether it was committed, also if the writer raised meanwhile.
@@ -87,6 +88,7 @@ class WriteBatch:
         "changes",
         "checkpoints",
         "ended",
+        "erases",
         "facts",
         "finished",
         "is_stored",
@@ -110,7 +112,7 @@ class WriteBatch:
         self.checkpoints: list[CheckpointRow] = []
         self.removed: list[str] = []
         self.changes: list[Change] = []
-        self.registers = self.is_unindexed = self.is_stored = False
+        self.erases = self.registers = self.is_unindexed = self.is_stored = False
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -146,6 +148,7 @@ class WriteBatch:
         self.finished |= later.finished
         self.checkpoints += later.checkpoints
         self.removed += later.removed
+        self.erases |= later.erases
         self.changes = later.changes
         self.registers = later.registers
         return self
@@ -288,7 +291,7 @@ class Writer:
         """Take the file and the owner name of this process."""
         self._file = file
         self._path = file.path
-        self._is_file_lost = False
+        self._is_file_lost = self._is_erasing_due = False
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
         self.end: ChainEnd | None = None
@@ -319,6 +322,7 @@ class Writer:
                     self._check_file()
                 self.end = self._write(batch, time.monotonic() + timeout_s)
                 self._check_file()
+                self._erase(batch)
             except (StoreBusy, StoreFileLost):  # the connection is as it was
                 raise
             except sqlite3.Error as error:
@@ -385,6 +389,17 @@ class Writer:
             raise
         batch.is_stored = True  # at once, because an interrupt can arrive in any call
         return end
+
+    def _erase(self, batch: WriteBatch) -> None:
+        """Empty the write-ahead log after a batch that erases; while another process reads it, after a later batch.
+
+        In the file itself, SQLite overwrites what is deleted.
+        """
+        self._is_erasing_due |= batch.erases
+        if self._is_erasing_due and self._connection is not None:
+            with suppress(sqlite3.Error):
+                (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._is_erasing_due = bool(is_busy)
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file; skipped while it is being read."""
