@@ -33,9 +33,9 @@ def hurry():
     recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
 
 
-def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines
+def tools_of(folder):  # noqa: C901, PLR0915 -- a list, and each tool is two lines
     """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, and so does `tell`, a lot;
-    `send` is asked about, `unlock` too, with a secret, and `relay`, which pays."""
+    `send` is asked about, `unlock` too, with a secret, and `relay`, which pays. Others make nested calls."""
 
     def write(name, call, number):
         file = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -87,7 +87,35 @@ def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines
         """Relay."""
         return (await context.call("pay", {"number": number})).status
 
-    return [pay, put, look, tell, unlock, send, relay]
+    @tool
+    async def mark(number: int, context: Context) -> str:
+        """Mark, and live on."""
+        was_mortal, danger["is_mortal"] = danger["is_mortal"], False
+        try:
+            return write("mark", context.invocation_id, number)
+        finally:
+            danger["is_mortal"] = was_mortal
+
+    @tool(idempotent=True)
+    async def twice(number: int, context: Context) -> str:
+        """Mark two numbers, and die between them."""
+        first = await context.call("mark", {"number": number})
+        if danger["is_mortal"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        second = await context.call("mark", {"number": number + 1})
+        return f"{first.status} {second.status}"
+
+    @tool(idempotent=True)
+    async def courier(number: int, context: Context) -> str:
+        """Send, which is asked about, and be resumed with the answer."""
+        return (await context.call("send", {"number": number})).status
+
+    @tool
+    async def errand(number: int, context: Context) -> str:
+        """Send, which is asked about; not to be repeated."""
+        return (await context.call("send", {"number": number})).status
+
+    return [pay, put, look, tell, unlock, mark, twice, courier, errand, send, relay]
 
 
 PIN = 4711
@@ -144,7 +172,7 @@ async def stand_in_line(folder, name, number):
 
 async def main(folder, name, number, lease_s):
     async with open_runtime(folder, lease_s) as rt:
-        danger.update(is_mortal=name not in ASKED, log=rt._core.journal.log)
+        danger.update(is_mortal=name not in (*ASKED, "courier", "errand"), log=rt._core.journal.log)
         surface = await rt.surface(role=Role(name="clerk", without=("local.pay",)) if name == "relay" else None)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while not (asked := await rt.approvals.list()) and not calling.done():

@@ -142,6 +142,10 @@ class Agent:
         """Run a call that the tool of another call makes."""
         return run_nested(parent, name, arguments)
 
+    async def wait(self, invocation_id: InvocationId) -> ToolResult:
+        """Wait for the stored result of a call, in whichever process it ends."""
+        return await self.background.wait_forever(invocation_id)
+
     async def find_tools(
         self, surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
     ) -> JsonObject:

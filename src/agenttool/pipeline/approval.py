@@ -196,7 +196,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     if call.background is not None:
         call.background.become_idle()
     try:
-        with pause_timeouts(call):
+        with pause_timeouts(call.parent):
             answered = await drive.run(_result_of(future))
     finally:
         core.timing.deadlines.cancel(expiry)
@@ -284,20 +284,19 @@ async def _edited(
 
 
 @contextmanager
-def pause_timeouts(call: Call) -> Generator[None]:
-    """Pause the timeouts of all ancestors of a call; nested waits are counted."""
-    ancestors = tuple(_ancestors_of(call))
-    for each in ancestors:
+def pause_timeouts(call: Call | None) -> Generator[None]:
+    """Pause the timeouts of a call and its ancestors; nested waits are counted."""
+    paused = tuple(_with_ancestors(call))
+    for each in paused:
         each.ensure_timer().pause()
     try:
         yield
     finally:
-        for each in ancestors:
+        for each in paused:
             each.ensure_timer().resume()
 
 
-def _ancestors_of(call: Call) -> Iterator[Call]:
-    parent = call.parent
-    while parent is not None:
-        yield parent
-        parent = parent.parent
+def _with_ancestors(call: Call | None) -> Iterator[Call]:
+    while call is not None:
+        yield call
+        call = call.parent

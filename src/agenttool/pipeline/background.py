@@ -72,10 +72,7 @@ class BackgroundCalls:
                 return await run_call(call)
             finally:
                 self._forget_key(call)
-        result = None
-        while result is None:
-            result = await self.wait(first.invocation_id, None)
-        return result
+        return await self.wait_forever(first.invocation_id)
 
     async def _find_first(self, call: Call, key: str) -> ToolInvocation | None:
         """Reserve a key for a call; return the earlier call that has it, once that is recorded."""
@@ -117,17 +114,22 @@ class BackgroundCalls:
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
         """Wait for the stored result of a call, in whichever process it ends; None if the time runs out."""
-        pause_s = POLL_S
-        with suppress(TimeoutError), self._core.registry.waiter() as call_ended:
+        with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                while (result := await self._stored_result(invocation_id)) is None:
-                    call_ended.clear()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(pause_s):
-                            await call_ended.wait()
-                    pause_s = min(1.1 * pause_s, MAX_POLL_S)
-                return result
+                return await self.wait_forever(invocation_id)
         return None
+
+    async def wait_forever(self, invocation_id: InvocationId) -> ToolResult:
+        """Wait for the stored result of a call, however long that takes."""
+        pause_s = POLL_S
+        with self._core.registry.waiter() as call_ended:
+            while (result := await self._stored_result(invocation_id)) is None:
+                call_ended.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await call_ended.wait()
+                pause_s = min(1.1 * pause_s, MAX_POLL_S)
+            return result
 
     async def _stored_result(self, invocation_id: InvocationId) -> ToolResult | None:
         """Return the result of a call once it is stored durably."""

@@ -78,6 +78,10 @@ class CallHost(Protocol):
         """Run a call that the tool of another call makes."""
         ...
 
+    async def wait(self, invocation_id: InvocationId) -> ToolResult:
+        """Wait for the stored result of a call, in whichever process it ends."""
+        ...
+
     async def find_tools(
         self, surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
     ) -> JsonObject:
@@ -196,11 +200,21 @@ class Core:
 
 @dataclass(slots=True, eq=False)
 class Nesting:
-    """The call that made this one, the open calls that it made, and how many calls led to it."""
+    """The call that made this one, the open calls that it made, and how many calls led to it.
+
+    Attributes:
+        key: makes the ids of nested calls predictable, so that the call finds them again when it is resumed in another
+            process; none if it cannot be resumed.
+        attempt: how often its tool was started in one process.
+        made: how often each nested call was made in this attempt.
+    """
 
     parent: "Call | None" = None
     depth: int = 0
     children: "dict[InvocationId, Call]" = field(default_factory=dict["InvocationId", "Call"])
+    key: bytes | None = None
+    attempt: int = 1
+    made: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
 
 @dataclass(slots=True, eq=False)

@@ -73,6 +73,10 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     """The secrets of the call that made it, which its own inputs do not show to be sensitive."""
     only: tuple[ToolId, ...] | None = None
     """The tools that its surface offered, if not all, so that nested calls find no more than before."""
+    nested_key: bytes | None = None
+    """Makes the ids of its nested calls predictable; none if it cannot be resumed."""
+    parent_resumes: bool = False
+    """Whether the call that made it is resumed after a crash, and takes its result."""
     question: Question | None = None
     """The question, also once it was answered: an approval does not outlive its question."""
 
@@ -101,6 +105,8 @@ def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, qu
             body=write_own(checkpoint),
             approval_id=approval_id,
             expires_at_ns=expires_at_ns,
+            # Without its parent nobody needs the answer: recovery decides as soon as the process is dead.
+            due_at_ns=None if call.request.parent_invocation_id is None else 0,
         )
 
 
@@ -162,6 +168,8 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         thread=None if tool.later is None else call.core.thread,
         salt=call.salt or None,
         secrets=() if call.parent is None or call.scrubber is None else tuple(sorted(call.scrubber.secrets)),
+        nested_key=None if call.nesting is None else call.nesting.key,
+        parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
         question=question,
     )
 

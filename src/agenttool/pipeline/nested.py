@@ -1,14 +1,21 @@
 """Nested calls: a tool calls other tools on its own surface."""
 
+from hashlib import blake2b
+
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
+from agenttool.pipeline.approval import pause_timeouts
 from agenttool.pipeline.call import Call, Nesting
 from agenttool.pipeline.call_state import CallSecrets
+from agenttool.pipeline.resume import PROCESS_DIED
 from agenttool.pipeline.run import run_call
 from agenttool.ports.evidence import CallRequest
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
 from agenttool.results.redaction import InputMask
+
+_TIME, _REST = 12, 20
+"""The lengths of the time in an id, and of the rest."""
 
 MAX_DEPTH = 16
 """The maximum depth of nested calls, which ends an infinite recursion."""
@@ -23,6 +30,7 @@ TOO_DEEP = Unresolved(
 async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResult:
     """Run a nested call and return its result, also if it failed.
 
+    If the parent is resumed after a crash, the calls that it made before are not made again: it gets their results.
     Its tool receives the arguments as they are. The secrets of the parent are removed from everything else: its
     inputs in records, hooks and approval requests, its progress and its result.
     """
@@ -33,17 +41,22 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         encoded, fault = b"null", str(error)
     nesting = parent.ensure_nesting()
     is_allowed = nesting.depth < MAX_DEPTH
-    unique = parent.core.ids.unique()
-    request = parent.request
+    request = CallRequest(
+        str(name).encode(errors="replace").decode(),
+        encoded,
+        parent.request.surface_id,
+        actor_ref=parent.request.actor_ref,
+        parent_invocation_id=parent.invocation_id,
+    )
+    if nesting.key is None:
+        unique = parent.core.ids.unique()
+    else:
+        unique, earlier = await _find_earlier(parent, nesting, nesting.key, request)
+        if earlier is not None:
+            return earlier
     call = Call(
         parent.core,
-        CallRequest(
-            str(name).encode(errors="replace").decode(),
-            encoded,
-            request.surface_id,
-            actor_ref=request.actor_ref,
-            parent_invocation_id=parent.invocation_id,
-        ),
+        request,
         parent.surface if is_allowed else None,
         unique,
         InvocationId("inv_" + unique),
@@ -61,6 +74,41 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         return await run_call(call)
     finally:
         nesting.children.pop(call.invocation_id, None)
+
+
+async def _find_earlier(
+    parent: Call, nesting: Nesting, key: bytes, request: CallRequest
+) -> tuple[str, ToolResult | None]:
+    """Return the unique part of the id of a nested call, and its result if it was made before a crash.
+
+    The id follows from the key of the parent, the tool, the arguments, and how often the same call was made. A call
+    that certainly did nothing before its process died is made again, under the next id.
+    """
+    start = b"%d %s %s" % (nesting.attempt, request.name.encode(), request.model_input)
+    same = blake2b(start, key=key, digest_size=16).digest()
+    while True:
+        number = nesting.made[same] = nesting.made.get(same, 0) + 1
+        # The beginning of the parent's id is its time: nested calls are sorted beside it.
+        unique = parent.unique[:_TIME] + blake2b(same + b"%d" % number, key=key, digest_size=_REST // 2).hexdigest()
+        if parent.recovery is None or parent.recovery.attempts == 1:
+            return unique, None
+        earlier = await _result_of(parent, nesting, InvocationId("inv_" + unique))
+        if earlier is None or earlier.error is None or earlier.error.error_code != PROCESS_DIED:
+            return unique, earlier
+
+
+async def _result_of(parent: Call, nesting: Nesting, invocation_id: InvocationId) -> ToolResult | None:
+    """Return the result of a nested call that was made before a crash; none if it was not made.
+
+    Recovery ends it or resumes it, in this process; it may have to wait for an answer.
+    """
+    if not parent.core.journal.log.facts_of(invocation_id):
+        return None
+    try:
+        with pause_timeouts(parent):
+            return await parent.core.host.wait(invocation_id)
+    finally:
+        nesting.children.pop(invocation_id, None)
 
 
 def _inherited(parent: Call) -> CallSecrets | None:

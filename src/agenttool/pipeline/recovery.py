@@ -124,10 +124,25 @@ class Recovery:
 
     async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
+        await self._end_orphan(ApprovalId(str(approval_id)))
         outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by)
         if isinstance(outcome, Answered) and await self._deliver_answers():
             await self.recover()
         return outcome
+
+    async def _end_orphan(self, approval_id: ApprovalId) -> None:
+        """End the nested call that a question is about, if no one takes its result any more."""
+        opened = await self.calls.by_approval(approval_id)
+        checkpoint = None if opened is None else checkpoint_in(opened)
+        if opened is None or checkpoint is None or checkpoint.parent_invocation_id is None:
+            return
+        await self.start()
+        async with self._claiming:
+            await self._lease.keep()
+            if opened.answer is None and self._can_recover(opened):
+                claimed = await self.calls.claim_one(opened.invocation_id, now=self.core.clock.moment())
+                if claimed is not None:
+                    await self._resume(claimed)
 
     async def _poll(self) -> None:
         now = self.core.timing.deadlines.now
@@ -174,8 +189,24 @@ class Recovery:
         if opened.kind == NO_CHECKPOINT:
             return True
         checkpoint = checkpoint_in(opened)
+        if checkpoint is not None and checkpoint.parent_invocation_id is not None:
+            return self._can_recover_nested(opened, checkpoint, checkpoint.parent_invocation_id)
         is_known = checkpoint is not None and self.tool_of(checkpoint.tool_id) is not None
         return is_known or self._is_abandoned(opened)
+
+    def _can_recover_nested(self, opened: OpenCall, checkpoint: Checkpoint, parent_id: InvocationId) -> bool:
+        """Return whether this process can resume a nested call, whose parent it resumed, or end it without a parent.
+
+        The parent takes its result. If the parent has ended or cannot be resumed, no one does, and no one need answer.
+        """
+        if not checkpoint.parent_resumes:
+            return True
+        if parent_id in self.core.registry.calls:
+            is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
+            is_waiting = is_asked and (opened.expires_at_ns or 0) > self.core.now_ns()
+            return not is_waiting and self.tool_of(checkpoint.tool_id) is not None
+        parent = invocation_of(self.core.journal.log.facts_of(parent_id))
+        return parent is None or parent.status.is_terminal
 
     def _is_resumable(self, opened: OpenCall) -> bool:
         """Return whether the log can be read and has no end of the call; with an end, its row was restored by hand."""
@@ -200,7 +231,7 @@ class Recovery:
             self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
         return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
 
-    def _resume(self, opened: OpenCall) -> None:
+    def _resume(self, opened: OpenCall) -> "asyncio.Task[ToolResult]":
         checkpoint = None if opened.kind == NO_CHECKPOINT else checkpoint_in(opened)
         tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
         call = restore_call(self.core, opened, checkpoint, tool)
@@ -210,6 +241,7 @@ class Recovery:
         task = asyncio.create_task(self._work_of(call, opened, checkpoint, tool))  # noqa: TID251 -- `stop` waits for it
         self._resumed.add(task)
         task.add_done_callback(self._resumed.discard)
+        return task
 
     def _work_of(
         self, call: Call, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None

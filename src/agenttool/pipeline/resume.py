@@ -16,16 +16,16 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
-from agenttool.pipeline.call import Call, Core
+from agenttool.pipeline.call import Call, Core, Nesting
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
-from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, when_durable
 from agenttool.pipeline.completion import complete, fail
 from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.emit_terminal import release_result
-from agenttool.pipeline.phases.execute import execute, run_with_retries
+from agenttool.pipeline.phases.execute import execute, run_with_retries, save_running_checkpoint
 from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
@@ -50,6 +50,9 @@ from agenttool.records import (
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
 from agenttool.results.redaction import InputMask, compile_scrubber
+
+PROCESS_DIED = "process_died"
+"""The code of the error of a call that certainly did nothing before its process died."""
 
 MAX_ATTEMPTS = 3
 """How many processes may start one call before it is taken for the cause of their crashes."""
@@ -85,6 +88,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
             call.next_mutation()
         call.counts.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
         recovery.attempts = checkpoint.attempts
+        _restore_nesting(call, checkpoint)
         if checkpoint.salt is not None:
             inherited = compile_scrubber(checkpoint.secrets)
             call.secrets = CallSecrets(checkpoint.salt, InputMask(None if tool is None else tool.redactor, inherited))
@@ -94,6 +98,17 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         call.request = request if redactor is None else request.with_redactor(redactor)
         call.learn_secrets(tool.redactor, parse_object(checkpoint.call_input))
     return call
+
+
+def _restore_nesting(call: Call, checkpoint: Checkpoint) -> None:
+    """Link a call to the one that made it, if that was resumed here, and let it find its nested calls again."""
+    parent_id = checkpoint.parent_invocation_id
+    parent = None if parent_id is None else call.core.registry.calls.get(parent_id)
+    if parent is not None and checkpoint.parent_resumes:
+        above = parent.ensure_nesting()
+        call.nesting = Nesting(parent, above.depth + 1)
+        above.children[call.invocation_id] = call
+    call.ensure_nesting().key = checkpoint.nested_key
 
 
 _EXECUTING = (CheckpointKind.RUNNING, CheckpointKind.SENDING, CheckpointKind.REMOTE)
@@ -161,7 +176,7 @@ async def _continue_approval(
     question = checkpoint.question
     if question is None or tool.subject.declaration_digest != checkpoint.declaration_digest:
         raise ToolFailure(_declaration_changed(tool))
-    if checkpoint.parent_invocation_id is not None:
+    if checkpoint.parent_invocation_id is not None and call.parent is None:
         raise ToolFailure(_parent_ended(call))
     if call.status is InvocationStatus.AWAITING_APPROVAL:
         _repeat_rejection(call)
@@ -221,17 +236,16 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     """
     recovery = call.ensure_recovery()
     recovery.attempts += 1
-    may_repeat = tool.supports_retries or not tool.has_effects
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
-    if not may_repeat or not is_same or recovery.attempts > MAX_ATTEMPTS:
+    if not tool.is_repeatable or not is_same or recovery.attempts > MAX_ATTEMPTS:
         raise ToolFailure(unknown_after_crash())
-    if checkpoint.parent_invocation_id is not None:
+    if checkpoint.parent_invocation_id is not None and call.parent is None:
         raise ToolFailure(_parent_ended(call))
     await schedule(call, tool, call_input)
     try:
         call.phase = Phase.EXECUTE
         call.call_input = call_input
-        save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+        save_running_checkpoint(call, tool, call_input)
         await _flush_attempt(call, tool)
         output = await run_with_retries(call, tool)
     finally:
@@ -322,7 +336,7 @@ def _process_died(call: Call) -> ToolError:
         ErrorClass.CANCELED,
         phase=call.phase,
         message=message,
-        code="process_died",
+        code=PROCESS_DIED,
         abort_reason=AbortReason.RUNTIME_SHUTDOWN,
         effects=False,
     )

@@ -109,6 +109,11 @@ class Tool:
         init=False, default_factory=dict[tuple[str, ...], tuple[JsonObject, tuple[str, ...]]]
     )
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a call may run again after a crash: it only reads, or it is declared idempotent."""
+        return self.supports_retries or not self.has_effects
+
     def with_integers(self, value: JsonObject) -> JsonObject:
         """Return an input in which integer fields that were written as `1.0` are integers."""
         if not self.integer_fields:

@@ -44,9 +44,22 @@ def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.core.now_ns()
     else:
         _record_start(call)
-    if tool.needs_run_loop or (call.core.durable and (tool.has_effects or call.has_checkpoint)):
+    if tool.needs_run_loop or (call.core.durable and _needs_checkpoint(call, tool)):
         return PendingOutput(_run_durably(call, tool, call_input))
     return _start_once(call, tool)
+
+
+def _needs_checkpoint(call: Call, tool: Tool) -> bool:
+    """Return whether another process must find out after a crash that the tool was started."""
+    return tool.has_effects or call.has_checkpoint or call.background is not None
+
+
+def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
+    """Save that the tool is about to run. If it may run again after a crash, it will find its nested calls by a key."""
+    nesting = call.ensure_nesting()
+    if tool.is_repeatable and nesting.key is None:
+        nesting.key = call.core.ids.secret()
+    save_checkpoint(call, CheckpointKind.RUNNING, call_input)
 
 
 def _start_once(call: Call, tool: Tool) -> object:
@@ -85,14 +98,14 @@ async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
     """
-    is_plain = call.change is None and tool.redactor is None and not tool.supports_retries
+    is_plain = call.change is None and tool.redactor is None and not tool.is_repeatable
     is_in_journal = call.unwritten is _LAUNCHED and is_plain
     call.publish()
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run_with_retries(call, tool))
-    if call.core.durable and (tool.has_effects or call.has_checkpoint):
+    if call.core.durable and _needs_checkpoint(call, tool):
         if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
-            save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+            save_running_checkpoint(call, tool, call_input)
         await flush(call)
         refuse_if_stopped(call)
     return await run_with_retries(call, tool)
@@ -119,6 +132,8 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
                 raise
         retry: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
         call.note(steps.RETRYING, retry)
+        if call.nesting is not None:
+            call.nesting.attempt, call.nesting.made = number + 1, {}
         await pause(call, wait)
         number += 1
 
