@@ -52,7 +52,7 @@ _RANK = {status: rank for rank, status in enumerate(InvocationStatus)} | {
 
 _BACK = frozenset(
     {
-        # a changed input is asked about again, and an expired approval too
+        # a changed input needs a new approval, and so does an expired approval
         (InvocationStatus.APPROVED, InvocationStatus.AWAITING_APPROVAL),
         (InvocationStatus.QUEUED, InvocationStatus.AWAITING_APPROVAL),
         (InvocationStatus.QUEUED, InvocationStatus.APPROVED),
@@ -74,7 +74,7 @@ _BACK = frozenset(
         (InvocationStatus.PARTIAL_RESULT, InvocationStatus.NEEDS_INPUT),
         (InvocationStatus.PARTIAL_RESULT, InvocationStatus.PARTIAL_RESULT),
         (InvocationStatus.RUNNING, InvocationStatus.QUEUED),
-        # whatever the end, it may be delivered first
+        # a call may be delivered before it ends, in any way
         *((InvocationStatus.YIELDED, end) for end in TERMINAL_STATUSES),
     }
 )

@@ -105,7 +105,7 @@ class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
 
 
 class QueryType(OpenEnum):
-    """How a search was asked."""
+    """Whether a search names tools or describes them."""
 
     SELECT = "select"
     KEYWORD = "keyword"
@@ -121,7 +121,7 @@ class SearchMatch(Part, frozen=True, kw_only=True):
 
 
 class ToolSearchResult(Record, frozen=True, kw_only=True, tag="tool_search_result"):
-    """What a search found; finding nothing is an answer too (AT-DEFER-11)."""
+    """The matches of a search; there may be none (AT-DEFER-11)."""
 
     query: str
     query_type: QueryType | None = None

@@ -1,5 +1,7 @@
 """Payloads: bytes that are stored beside a result, their media types, and the refs that name them by digest."""
 
+import re
+
 from agenttool.codec import digest_of_bytes
 from agenttool.records import (
     PAYLOAD_SCHEME,
@@ -41,6 +43,7 @@ _FIRST_BYTES: tuple[tuple[bytes, str], ...] = (
 )
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 _BOXES = {b"avif": "image/avif", b"heic": "image/heic", b"M4A ": "audio/mp4", b"qt  ": "video/quicktime"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _AMBIGUOUS = (b"BM", b"\xff\xfb", b"\xff\xf3")
 _BY_FAMILY = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO, "video": ContentClass.VIDEO}
 
@@ -122,8 +125,4 @@ def readable_text(data: bytes) -> str | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return text if text.isprintable() or not any(_is_control(each) for each in text) else None
-
-
-def _is_control(character: str) -> bool:
-    return (character < " " and character not in "\t\n\r\f\x1b") or character == "\x7f"
+    return None if _CONTROL.search(text) else text

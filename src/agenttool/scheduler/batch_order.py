@@ -122,7 +122,7 @@ _NO_FAILURE = frozenset({ResultStatus.CANCELED, ResultStatus.SYNTHETIC_ERROR, Re
 
 
 class Readiness(Enum):
-    """Whether a call may start."""
+    """Whether a call of a batch waits, starts or is canceled."""
 
     WAIT = auto()
     GO = auto()

@@ -58,13 +58,17 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
             words = "no other members", f"remove {', '.join(map(repr, names))}"
         case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
-            words = _choices(context), "make it fit one of them"
+            # What each branch expects is listed, so that the reader need not open the schema.
+            expected = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
+            words = " or ".join(expected), "make it fit one of them"
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"
         case _Kind.BacktrackLimitExceeded() | _Kind.RegexEngineFailure():
             words = "a text that its pattern can check in bounded time", "shorten it, or simplify the pattern"
         case _:
-            words = _limit(error.kind), "change the value"
+            # The keyword and its limit, such as `maximum 100`.
+            limits = [repr(value) for value in cast("dict[str, object]", error.kind.as_dict()).values()]
+            words = " ".join([error.kind.name, *limits[:1]]), "change the value"
     return words
 
 
@@ -77,15 +81,3 @@ _TYPE_NAMES: dict[type, str] = {
     list: "an array",
     dict: "an object",
 }
-
-
-def _choices(context: list[list[jsonschema_rs.ValidationError]]) -> str:
-    """List what each branch expects, so that the reader need not open the schema."""
-    expected = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
-    return " or ".join(expected)
-
-
-def _limit(kind: jsonschema_rs.ValidationErrorKind) -> str:
-    """Return the keyword and its limit, such as `maximum 100`."""
-    limits = [repr(value) for value in cast("dict[str, object]", kind.as_dict()).values()]
-    return " ".join([kind.name, *limits[:1]])

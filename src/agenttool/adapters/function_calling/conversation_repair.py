@@ -89,26 +89,26 @@ class MessageParts:
         ids = unique_ids([self.id_of(parts[turn][place]) for (turn, place), _ in calls])
         repeated = {at: self.with_id(parts[at[0]][at[1]], own) for (at, _), own in zip(calls, ids, strict=True)}
         repaired: list[object] = []
-        owed: list[Json] = []
+        pending: list[Json] = []
         for turn, message in enumerate(messages):
             others = [(turn, place) for place, each in enumerate(parts[turn]) if self.result_key(each) is None]
-            if owed and not self.holds_results(message):
-                repaired += self.result_messages(owed)
-                owed = []
-            whole: list[Json] = [*owed, *(repeated.get(at, parts[turn][at[1]]) for at in others)]
+            if pending and not self.holds_results(message):
+                repaired += self.result_messages(pending)
+                pending = []
+            whole: list[Json] = [*pending, *(repeated.get(at, parts[turn][at[1]]) for at in others)]
             if whole == parts[turn]:
                 repaired.append(message)
             elif whole:
                 repaired.append(self.with_parts(message, whole))
-            owed = []
+            pending = []
             for at in (each for each in others if each in repeated):
                 found = matches.get(at)
-                owed.append(
+                pending.append(
                     self.interrupted(repeated[at])
                     if found is None
                     else self.result_for(parts[found[0]][found[1]], repeated[at])
                 )
-        return [*repaired, *self.result_messages(owed)] if owed else repaired
+        return [*repaired, *self.result_messages(pending)] if pending else repaired
 
 
 def _keyed(

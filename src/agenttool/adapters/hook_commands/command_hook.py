@@ -13,9 +13,9 @@ from agenttool.records import JsonObject
 
 
 def find_program(command: tuple[str, ...], *, folder: str, path: str | None) -> tuple[str, ...]:
-    """Return a command with the whole path of its program, found now rather than when it is first needed.
+    """Return a command with the absolute path of its program, so that a missing program is found at start.
 
-    A bare name is looked for on `path`; one with a slash lies below `folder`, unless it is absolute.
+    A bare name is searched on `path`; a name with a slash is relative to `folder`, unless it is absolute.
 
     Raises:
         ValueError: there is no such program, or it may not be executed.
@@ -29,7 +29,7 @@ def find_program(command: tuple[str, ...], *, folder: str, path: str | None) -> 
 
 
 def question_json(question: HookQuestion) -> bytes:
-    """Write a question as one JSON object; `output` and `details` are there only where the event has them."""
+    """Return a question as one JSON object; `output` and `details` are left out if the event has none."""
     members: JsonObject = {
         "hook_event": question.hook_event.value,
         "invocation_id": question.invocation_id,
@@ -46,17 +46,17 @@ def parse_answer(ended: ProcessResult, clean: Callable[[str], str]) -> JsonObjec
     """Parse the answer of a command that succeeded; an empty stdout is no vote.
 
     Args:
-        ended: how it ended, and what it wrote.
+        ended: its exit code and its output.
         clean: removes secrets from its stderr.
 
     Raises:
-        ChildProcessError: it did not end well, whatever it wrote; the message is what it said on stderr.
-        RecordError: what it wrote is no JSON object.
+        ChildProcessError: its exit code is not 0; the message contains its stderr.
+        RecordError: its stdout is not a JSON object.
     """
     if ended.code:
-        said = clean(ended.err.decode(errors="replace")).strip() or "its stderr is empty"
+        written = clean(ended.err.decode(errors="replace")).strip() or "its stderr is empty"
         end = f"exit code {ended.code}" if ended.code > 0 else f"killed by signal {-ended.code}"
-        raise ChildProcessError(f"{end}: {said}")
+        raise ChildProcessError(f"{end}: {written}")
     if not ended.out.strip():
         return None
     try:

@@ -21,7 +21,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run, where, and everything that it finds in its environment."""
+    """A command, its working folder, and its whole environment."""
 
     argv: tuple[str, ...]
     folder: str
@@ -101,7 +101,7 @@ class _Running:
         """Return the exit code and the output."""
         for name, written in zip(("stdout", "stderr"), self._pipes.values(), strict=True):
             if len(written) > MAX_BYTES:
-                raise ChildProcessError(f"it wrote more than {MAX_BYTES} bytes to {name}; let it say less")
+                raise ChildProcessError(f"it wrote more than {MAX_BYTES} bytes to {name}; let it write less")
         if not self._is_known:
             raise ChildProcessError("its exit status is unknown; do not ignore SIGCHLD in this process")
         out, err = self._pipes.values()
@@ -149,7 +149,7 @@ class _Running:
         """
         self._loop.remove_reader(self._end)
         self._signal(signal.SIGKILL)
-        with suppress(ChildProcessError):  # where the process ignores SIGCHLD, the kernel keeps nothing
+        with suppress(ChildProcessError):  # if this process ignores SIGCHLD, the kernel stores no exit status
             self._is_known = os.waitid(os.P_PIDFD, self._end, os.WEXITED | os.WNOWAIT) is not None
         self._process.wait()
         for pipe in self._pipes:

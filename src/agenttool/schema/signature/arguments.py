@@ -206,7 +206,9 @@ def _reject_duplicates(function: CallableInfo, arguments: Sequence[Argument]) ->
 def _describe(function: CallableInfo, arguments: Sequence[Argument]) -> tuple[ArgumentsType, JsonObject]:
     """Return the type and its schema; if that fails, try each argument alone to name the one at fault."""
     try:
-        adapter = _adapter(arguments)
+        # All arguments are optional in this type, because the schema lists the required ones.
+        annotations = {each.name: each.annotation for each in arguments}
+        adapter = TypeAdapter(with_config(_CONFIG)(_make_typed_dict("Arguments", annotations, total=False)))
         schema = _schema(adapter, arguments)
         compile_schema(schema)
     except (*_UNUSABLE, OverflowError, RecordError) as error:
@@ -222,12 +224,6 @@ def _describe(function: CallableInfo, arguments: Sequence[Argument]) -> tuple[Ar
             "use JSON types, dataclasses, typed dicts or pydantic models",
         ) from error
     return adapter, schema
-
-
-def _adapter(arguments: Sequence[Argument]) -> ArgumentsType:
-    """Return the type of all arguments; all are optional in it, because the schema lists the required ones."""
-    annotations = {each.name: each.annotation for each in arguments}
-    return TypeAdapter(with_config(_CONFIG)(_make_typed_dict("Arguments", annotations, total=False)))
 
 
 def _schema(adapter: ArgumentsType, arguments: Sequence[Argument]) -> JsonObject:
