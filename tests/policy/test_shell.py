@@ -282,3 +282,24 @@ def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
     found = [[word.text for word in each.words] for each in line.subcommands]
     for words, _ in parts:
         assert line.doubt is not None or any(each[: len(words)] == words for each in found), (text, found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls " + "a " * 30_000,
+        "ls " + "$a" * 30_000,
+        "x=1;" * 10_000,
+        "(" * 60_000,
+        "$(" * 30_000,
+        "${a:-" * 10_000,
+        '"$(' * 10_000,
+        "`a`" * 20_000,
+        "ls " + "[" * 60_000,
+        "echo $((" + "(" * 30_000,
+        "for a in 1 2 3 4 5 6 7 8 9; do " * 6 + "ls $b" + "; done" * 6,
+        "a <<E\n" * 8_000,
+    ],
+)
+def test_a_text_that_is_large_or_deep_is_in_doubt_after_a_bounded_effort(text):
+    assert parse_commands(text).doubt is not None

@@ -105,10 +105,10 @@ class CallTargets:
             for line in _lines(outer, steps[-1:])
         )
 
-    @property
-    def subcommands(self) -> Iterator[Subcommand]:
-        """Every command that the call would run."""
-        return (subcommand for line in self.lines for subcommand in line.subcommands)
+    @cached_property
+    def subcommands(self) -> tuple[Subcommand, ...]:
+        """Every command that the call would run, each once."""
+        return tuple(dict.fromkeys(subcommand for line in self.lines for subcommand in line.subcommands))
 
     @property
     def doubt(self) -> str | None:
@@ -195,7 +195,7 @@ def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
     """Return the words of a command; for an opaque one also their parts, which may be text of another command."""
     for word in subcommand.words[first:]:
         yield word
-        if subcommand.opaque is not None and not word.is_unknown:
+        if subcommand.opaque is not None and not word.is_unknown and len(word.text) <= MAX_PATH:
             yield from (Word(each, word.certainty) for each in _TEXT_BREAKS.split(word.text) if each != word.text)
 
 
@@ -206,8 +206,8 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
         return
     is_path = bool(subcommand.words) and (subcommand.name is None or "/" in subcommand.name)
     for word in _arguments(subcommand, 0 if is_path else 1):
-        if word.is_unknown:
-            yield word
+        if word.is_unknown or len(word.text) > MAX_PATH:
+            yield Word(word.text[:MAX_PATH], Certainty.UNKNOWN)
             continue
         if word.certainty is Certainty.NUMBER:
             continue
@@ -225,8 +225,8 @@ def _pieces(text: str) -> list[str]:
 
 def _word_urls(word: Word) -> Iterator[Url]:
     """Return the URLs that a word may be, with or without a scheme, as `curl` reads it."""
-    if word.is_unknown:
-        yield Url(text=word.text)
+    if word.is_unknown or len(word.text) > MAX_PATH:
+        yield Url(text=word.text[:MAX_PATH])
     elif "://" in word.text:
         yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
     else:

@@ -83,6 +83,13 @@ class ResolvedPath:
         return all(isinstance(each, str) for candidate in self.candidates for each in candidate)
 
     @cached_property
+    def names(self) -> frozenset[str] | None:
+        """The names in all candidates, which rule most patterns out at once; None if it has wildcards."""
+        if not self.is_exact:
+            return None
+        return frozenset(each for candidate in self.folded_candidates for each in candidate if isinstance(each, str))
+
+    @cached_property
     def folded_candidates(self) -> tuple[Steps, ...]:
         """The candidates with folded case, as a deny compares them."""
         return tuple(_folded_steps(candidate) for candidate in self.candidates)
@@ -199,8 +206,23 @@ class PathPattern:
         """Return whether a path may match this pattern, or lie below a directory that does."""
         if not path.candidates:
             return True
-        patterns = _anchored(self.text, workspace, folded=True)
-        return any(patterns_overlap(pattern, candidate) for candidate in path.folded_candidates for pattern in patterns)
+        patterns, names = _anchored(self.text, workspace, folded=True), path.names
+        return any(
+            patterns_overlap(pattern, candidate)
+            for pattern in patterns
+            if names is None or _may_match(pattern, names)
+            for candidate in path.folded_candidates
+        )
+
+
+def _may_match(pattern: Steps, names: frozenset[str]) -> bool:
+    """Return whether every step of a pattern is among some names."""
+    for each in pattern:
+        if (isinstance(each, str) and each not in names) or (
+            isinstance(each, Wild) and not any(map(each.accepts, names))
+        ):
+            return False
+    return True
 
 
 WORKSPACE = PathPattern(".")

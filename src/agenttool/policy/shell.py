@@ -7,7 +7,7 @@ outside of that subset is in doubt: a deny or an ask on commands then asks, and 
 import re
 from dataclasses import dataclass
 
-from agenttool.policy.shell_words import MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
+from agenttool.policy.shell_words import MAX_NESTING, MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class CommandLine:
 
 MAX_COMMAND = 65_536
 """A longer text is not parsed; it is in doubt."""
-MAX_NESTING = 40
-"""How deep commands may stand inside each other."""
+MAX_COMMANDS = 200
+"""How many commands a text may have; one with more is in doubt."""
 RESERVED = frozenset(
     "{ } ! [[ ]] if then else elif fi do done case esac while until for in function select coproc".split()  # noqa: SIM905 -- a list of words reads best as words
 )
@@ -120,6 +120,8 @@ class _Parser(WordParser):
                 return ""
             self._and_or()
             self._blanks()
+            if len(self.found) > MAX_COMMANDS:
+                raise NotUnderstoodError("the text has too many commands")
             if self._closer(closers, consume=False) is None and self.at < len(self.text):
                 self._expect(_SEPARATOR, "an operator stands where a command ends", consume_newline=False)
 

@@ -2,8 +2,10 @@
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import chain, product
 from math import prod
 
@@ -40,8 +42,11 @@ class Word:
         return self.certainty in (Certainty.UNKNOWN, Certainty.INHERITED)
 
 
-MAX_PARTS = 2000
+MAX_PARTS = 1000
 """How many parts of words are read, each round of a loop on its own; a text with more of them is in doubt."""
+MAX_NESTING = 40
+"""How deep commands or expansions may stand inside each other."""
+
 MAX_ROUNDS = 16
 """A loop over at most so many known words is read once for each of them."""
 HARMLESS_VARIABLES = frozenset(
@@ -57,8 +62,10 @@ _NUMBERS = frozenset({"?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", 
 _PLACES = {"HOME": "~", "PWD": "."}
 _ORDER = list(Certainty)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
+_BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*(?:\n|\Z))*")
 _BARE = re.compile(r"[^\s;&|<>()'\"`\\$*?\[]+")
-_GLOB = re.compile(r"[*?]|\[[!^]?\]?[^\]\s'\"$`\\;&|<>()/]*\]")
+_GLOB = re.compile(r"[*?]|\[[!^]?\]?[^\]\s'\"$`\\;&|<>()/]{0,64}\]")
+_MAX_BRACED = 1000
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -70,6 +77,12 @@ _BRACED_OPERATOR = re.compile(r":?[-+=?]|%%?|##?|//?|\^\^?|,,?")
 _SUBSTRING = re.compile(r":\s*-?\d+(?::\s*-?\d+)?(?=\})")
 _CALCULATION = re.compile(r"[\s\w+\-*/%<>=!&|^~?:(),;]*")
 _SETTERS = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v|let|declare|local|typeset)\b")
+_SETTING = re.compile(
+    r"(?<![\w$])([A-Za-z_]\w*)\s{0,9}(?:[-+*/]?=(?!=)\s{0,9}(\d+(?![^\s;&|)])|\$\(\(|\$#)?)"
+    r"|\bfor ([A-Za-z_]\w*) in (\d|\$\(seq \d|\{\d)?"
+)
+_READING = re.compile(r"\bread\b[^;\n|&<]*")
+_MENTION = re.compile(r"(?<![\w$])(?<!\$\{)[A-Za-z_]\w*")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "r": "\r", "e": "\x1b"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _NUMERIC_OUTPUT = re.compile(r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+")
@@ -96,6 +109,7 @@ class WordParser(ABC):
         self.doubt: str | None = None
         self.pending: list[tuple[str, bool, bool]] = []
         self._parts = 0
+        self._expansions = 0
         self._variables: dict[str, Word] = {}
 
     @abstractmethod
@@ -136,6 +150,8 @@ class WordParser(ABC):
         if self.text.startswith("(", self.at):
             raise NotUnderstoodError("a parenthesis stands inside a word")
         word = _joined(parts)
+        if len(bare_text) > _MAX_BRACED:
+            return [word] if "{" not in bare_text else [Word(word.text, Certainty.UNKNOWN)]
         if _BRACES.search(bare_text) and ("," in bare_text or ".." in bare_text):
             return _expand_braces(word, is_bare="\0" not in bare_text)
         return [word]
@@ -193,6 +209,14 @@ class WordParser(ABC):
 
     def _expansion(self, *, is_quoted: bool) -> Word:
         """Read what begins with a dollar or a backquote."""
+        self._expansions += 1
+        if self._expansions > MAX_NESTING:
+            raise NotUnderstoodError("expansions are nested too deeply")
+        word = self._expanded(is_quoted=is_quoted)
+        self._expansions -= 1
+        return word
+
+    def _expanded(self, *, is_quoted: bool) -> Word:
         match = _EXPANSION.match(self.text, self.at)
         if match is None or (match[0] in _STRINGS and is_quoted):
             self.at += 1
@@ -268,8 +292,7 @@ class WordParser(ABC):
             return Word(_PLACES[name])
         if name in _NUMBERS:
             return Word("0", Certainty.NUMBER)
-        sets = rf"(?<![\w$]){re.escape(name)}\+?=|\b(?:for|read)\b[^;\n|&]*?\b{re.escape(name)}\b"
-        is_known = not name[0].isalpha() or name in _SHOWN_VARIABLES or re.search(sets, self.whole)
+        is_known = not name[0].isalpha() or name in _SHOWN_VARIABLES or name in self._set_values
         return Word(f"${name}", Certainty.UNKNOWN if is_known else Certainty.INHERITED)
 
     def _bind(self, name: str, word: Word) -> None:
@@ -278,12 +301,11 @@ class WordParser(ABC):
 
     def _can_bind(self, name: str, words: list[Word]) -> bool:
         """Return whether a variable surely has these values: they are known, and the text names it only once."""
-        named = re.compile(rf"(?<![\w$])(?<!\$\{{){re.escape(name)}(?!\w)")
         return (
             bool(NAME.fullmatch(name))
             and not any(word.is_unknown for word in words)
             and len(self._variables) < MAX_ROUNDS
-            and len(named.findall(self.whole)) == 1
+            and self._mentions[name] == 1
         )
 
     def _arithmetic(self) -> None:
@@ -314,10 +336,27 @@ class WordParser(ABC):
         bound = self._variables.get(name)
         if bound is not None:
             return self._is_number(bound)
-        numbers = rf"(?<![\w$]){name}\s*\+?=(?![=])\s*(?:\d|\$\(\(|\$#|{name}\b)|\bfor {name} in (?:\d|\$\(seq |\{{\d)"
-        others = rf"(?<![\w$]){name}\+?=(?!=|\d+(?![^\s;&|)])|\$\(\(|\$#)|\bfor {name} in (?!\d|\$\(seq \d|\{{\d)"
-        text = self.whole
-        return bool(re.search(numbers, text)) and not re.search(others, text) and not _SETTERS.search(text)
+        return self._set_values.get(name) is True and not self._reads_variables
+
+    @cached_property
+    def _set_values(self) -> dict[str, bool]:
+        """The variables that the text sets, and whether it sets them to numbers only."""
+        found: dict[str, bool] = {}
+        for match in _SETTING.finditer(self.whole):
+            name = match[1] or match[3]
+            found[name] = found.get(name, True) and (match[2] or match[4]) is not None
+        for match in _READING.finditer(self.whole):
+            found.update(dict.fromkeys(NAME.findall(match[0]), False))
+        return found
+
+    @cached_property
+    def _reads_variables(self) -> bool:
+        return _SETTERS.search(self.whole) is not None
+
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        """How often the text has each name without a dollar before it."""
+        return Counter(_MENTION.findall(self.whole))
 
     def _is_number(self, word: Word) -> bool:
         if word.certainty is Certainty.NUMBER or (word.is_plain and re.fullmatch(r"-?\d+", word.text)):
@@ -328,7 +367,7 @@ class WordParser(ABC):
     def _blanks(self, *, newlines: bool = False) -> None:
         """Skip blanks and comments, and the newlines between commands with the here-documents after them."""
         while True:
-            match = _BLANKS.match(self.text, self.at)
+            match = (_BLANKS if self.pending or not newlines else _BLANK_LINES).match(self.text, self.at)
             self.at = match.end() if match else self.at
             if not newlines or not self.text.startswith("\n", self.at):
                 return
