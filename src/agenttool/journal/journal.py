@@ -25,13 +25,47 @@ class Noted(Protocol):
     events: int
 
 
+class ForwardClock:
+    """The wall clock, except that it never goes back, so that the records of a call are in the order of their times.
+
+    While the wall clock is behind, because it was set back, the time advances with the monotonic clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        """Start with the wall clock."""
+        self._clock = clock
+        self._wall_ns = clock.now_ns
+        self._last_ns = 0
+        self._behind = (0, 0)
+        """The time, and that of the monotonic clock, when the wall clock was found to be behind."""
+
+    def now_ns(self) -> int:
+        """Return the time, never earlier than one that was returned before."""
+        moment = self._wall_ns()
+        if moment >= self._last_ns:
+            self._last_ns = moment
+            return moment
+        steady_ns = self._clock.moment().steady_ns
+        moment = self._behind[0] + steady_ns - self._behind[1]
+        if moment < self._last_ns:  # it was not behind before
+            self._behind = (self._last_ns, steady_ns)
+            return self._last_ns
+        self._last_ns = moment
+        return moment
+
+    def continue_after(self, moment_ns: int) -> None:
+        """Return no time before one that another process recorded for a call that this process continues."""
+        self._last_ns = max(self._last_ns, moment_ns)
+
+
 class Journal:
     """The writer of facts. It wakes listeners after each fact."""
 
     def __init__(self, *, clock: Clock, log: EventLog) -> None:
         """Take the clock and the log to write to."""
         self.log = log
-        self._now = clock.now_ns
+        self.clock = ForwardClock(clock)
+        self._now = self.clock.now_ns
         self._append = log.append
         self._readers: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []

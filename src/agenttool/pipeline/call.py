@@ -179,7 +179,7 @@ class Core:
     def __post_init__(self) -> None:
         """Cache what every call uses."""
         self.durable = self.journal.log.durable
-        self.now_ns = self.clock.now_ns
+        self.now_ns = self.journal.clock.now_ns
 
     def with_ancestors(self) -> Iterator["Core"]:
         """Yield this core and its ancestors."""
@@ -277,6 +277,7 @@ class Call:
     thread_ended: "asyncio.Future[None] | None" = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
     started_ns: int = 0
+    mapped_ns: int = 0
     reported_at: float = 0.0
     wanted_changes: JsonObject | None = None
     needs_detailed_end: bool = False

@@ -75,6 +75,8 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         background=BackgroundState(),
     )
     recovery = call.recovery = ResumeState(has_checkpoint=True)
+    if facts:
+        core.journal.clock.continue_after(facts[-1].at_ns)
     for fact in facts:
         call.events = fact.sequence + fact.step.events
         call.status = fact.step.last or call.status

@@ -25,7 +25,7 @@ async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta |
         ConfigError: it is no length of time.
         StoreError: a disk failed.
     """
-    now_ns = core.now_ns()
+    now_ns = core.clock.now_ns()
     stored_ns, facts_ns = _nanoseconds("payloads", payloads), _nanoseconds("journal", journal)
     count = 0 if stored_ns is None else await core.payloads.store.expire(now_ns - stored_ns)
     if facts_ns is None or not core.durable:

@@ -48,8 +48,9 @@ def map_result(call: Call, output: object) -> Mapped:
     call.phase = _MAP_RESULT
     plan = PLAIN if call.tool is None else call.tool.mapping
     scrubber = None if call.secrets is None else call.secrets.mask.scrubber
+    call.mapped_ns = moment = call.core.now_ns()
     try:
-        return map_output(output, plan, call.invocation_id, timestamp(call.core.now_ns()), scrubber, call.mutation_refs)
+        return map_output(output, plan, call.invocation_id, timestamp(moment), scrubber, call.mutation_refs)
     except ToolFailure as failure:
         return with_stored_output(failed_result(call, failure.error), _encodable_payloads(call, plan, output))
 
