@@ -10,7 +10,7 @@ from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, declared
-from agenttool.assemble.checks import all_of, listed, one, require_loop
+from agenttool.assemble.checks import all_of, listed, require_loop
 from agenttool.assemble.settings import (
     add_command_hooks,
     make_circumstances,
@@ -20,7 +20,7 @@ from agenttool.assemble.settings import (
     read_settings,
 )
 from agenttool.assemble.sources import make_sources
-from agenttool.codec import read, write
+from agenttool.codec import clone, read, write
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent
@@ -30,7 +30,6 @@ from agenttool.pipeline.attached_sources import AttachedSources, SourceManager
 from agenttool.pipeline.background import key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
-from agenttool.pipeline.cancellation import is_interruptible, request_cancel
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
@@ -54,17 +53,14 @@ from agenttool.records import (
     AbortReason,
     InvocationId,
     JsonObject,
-    Lifecycle,
     SchedulerPolicy,
     SchedulerPolicyId,
     SurfaceId,
-    ToolId,
     ToolInvocation,
     ToolResult,
     ToolSearchResult,
     ToolSurface,
 )
-from agenttool.records import replace as replace_record
 
 __all__ = ["Runtime", "World"]
 
@@ -142,7 +138,7 @@ class Runtime:
             if self._agent.catalog.find(tool_id) is not None:
                 raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
             self.declare(tool)
-        if self._core.durable:  # output that an earlier process stored can be asked for, too
+        if self._core.durable:  # output that an earlier process stored can be read back
             self._agent.offer_read_back(None)
 
     @classmethod
@@ -212,10 +208,8 @@ class Runtime:
             policy=policy,
             rate_limits=rate_limits,
             advisers=all_advisers,
-            surface_policy=make_surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
-            circumstances=make_circumstances(settings.surface)
-            if circumstances is None
-            else one(circumstances, Circumstances),
+            surface_policy=make_surface_policy(settings.surface, surface),
+            circumstances=make_circumstances(settings.surface, circumstances),
             sources=all_sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
@@ -411,12 +405,7 @@ class Runtime:
         Raises:
             ConfigError: no tool has this name, it is built in, or the runtime is closed or belongs to a sub-agent.
         """
-        found = self._agent.catalog.owner(name) or self._agent.catalog.find(ToolId(name))
-        if found is None:
-            raise ConfigError(f"no tool is called {name!r}; give its namespace and name, such as 'files.read'")
-        self.declare(
-            replace(found.tool, declaration=replace_record(found.tool.declaration, lifecycle=Lifecycle.RETIRED))
-        )
+        self.declare(self._agent.retired(name))
 
     def call(
         self,
@@ -526,29 +515,23 @@ class Runtime:
 
         With the reason `fallback` its result is discarded.
         """
-        call = self._core.registry.calls.get(invocation_id)
-        if call is not None:
-            return request_cancel(call, AbortReason(reason))
-        return self._agent.results is not None and await self._agent.results.cancel(invocation_id, AbortReason(reason))
+        return await self._agent.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
         """Interrupt the turn: cancel calls that wait, and running calls whose tools may be interrupted.
 
         A call whose tool blocks interruption runs to its end (AT-SCHED-14); `cancel` cancels it nevertheless.
         """
-        for call in self._agent.open_calls:
-            if not call.started_ns or is_interruptible(call):
-                request_cancel(call, AbortReason.USER_INTERRUPTION)
+        self._agent.interrupt()
 
     def cancel_all(self) -> None:
         """Request the cancellation of every call, as Ctrl-C does."""
-        for call in self._agent.open_calls:
-            request_cancel(call, AbortReason.USER_INTERRUPTION)
+        self._agent.interrupt(blocking=True)
 
     @property
     def shared(self) -> JsonObject:
         """A copy of the context that calls share and tools change."""
-        return {**self._core.shared}
+        return clone(self._core.shared)
 
     async def start(  # noqa: PLR0913 -- what a caller may pass
         self,

@@ -1,4 +1,4 @@
-from agenttool.records import CRASH_CLASSES, OUTCOMES, ErrorClass, ResultStatus
+from agenttool.records import CRASH_CLASSES, OUTCOMES, ErrorClass, Phase, ResultStatus
 
 
 def test_every_error_class_has_an_outcome():
@@ -28,3 +28,17 @@ def test_no_two_outcomes_look_the_same():
 
 def test_the_crash_of_every_phase_has_an_outcome():
     assert set(CRASH_CLASSES.values()) <= {error for outcome in OUTCOMES for error in outcome.error_classes}
+
+
+IN_ORDER = [
+    "resolve_tool", "parse_schema", "validate_values", "prepare_observable_input", "pre_hooks", "permission",
+    "schedule", "execute", "map_result", "post_hooks", "persist_result", "emit_terminal",
+]  # fmt: skip
+
+
+def test_the_twelve_phases_stand_in_the_order_of_the_standard():
+    assert list(Phase) == IN_ORDER
+
+
+def test_every_phase_has_a_class_for_a_crash():
+    assert list(CRASH_CLASSES) == IN_ORDER

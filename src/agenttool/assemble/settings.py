@@ -8,7 +8,7 @@ from typing import cast
 
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.assemble.checks import all_of
+from agenttool.assemble.checks import all_of, one
 from agenttool.config import Config, Setting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
@@ -205,8 +205,14 @@ def _store_location(settings: Config, store: str | None, payloads: str | None) -
     return place, payloads or folder
 
 
-def make_circumstances(setting: SurfaceSetting | None) -> Circumstances:
-    """Return the circumstances of a `[surface]` table; a missing key has its default."""
+def make_circumstances(setting: SurfaceSetting | None, given: Circumstances | None = None) -> Circumstances:
+    """Return the given circumstances, or else those of a `[surface]` table; a missing key has its default.
+
+    Raises:
+        ConfigError: something else is given.
+    """
+    if given is not None:
+        return one(given, Circumstances)
     if setting is None:
         return Circumstances()
     return Circumstances(
@@ -219,8 +225,14 @@ def make_circumstances(setting: SurfaceSetting | None) -> Circumstances:
     )
 
 
-def make_surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
-    """Return the limits of a `[surface]` table; a missing key has its default, and `false` is no limit."""
+def make_surface_policy(setting: SurfaceSetting | None, given: SurfacePolicy | None = None) -> SurfacePolicy:
+    """Return the given limits, or else those of a `[surface]` table: without a key the default, `false` is no limit.
+
+    Raises:
+        ConfigError: something else is given.
+    """
+    if given is not None:
+        return one(given, SurfacePolicy)
     default = SurfacePolicy()
     if setting is None:
         return default

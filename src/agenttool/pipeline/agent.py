@@ -8,9 +8,11 @@ from weakref import WeakSet
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
+from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline.background import BackgroundCalls
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import is_interruptible, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint
 from agenttool.pipeline.deferred_results import DeferredResults
 from agenttool.pipeline.nested import run_nested
@@ -25,7 +27,8 @@ from agenttool.policy.approvals import Answered, Question
 from agenttool.policy.decide import Policy
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import InvocationId, JsonObject, ToolId, ToolResult, ToolSurface
+from agenttool.records import AbortReason, InvocationId, JsonObject, Lifecycle, ToolId, ToolResult, ToolSurface
+from agenttool.records import replace as replace_record
 
 
 class Agent:
@@ -87,6 +90,19 @@ class Agent:
         """The open calls of this agent and its sub-agents."""
         return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.with_ancestors())
 
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
+        """Request the cancellation of a call, which may be parked; return whether it is possible."""
+        call = self.core.registry.calls.get(invocation_id)
+        if call is not None:
+            return request_cancel(call, reason)
+        return self.results is not None and await self.results.cancel(invocation_id, reason)
+
+    def interrupt(self, *, blocking: bool = False) -> None:
+        """Request the cancellation of the open calls; `blocking` includes those whose tools block interruption."""
+        for call in self.open_calls:
+            if blocking or not call.started_ns or is_interruptible(call):
+                request_cancel(call, AbortReason.USER_INTERRUPTION)
+
     def close(self) -> None:
         """Reject new calls, also those of sub-agents."""
         self.surfacing.surfaces.close()
@@ -128,6 +144,17 @@ class Agent:
             if is_withdrawn:
                 self.surfacing.withdraw(entry)
         self.core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
+
+    def retired(self, name: str) -> DeclaredTool:
+        """Return a tool, by its qualified name or its id, as one that is retired.
+
+        Raises:
+            ConfigError: no tool has this name.
+        """
+        found = self.catalog.owner(name) or self.catalog.find(ToolId(name))
+        if found is None:
+            raise ConfigError(f"no tool is called {name!r}; give its namespace and name, such as 'files.read'")
+        return replace(found.tool, declaration=replace_record(found.tool.declaration, lifecycle=Lifecycle.RETIRED))
 
     def offer_read_back(self, surface: Surface | None) -> None:
         """Offer the tool that reads stored output on a surface, and on all surfaces that are created from now on."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import cast
 
 from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, StoreError
@@ -181,7 +182,7 @@ def unique_part(invocation_id: InvocationId) -> str:
     Raises:
         ConfigError: it is another id.
     """
-    unique = invocation_id.partition("_")[2]
-    if not INVOCATION.owns(invocation_id) or len(unique) != _DIGITS:
-        raise ConfigError(f"a call cannot be named {invocation_id!r}; take a name from new_invocation_id()")
+    unique = invocation_id.partition("_")[2] if isinstance(cast("object", invocation_id), str) else ""
+    if len(unique) != _DIGITS or not INVOCATION.owns(invocation_id):
+        raise ConfigError(f"{invocation_id!r} is not an id of new_invocation_id(); create one there and pass it")
     return unique

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import clone, json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.call_state import (
@@ -241,6 +241,8 @@ class Call:
         verdict: the standing verdict that allowed it, until it is written.
         needs_detailed_end: its end records more than a result: a change of its input or of the context, nested calls, a
             checkpoint, a cancellation, or ordered delivery.
+        call_input: the input that the executor gets, and may change.
+        final_input: the input that was judged and recorded; no executor gets it.
         wanted_changes: the changes that its tool requests in the shared context.
         reported_at: when progress was recorded last, by the clock of the event loop.
     """
@@ -276,6 +278,7 @@ class Call:
     drive: Drive | None = None
     thread_ended: "asyncio.Future[None] | None" = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
+    final_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
     started_ns: int = 0
     mapped_ns: int = 0
     reported_at: float = 0.0
@@ -457,8 +460,8 @@ class Call:
 
     @property
     def context(self) -> Mapping[str, Json]:
-        """The context that the calls of a runtime share."""
-        return MappingProxyType(self.core.shared)
+        """A copy of the context that the calls of a runtime share."""
+        return clone(self.core.shared)
 
     def change_context(self, changes: JsonObject) -> None:
         """Request changes of the shared context; they are applied or rejected when the call ends."""

@@ -125,7 +125,7 @@ def save_deferred_checkpoint(
     Before the request is surely sent, the call is due as soon as its process is dead. An unowned call belongs to no
     process; the one that receives its result claims it.
     """
-    calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.call_input, None)
+    calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.final_input, None)
     if calls is None or checkpoint is None:
         raise AssertionError("a deferred tool runs only where open calls can be saved")
     calls.save(

@@ -22,7 +22,7 @@ class PendingEnd(Live, eq=False, gc=False):
 
 
 def end(call: Call, mapped: Mapped) -> ToolResult | PendingEnd:
-    """Run phases 10 to 12; return the result to deliver, or an `PendingEnd` if hooks or a store must be awaited.
+    """Run phases 10 to 12; return the result to deliver, or a `PendingEnd` if hooks or a store must be awaited.
 
     A parked call is left to another process. If the caller's task was canceled, that is raised after the result is
     written.

@@ -83,7 +83,7 @@ class DeferredResults:
         if opened.answer is not None:
             self._resume(found)
             return False
-        call.call_input = parse_object(checkpoint.call_input)
+        call.final_input = parse_object(checkpoint.call_input)
         if not request_cancel(call, reason):
             save_deferred_checkpoint(call, CheckpointKind.REMOTE, opened.expires_at_ns, is_unowned=True)
             await self.calls.settle()
@@ -104,7 +104,7 @@ class DeferredResults:
             return
         call, _, checkpoint, opened = found
         if opened.answer is None:
-            call.call_input = parse_object(checkpoint.call_input)
+            call.final_input = parse_object(checkpoint.call_input)
             write(call)
             save_deferred_checkpoint(call, CheckpointKind(opened.kind), opened.expires_at_ns, is_unowned=True)
             await self.calls.settle()

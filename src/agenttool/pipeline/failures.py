@@ -38,7 +38,7 @@ def valid_error(call: Call, error: ToolError) -> ToolError:
         message = None if error.message is None else str(error.message).encode(errors="replace").decode()
         return read(write(replace(error, phase=error.phase or call.phase.value, message=message)), ToolError)
     except (RecordError, TypeError, ValueError, AttributeError, RecursionError) as flaw:
-        message = f"the error that was raised is none: {words_of(flaw)}; fill ToolError as it is declared"
+        message = f"the error that was raised is not a valid ToolError: {words_of(flaw)}; fill it as declared"
         return guided(CRASH_CLASSES[call.phase], phase=call.phase, message=message)
 
 

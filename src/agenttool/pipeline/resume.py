@@ -246,7 +246,7 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     await schedule(call, tool, call_input)
     try:
         call.phase = Phase.EXECUTE
-        call.call_input = call_input
+        call.final_input = call_input
         save_running_checkpoint(call, tool, call_input)
         await _flush_attempt(call, tool)
         output = await run_with_retries(call, tool)
@@ -282,7 +282,7 @@ def deliver_result(core: Core, key: ApprovalId, body: bytes) -> bool:
 async def resume_deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> ToolResult:
     """Resume a deferred call: with its result, without one that is overdue, or by sending it again."""
     call.core.registry.calls[call.invocation_id] = call
-    call.call_input = parse_object(checkpoint.call_input)
+    call.final_input = parse_object(checkpoint.call_input)
     return await complete(call, lambda call: _deferred(call, tool, checkpoint, opened))
 
 

@@ -85,9 +85,9 @@ class PayloadAccess:
         for thread_id in (thread.thread_id, *thread.ancestors):
             key = f"{digest} {thread_id}"
             if key not in self._granted:
-                self._granted.add(key)
                 if self._documents is not None:
                     await self._documents.put(READER_KIND, key, b"1")
+                self._granted.add(key)  # only now: a grant that failed is tried again
 
     async def may_read(self, thread: Thread, digest: Digest) -> bool:
         """Return whether a conversation may read stored output.

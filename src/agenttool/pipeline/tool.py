@@ -1,6 +1,7 @@
-"""The compiled form of a tool, and the caches of tools: each is compiled on its first use.
+"""The compiled form of a tool, and the caches of tools.
 
-Everything that does not depend on a call is computed in advance.
+A tool is checked when it is declared and compiled on its first use. Compiling computes everything that does not depend
+on a call, so that later calls need not.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -84,6 +85,7 @@ class Tool:
     has_computed_facts: bool
     safety: ToolSafety
     start: Callable[[Job], Coroutine[object, object, object]]
+    copies_input: bool
     supports_cancel: bool
     interrupt_behavior: InterruptBehavior | None
     timeout_s: float | None
@@ -224,6 +226,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         has_computed_facts=bool(subject.computed),
         safety=safety,
         start=declared.executor.start,
+        copies_input=declared.copies_input,
         supports_cancel=bool(profile.supports_cancel),
         interrupt_behavior=interface.interrupt_behavior,
         timeout_s=min(timeouts) / 1000 if timeouts else None,

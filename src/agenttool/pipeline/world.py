@@ -66,9 +66,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         ConfigError: the log is durable, and there is no store for checkpoints.
     """
     if world.log.durable and world.open_calls is None:
-        raise ConfigError(
-            "a log that outlives the process needs a place for the calls under way; give `open_calls`, too"
-        )
+        raise ConfigError("a log that outlives the process needs a store for open calls; give `open_calls`, too")
     loop = asyncio.get_running_loop()
     buckets = {namespace: TokenBucket(limit) for namespace, limit in options.rate_limits.items()}
     return Core(

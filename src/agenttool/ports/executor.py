@@ -101,7 +101,7 @@ class Job(Protocol):
 
     @property
     def context(self) -> Mapping[str, Json]:
-        """The context that all calls of a runtime share, as earlier tools changed it."""
+        """A copy of the context that all calls of a runtime share, as earlier tools changed it."""
         ...
 
     def change_context(self, changes: JsonObject) -> None:

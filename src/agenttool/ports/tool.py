@@ -38,6 +38,7 @@ class DeclaredTool:
     `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
     converts it. `secret_defaults` are defaults of sensitive members, which no record may show, and `nested_defaults`
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
+    An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     """
 
     declaration: ToolDeclaration
@@ -57,3 +58,4 @@ class DeclaredTool:
     nested_defaults: DefaultTree | None = None
     is_trusted: bool = False
     later: DeferredTool | None = None
+    copies_input: bool = False

@@ -130,6 +130,7 @@ _UNLISTED = Guidance(_NO, _ALWAYS, "report the fault")
 
 GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
     "unknown_after_crash": Guidance(_NO, _ALWAYS, "find out what the tool did, and do only what is left to do"),
+    "invalid_executor": Guidance(_NO, _ONCE_STARTED, "report the fault to the tool's author; use another tool"),
     "waits_for_answer": Guidance(
         _NO,
         _ALWAYS,

@@ -54,7 +54,7 @@ class Context:
 
     @property
     def shared(self) -> Mapping[str, Json]:
-        """The context that all calls of a runtime share, as earlier tools changed it."""
+        """A copy of the context that all calls of a runtime share, as earlier tools changed it."""
         return self._job.context
 
     def change_shared(self, changes: JsonObject) -> None:

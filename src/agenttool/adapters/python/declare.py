@@ -104,6 +104,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         normalize=options.get("normalize"),
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
+        copies_input=True,
     )
 
 

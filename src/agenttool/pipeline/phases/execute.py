@@ -3,6 +3,7 @@
 from collections.abc import Coroutine
 from typing import final
 
+from agenttool.codec import clone
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -14,7 +15,7 @@ from agenttool.pipeline.remote_wait import send_and_wait
 from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
-from agenttool.results.failure import complete_error
+from agenttool.results.failure import complete_error, guided
 from agenttool.scheduler.retry import next_attempt
 
 _PHASE = Phase.EXECUTE
@@ -30,7 +31,7 @@ class PendingOutput(Live, eq=False, gc=False):
 
 
 def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Start the tool; return its native output, or an `PendingOutput` if it has to wait.
+    """Start the tool; return its native output, or a `PendingOutput` if it has to wait.
 
     Raises:
         ToolFailure: canceled; and the exceptions of the tool before its first wait.
@@ -38,7 +39,7 @@ def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
     if call.stop_state is not None:
         refuse_if_stopped(call)
     call.phase = _PHASE
-    call.call_input = call_input
+    call.final_input = call_input
     if call.unwritten is _JUDGED and tool.has_common_start:
         call.unwritten = _LAUNCHED
         call.started_ns = call.core.now_ns()
@@ -63,7 +64,8 @@ def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> N
 
 
 def _start_once(call: Call, tool: Tool) -> object:
-    """Start one run of the tool; return its native output, or an `PendingOutput` if it waits for something."""
+    """Start one run of the tool; return its native output, or a `PendingOutput` if it waits for something."""
+    call.call_input = call.final_input if tool.copies_input else clone(call.final_input)
     work = tool.start(call)
     try:
         awaited = work.send(None)
@@ -71,7 +73,17 @@ def _start_once(call: Call, tool: Tool) -> object:
         return end.value
     except ENDED_EARLY as error:
         return end_early(call, error)
+    except AttributeError as error:
+        if hasattr(work, "send"):
+            raise
+        raise ToolFailure(_no_coroutine(work)) from error
     return PendingOutput(drive_tool(call, work, awaited))
+
+
+def _no_coroutine(started: object) -> ToolError:
+    """Return the error of an executor whose `start` returned something else than a coroutine."""
+    message = f"`start` of the executor returned {type(started).__name__!r}, not a coroutine; declare it `async def`"
+    return guided(ErrorClass.EXECUTION_FAILED, phase=_PHASE, message=message, code="invalid_executor")
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:

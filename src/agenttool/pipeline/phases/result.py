@@ -74,7 +74,7 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if event not in tool.hooks or not call.started_ns:
         return mapped
     call.phase = _POST_HOOKS
-    outcome = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
+    outcome = await run_hooks_at(call, tool, event, call.final_input, output=visible(mapped))
     try:
         refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
@@ -114,7 +114,7 @@ async def _persistence_hooks(call: Call, tool: Tool, mapped: Mapped, plan: Persi
     call.phase = _PERSIST_RESULT
     details: JsonObject = {"strategy": plan.strategy.value}
     outcome = await run_hooks_at(
-        call, tool, HookEvent.RESULT_PERSISTENCE, call.call_input, output=visible(mapped), details=details
+        call, tool, HookEvent.RESULT_PERSISTENCE, call.final_input, output=visible(mapped), details=details
     )
     try:
         refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)

@@ -1,0 +1,33 @@
+import pytest
+
+from agenttool.codec import digest_of_bytes
+from agenttool.errors import StoreError
+from agenttool.pipeline.services import PayloadAccess
+from agenttool.ports.deferred import Thread
+
+
+class FailingOnce:
+    """A document store whose first write fails."""
+
+    def __init__(self):
+        self.documents = {}
+        self.has_failed = False
+
+    async def put(self, kind, key, body):
+        if not self.has_failed:
+            self.has_failed = True
+            raise StoreError("disk full")
+        self.documents[kind, key] = body
+
+    async def get(self, kind, key):
+        return self.documents.get((kind, key))
+
+
+async def test_a_grant_that_could_not_be_stored_is_not_given_and_is_stored_the_next_time():
+    documents, thread, digest = FailingOnce(), Thread(thread_id="t"), digest_of_bytes(b"x")
+    access = PayloadAccess(None, documents)
+    with pytest.raises(StoreError):
+        await access.grant_read(thread, digest)
+    assert not await access.may_read(thread, digest)
+    await access.grant_read(thread, digest)
+    assert await PayloadAccess(None, documents).may_read(thread, digest)
