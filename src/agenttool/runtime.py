@@ -115,14 +115,14 @@ class Runtime:
         )
         self._end_world = world.close
         attached, failed = tuple(sources), dict[str, SourceStatus]()
-        self.sources = AttachedSources(attached, failed, world.clock.now_ns)
+        self.sources = AttachedSources(attached, failed)
         self._bind(
             Agent(
                 world,
                 options,
                 surface_policy or SurfacePolicy(),
                 circumstances or Circumstances(),
-                self.sources.next_try_in,
+                self.sources.status_of,
             )
         )
         self._source_manager = SourceManager(

@@ -168,7 +168,7 @@ class SyncSources(LoopProxy[AttachedSources]):
     status = _awaited(AttachedSources.status)
     get = _called(AttachedSources.get)
     find = _called(AttachedSources.find)
-    next_try_in = _called(AttachedSources.next_try_in)
+    status_of = _called(AttachedSources.status_of)
 
     @property
     def names(self) -> tuple[str, ...]:

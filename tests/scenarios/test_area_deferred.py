@@ -120,7 +120,7 @@ async def test_a_provider_that_connects_breaks_and_comes_back_changes_what_can_b
             result = await rt.call("post", {}, surface=surface)
             seen.append((states.get("post"), search.pending_providers, search.next_action.value, error(result)))
     assert seen == [
-        ("pending_provider", ("mcp.slow",), "wait_for_provider", "schema_not_loaded"),
+        ("pending_provider", ("mcp.slow",), "wait_for_provider", "dependency_unavailable"),
         ("unavailable", (), "refine_query", "blocked_tool"),
         (None, (), "none", None),
     ]

@@ -248,8 +248,10 @@ class Surface:
             if absence is not None:
                 return blocked(self.snapshot.names.qualified[number], absence)
             provider = self.snapshot.entries[number].tool.declaration.namespace
-            if self.now.circumstances.providers.get(provider, ProviderState.READY) is not ProviderState.READY:
-                return unavailable(self.snapshot.names.qualified[number], provider)
+            state = self.now.circumstances.providers.get(provider, ProviderState.READY)
+            if state is not ProviderState.READY:
+                explain = pending if state is ProviderState.CONNECTING else unavailable
+                return explain(self.snapshot.names.qualified[number], provider)
         return self.snapshot.entries[number]
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:

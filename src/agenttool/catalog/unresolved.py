@@ -92,9 +92,9 @@ def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
 
 
 def pending(name: str, provider: str) -> Unresolved:
-    """Explain that the provider of a tool is still connecting."""
-    message = f"{name!r} cannot be loaded yet: its provider {provider!r} is still connecting; search for it in a moment"
-    return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "pending_provider", message, awaits=provider)
+    """Explain that the provider of a tool does not answer yet, or does not answer any more."""
+    message = f"{name!r} cannot be called now: its provider {provider!r} is not connected; try again later"
+    return Unresolved(ErrorClass.DEPENDENCY_UNAVAILABLE, "pending_provider", message, awaits=provider)
 
 
 def unavailable(name: str, provider: str) -> Unresolved:

@@ -1,6 +1,7 @@
 """Values of the journal as text: JSON, ids, names, durations, statuses, results."""
 
 import json
+from datetime import UTC, datetime
 
 import typer
 from rich.console import Console
@@ -55,6 +56,11 @@ def printable_lines(text: str) -> str:
 def status_style(status: str) -> str:
     """Return the colour of a status or of a decision."""
     return _STYLE_OF.get(status, "cyan")
+
+
+def utc(at_ns: int) -> str:
+    """Return a time to the second."""
+    return f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def short_id(identifier: str) -> str:

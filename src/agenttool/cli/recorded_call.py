@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agenttool.cli.format import tool_name
-from agenttool.errors import ConfigError
+from agenttool.adapters.rap.declare import source_name_in
+from agenttool.cli.format import tool_name, utc
+from agenttool.codec import read_own
+from agenttool.errors import ConfigError, RecordError
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.facts import Fact
+from agenttool.ports.source import SOURCE_STATUS, SourceStatus
 from agenttool.records import ID_PREFIXES, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
 from agenttool.stores.sqlite.leases import Ownership
 from agenttool.stores.sqlite.reader import SqliteReader
@@ -16,6 +19,9 @@ from agenttool.world import SystemClock
 
 MAX_MATCHES = 20
 MAX_CHILDREN = 100
+
+_LATE_NS = 60_000_000_000
+"""So long after the time of the next attempt, the process that would make it is gone."""
 
 _R = TypeVar("_R", bound=Record)
 
@@ -28,6 +34,7 @@ class RecordedCall:
         position: the position of its newest fact.
         children: the calls that it made.
         owner: the process that runs it, and what it waits for; none once it has ended.
+        server: the state of the server that it waits for; none if it waits for none, or if that server answers.
     """
 
     position: int
@@ -38,6 +45,7 @@ class RecordedCall:
     records: tuple[Record, ...]
     children: tuple[InvocationId, ...]
     owner: Ownership | None
+    server: SourceStatus | None = None
 
     def of(self, kind: type[_R]) -> list[_R]:
         """Return its records of one type, in order."""
@@ -78,6 +86,7 @@ def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall
         raise ConfigError(f"no call in {str(reader.path)!r} has the id {invocation_id!r}; use another")
     first, last = positioned[0][0], positioned[-1][0]
     has_ended = invocation.status.is_terminal
+    owner = None if has_ended else reader.ownership(invocation_id, SystemClock().moment())
     # A call that never started has no children, however long it has been waiting.
     until = last if has_ended or invocation.started_at is None else reader.head().position
     return RecordedCall(
@@ -88,8 +97,20 @@ def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall
         events=tuple(event for position, fact in positioned for event in events_of(fact, position=position)),
         records=tuple(records_of(facts)),
         children=tuple(reader.calls_made_by(invocation_id, (first, until), MAX_CHILDREN)),
-        owner=None if has_ended else reader.ownership(invocation_id, SystemClock().moment()),
+        owner=owner,
+        server=_server_of(reader, invocation, owner),
     )
+
+
+def _server_of(reader: SqliteReader, invocation: ToolInvocation, owner: Ownership | None) -> SourceStatus | None:
+    """Return the state of the server that a call waits for, as the last process recorded it; none if it answers."""
+    if owner is None or owner.waits_for is None or not owner.waits_for.startswith(RESULT_PREFIX):
+        return None
+    body = reader.document(SOURCE_STATUS, source_name_in(invocation.tool_id))
+    try:
+        return None if body is None else read_own(body, SourceStatus)
+    except RecordError:
+        return None
 
 
 def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]:
@@ -106,18 +127,30 @@ def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]
         after = facts[-1][0]
 
 
-def open_call_state(owner: Ownership | None, store_arguments: str) -> str:
+def open_call_state(call: RecordedCall, store_arguments: str) -> str:
     """Return which process runs a call that has not ended, and the command that continues it."""
+    owner = call.owner
     recover = f"a process that has its tool recovers it, such as `agenttool approvals --from MODULE{store_arguments}`"
     if owner is None:
         return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
     if owner.is_answered:
         return "its answer is recorded; " + ("its process is about to read it" if owner.is_alive else recover)
     if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
-        return "its server works on it; `agenttool serve` receives the result"
+        return f"{_server_state(call.server)}; `agenttool serve` receives the result"
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
     return "a live process runs it" if owner.is_alive else f"its process is gone; {recover}"
+
+
+def _server_state(server: SourceStatus | None) -> str:
+    if server is None:
+        return "its server works on it"
+    state = f"its server {server.source!r} has not answered since {utc(server.since_ns)} ({server.fault})"
+    if server.next_try_at_ns is None:
+        return state
+    is_past = server.next_try_at_ns < SystemClock().now_ns() - _LATE_NS
+    next_try = "no process has tried it since" if is_past else "the next attempt is at"
+    return f"{state}; {next_try} {utc(server.next_try_at_ns)}"
 
 
 def _id_prefix(part: str) -> str:

@@ -1,14 +1,13 @@
 """`agenttool show`: one recorded call, with its inputs, decisions and result."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agenttool.cli.format import duration, print_json, status_style, tool_name
+from agenttool.cli.format import duration, print_json, status_style, tool_name, utc
 from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
 from agenttool.cli.output import heading, indented, print_blocks, printable
 from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state
@@ -91,7 +90,7 @@ def _head(call: RecordedCall) -> Iterator[RenderableType]:
     yield title
     fields = {
         "call": invocation.invocation_id,
-        "began": f"{datetime.fromtimestamp(call.began_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "began": utc(call.began_ns),
         "asked by": invocation.actor_ref,
         "native id": invocation.native_call_id,
         "made by": invocation.parent_invocation_id,
@@ -108,7 +107,7 @@ def _result(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType
     results = call.of(ToolResult)
     if not results:
         yield indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
-        state = printable(open_call_state(call.owner, store_arguments))
+        state = printable(open_call_state(call, store_arguments))
         yield Group(Text(f"  {state}", no_wrap=True, overflow="ignore"))  # a command to copy stays on one line
     for result in results:
         yield result_panel(result)

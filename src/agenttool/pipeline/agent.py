@@ -25,6 +25,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import CoreOptions, World, make_core
 from agenttool.policy.approvals import Answered, Question
 from agenttool.policy.decide import Policy
+from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import AbortReason, InvocationId, JsonObject, Lifecycle, ToolId, ToolResult, ToolSurface
@@ -46,7 +47,7 @@ class Agent:
         options: CoreOptions,
         surface_policy: SurfacePolicy,
         circumstances: Circumstances,
-        next_discovery_in: Callable[[str], float | None],
+        source_status: Callable[[str], SourceStatus | None],
     ) -> None:
         """Build all parts; must be called inside a running event loop.
 
@@ -56,13 +57,13 @@ class Agent:
         core = self.core = make_core(world, self, options)
         self.catalog = Catalog()
         self._index = ToolIndex(world.semantic_index)
-        self.next_discovery_in = next_discovery_in
+        self.source_status = source_status
         services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
         self.surfacing = AgentSurfaces(core, services, circumstances)
         stores = core.durability
         self.recovery: Recovery | None = None
         if stores.checkpoints is not None:
-            self.recovery = Recovery(core, stores.checkpoints, self._tool_of, self._surface_of)
+            self.recovery = Recovery(core, stores.checkpoints, self._tool_of, self._surface_of, self._is_reachable)
         self.results: DeferredResults | None = None
         self.prompts: Prompts | None = None
         if stores.deferred is not None:
@@ -209,6 +210,12 @@ class Agent:
     def _tool_of(self, tool_id: ToolId) -> Tool | None:
         entry = self.catalog.find(tool_id)
         return None if entry is None else self.core.tools[entry]
+
+    def _is_reachable(self, tool_id: ToolId) -> bool:
+        """Return whether the server of a tool answers, as far as its source knows."""
+        entry = self.catalog.find(tool_id)
+        status = None if entry is None else self.source_status(entry.tool.declaration.namespace)
+        return status is None or status.is_ready
 
     def _surface_of(self, checkpoint: Checkpoint) -> Surface | None:
         """Return the surface of a recovered call, or one that offers no more than that surface did."""

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar, cast
@@ -31,13 +30,10 @@ _S = TypeVar("_S")
 class AttachedSources:
     """The sources of a runtime: `rt.sources`."""
 
-    def __init__(
-        self, sources: Sequence[Source], failed: Mapping[str, SourceStatus], now_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, sources: Sequence[Source], failed: Mapping[str, SourceStatus]) -> None:
         """Take the sources, and the states of those that could not connect."""
         self._sources = sources
         self._failed = failed
-        self._now_ns = now_ns
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,10 +53,9 @@ class AttachedSources:
         connected = (each for each in self._sources if each.name not in self._failed)
         return next((each for each in connected if isinstance(each, kind)), None)
 
-    def next_try_in(self, name: str) -> float | None:
-        """Return in how many seconds a server is tried again; None if it is ready or unknown."""
-        at_ns = next((each.next_try_at_ns for each in self._statuses() if each.source == name), None)
-        return None if at_ns is None else float(max(1, math.ceil((at_ns - self._now_ns()) / 1e9)))
+    def status_of(self, name: str) -> SourceStatus | None:
+        """Return the state of one server; None if there is none with that name."""
+        return next((each for each in self._statuses() if each.source == name), None)
 
     def _statuses(self) -> tuple[SourceStatus, ...]:
         return tuple(

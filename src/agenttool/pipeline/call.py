@@ -38,6 +38,7 @@ from agenttool.ports.calls import ALL_SHOWN, Shown
 from agenttool.ports.deferred import Thread
 from agenttool.ports.evidence import CallLaunched, CallRequest, key_of
 from agenttool.ports.facts import Fact, FactData, Step
+from agenttool.ports.source import SourceStatus
 from agenttool.ports.world import Clock, IdSource
 from agenttool.records import (
     AbortReason,
@@ -96,8 +97,8 @@ class CallHost(Protocol):
         """Renew the surfaces, because a rule was added."""
         ...
 
-    def next_discovery_in(self, provider: str, /) -> float | None:
-        """Return the seconds until the tools of a provider are requested again."""
+    def source_status(self, name: str, /) -> SourceStatus | None:
+        """Return the state of the server that has a namespace; none if no source has it."""
         ...
 
     async def ensure_lease(self) -> None:

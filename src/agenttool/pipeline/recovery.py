@@ -15,6 +15,7 @@ from agenttool.pipeline.resume import (
     deliver_made_result,
     deliver_result,
     end_without_checkpoint,
+    is_overdue,
     restore_call,
     resume_call,
     resume_deferred,
@@ -43,6 +44,11 @@ def _no_surface(checkpoint: Checkpoint) -> Surface | None:
     """Return none: this runtime has no surfaces."""
 
 
+def _always(_: ToolId) -> bool:
+    """Return true: this runtime has no servers."""
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class Recovery:
     """The recovery of one runtime. It runs in a task of its own from the first use to the close.
@@ -55,6 +61,7 @@ class Recovery:
     calls: OpenCalls
     tool_of: Callable[[ToolId], Tool | None]
     surface_of: Callable[[Checkpoint], Surface | None] = _no_surface
+    is_reachable: Callable[[ToolId], bool] = _always
     approvals: StoredApprovals = field(init=False)
     fault: str | None = None
     """Why the store could not be used at the last poll; none if it could."""
@@ -191,8 +198,17 @@ class Recovery:
         checkpoint = checkpoint_in(opened)
         if checkpoint is not None and checkpoint.parent_invocation_id is not None:
             return self._can_recover_nested(opened, checkpoint, checkpoint.parent_invocation_id)
-        is_known = checkpoint is not None and self.tool_of(checkpoint.tool_id) is not None
-        return is_known or self._is_abandoned(opened)
+        return (checkpoint is not None and self._can_run(opened, checkpoint)) or self._is_abandoned(opened)
+
+    def _can_run(self, opened: OpenCall, checkpoint: Checkpoint) -> bool:
+        """Return whether the tool of a call is known; and if the call has to be sent again, whether its server answers.
+
+        A call that is overdue is not sent again.
+        """
+        if self.tool_of(checkpoint.tool_id) is None:
+            return False
+        is_unsent = opened.kind == CheckpointKind.SENDING and opened.answer is None
+        return not is_unsent or self.is_reachable(checkpoint.tool_id) or is_overdue(opened, self.core.now_ns())
 
     def _can_recover_nested(self, opened: OpenCall, checkpoint: Checkpoint, parent_id: InvocationId) -> bool:
         """Return whether this process can resume a nested call, whose parent it resumed, or end it without a parent.
@@ -204,7 +220,7 @@ class Recovery:
         if parent_id in self.core.registry.calls:
             is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
             is_waiting = is_asked and (opened.expires_at_ns or 0) > self.core.now_ns()
-            return not is_waiting and self.tool_of(checkpoint.tool_id) is not None
+            return not is_waiting and self._can_run(opened, checkpoint)
         parent = invocation_of(self.core.journal.log.facts_of(parent_id))
         return parent is None or parent.status.is_terminal
 

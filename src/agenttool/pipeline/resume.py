@@ -301,7 +301,7 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
         raise ToolFailure(unknown_after_crash())
     if opened.answer is not None:
         return await read_result(call, later, opened.answer)
-    if opened.kind == CheckpointKind.REMOTE:
+    if opened.kind == CheckpointKind.REMOTE or is_overdue(opened, call.core.now_ns()):
         call.stop.reason = AbortReason.TIMEOUT
         await withdraw_call(call, later)
         raise ToolFailure(failure_of_stop(call))
@@ -315,6 +315,11 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because
     # sending a request does not crash a process.
     return await send_and_wait(call, later, lambda: run_with_retries(call, tool))
+
+
+def is_overdue(opened: OpenCall, now_ns: int) -> bool:
+    """Return whether the deadline of the answer that a call waits for is over."""
+    return opened.expires_at_ns is not None and opened.expires_at_ns <= now_ns
 
 
 def unknown_after_crash() -> ToolError:

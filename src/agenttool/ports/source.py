@@ -17,6 +17,9 @@ from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject
 
+SOURCE_STATUS = "source_status"
+"""The kind of the document in which a source stores the `SourceStatus` of a server that is not ready, by its name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:

@@ -220,16 +220,21 @@ async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parent
 
 @pytest.fixture
 def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
-    """Start a call, close its runtime, and open another one while the server is not there."""
+    """Start a call, close its runtime, and open another one while the server is not there.
+
+    With `forgets`, the store has no manifest of the server, as after an upgrade.
+    """
     monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 1000.0)  # whatever settles, settles because the server has come
 
     @asynccontextmanager
-    async def taken_up():
+    async def taken_up(*, forgets=False):
         server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
             sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
             async with Runtime.open(sources=sources, store=kept, rules=ALL) as before:
                 call, invocation = await started(before, server)
+                if forgets:
+                    await before._core.durability.documents.put("rap_toolset", "s0", None)
             server.statuses[WELL_KNOWN] = [503] * 1000
             async with Runtime.open(sources=sources, store=kept, rules=ALL) as rt:
                 yield rt, server, call.invocation_id, invocation
@@ -239,8 +244,16 @@ def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
 
 
 @pytest.mark.requirement("RAP-123")
-async def test_a_result_that_was_taken_while_its_server_was_away_settles_when_it_comes(taken_up):
+async def test_a_result_settles_its_call_though_the_server_is_away_because_the_manifest_is_stored(taken_up):
     async with taken_up() as (rt, server, call, invocation):
+        assert await server.settle(invocation, "wet") == 200
+        assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
+        told = await status_of(rt)
+        assert (told["unsettled"], told["sources"][0]["state"]) == ([], "connecting")
+
+
+async def test_without_a_manifest_a_result_settles_its_call_when_the_server_comes(taken_up):
+    async with taken_up(forgets=True) as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
         (unsettled,) = await rt.deferred.unsettled()
         assert (unsettled.invocation_id, await rt.deferred.list(), await rt.journal.result(call)) == (call, (), None)
@@ -255,7 +268,7 @@ async def test_a_result_that_was_taken_while_its_server_was_away_settles_when_it
 
 async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_is_away(taken_up, monkeypatch):
     monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)  # the call was made long ago
-    async with taken_up() as (rt, server, call, invocation):
+    async with taken_up(forgets=True) as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
         assert await rt._agent.recovery.recover() == 0
         server.statuses.clear()
@@ -264,7 +277,7 @@ async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_
 
 async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_it_comes(taken_up):
     choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
-    async with taken_up() as (rt, server, call, invocation):
+    async with taken_up(forgets=True) as (rt, server, call, invocation):
         assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
         (prompt,) = await rt.prompts.list()
         assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
@@ -282,6 +295,58 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
         assert (await rt.wait(call, within_s=60)).content[0].text == "watching"
         assert await server.post(invocation, "subscription_event", text="two", final=True) == 200
         assert [each.text for each in await rt.sources.get("rap").subscriptions.events()] == ["one", "two"]
+
+
+@pytest.fixture
+def returning(serve_app, tool_server, tmp_path):
+    """Load a manifest and close the runtime; open another one with other settings while the server is away."""
+
+    @asynccontextmanager
+    async def returning(tools=("read_probe",), **settings):
+        server, kept = tool_server(tools=tools), f"sqlite:{tmp_path}/state.db"
+        async with serve_app(server, lifespan="off") as server.url:
+            first = RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])
+            async with Runtime.open(sources=[first], store=kept, rules=ALL):
+                pass
+            server.statuses[WELL_KNOWN] = [503] * 1000
+            source = RapSource(**{"name": "s0", "url": server.url, "allow": ["127.0.0.0/8"], **settings})
+            async with Runtime.open(sources=[source], store=kept, rules=ALL) as rt:
+                yield rt, server
+            await server.hang_up()
+
+    return returning
+
+
+def pending(surface):
+    return [each.name for each in surface.deferred_tools if each.loading_state == "pending_provider"]
+
+
+@pytest.mark.requirement("RAP-123", "RAP-158")
+async def test_the_manifest_of_a_server_that_is_back_replaces_the_stored_one(returning):
+    async with returning(tools=("read_probe", "water")) as (rt, server):
+        surface = await rt.surface()
+        assert sorted(pending(surface)) == ["read_probe", "water"]
+        [tool, _] = server.manifest["tools"]
+        server.manifest["tools"] = [{**tool, "description": "Read it well."}, {**tool, "name": "prune"}]
+        server.statuses.clear()
+        await there(rt)
+        await until(lambda: not rt.sources.get("rap").awaits("tool_s0.prune"))
+        current = await rt.surface()
+        assert {each for each in current.tool_refs if ".s0" in each or "_s0" in each} == {
+            "tool_s0.prune",
+            "tool_s0.read_probe",
+        }
+        found = await rt.search("select:s0.read_probe", surface=current)
+        assert found.missing_names == ()
+        assert rt._agent.catalog.find("tool_s0.read_probe").tool.declaration.description == "Read it well."
+        error = (await rt.call("water", {"bed": 1}, surface=current)).error
+        assert error.error_class.value == "blocked_tool"
+
+
+@pytest.mark.parametrize("settings", [{"pin": "sha256:" + "0" * 64}, {"url": "http://127.0.0.1:9"}, {"name": "s1"}])
+async def test_a_stored_manifest_is_used_only_for_its_own_server_and_pin(returning, settings):
+    async with returning(**settings) as (rt, _):
+        assert pending(await rt.surface()) == []
 
 
 async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away, monkeypatch):

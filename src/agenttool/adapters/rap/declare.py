@@ -1,7 +1,7 @@
 """The conversion of a server's manifest to declared tools: all of it or nothing, trusted only as far as configured."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from agenttool.adapters.rap.settings import RapSource
@@ -40,12 +40,15 @@ class Toolset:
     """The manifest of a server, or why there is none.
 
     Attributes:
+        manifest: of a server that is away, the latest one that it sent.
+        document: the manifest as the server sent it.
         is_away: whether the server did not answer, so that a later try may succeed.
         withheld: tool names that are reserved or that another toolset uses; these tools are not offered.
     """
 
     source: RapSource
     manifest: Manifest | None = None
+    document: bytes = field(default=b"", repr=False)
     fault: str | None = None
     is_away: bool = False
     withheld: frozenset[str] = frozenset()

@@ -1,24 +1,32 @@
-"""Discovery of the tools of each server: once at the start, and again for servers that did not answer."""
+"""Discovery of the tools of each server, and the watch over the servers: which of them answer, and since when.
+
+The latest manifest and the state of each server are stored, so that other processes and the next one can show them.
+"""
 
 import asyncio
 import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from agenttool.adapters.rap.declare import Toolset
 from agenttool.adapters.rap.http_client import HttpClient, backoff_s
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.wire import read_manifest
+from agenttool.codec import read_own, write_own
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.source import SourceStatus
+from agenttool.ports.source import SOURCE_STATUS, SourceStatus
+from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import ProviderState
+from agenttool.records import Part
 
 log = logging.getLogger("agenttool.rap")
 
 WELL_KNOWN = "/.well-known/rap-toolset"
 _UNAUTHORIZED = (401, 403)
+_TOOLSET = "rap_toolset"
 
 FIRST_ANSWER_S = 5.0
 """How long a runtime that opens waits for the manifests of its servers."""
@@ -27,6 +35,18 @@ FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
 """The first and the longest delay before a server that does not answer is tried again; an invalid manifest always has
 the longest."""
+
+PROBE_S = 15.0
+"""The longest time between two checks whether a server that is ready still answers."""
+
+
+class StoredToolset(Part, frozen=True, kw_only=True):
+    """The latest manifest of a server, as it is stored."""
+
+    base_url: str
+    digest: str
+    loaded_at_ns: int
+    document: bytes
 
 
 async def discover(source: RapSource, client: HttpClient) -> Toolset:
@@ -38,39 +58,55 @@ async def discover(source: RapSource, client: HttpClient) -> Toolset:
         advice = "check its url" if reply.status not in _UNAUTHORIZED else "check its credential; its log says why"
         fault = f"cannot load the manifest of {source.name!r}: {reason}; {advice}; it is tried again automatically"
         return Toolset(source=source, fault=fault, is_away=reply.is_retryable)
-    digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
-    if source.pin not in (None, digest):
-        fault = f"the manifest of {source.name!r} differs from the pinned one; review it, and pin {digest}"
-        return Toolset(source=source, fault=fault)
-    try:
-        manifest = read_manifest(reply.body)
-    except RecordError as error:
-        fault = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
-        return Toolset(source=source, fault=fault)
-    if source.credential is not None and not source.may_present_to(manifest.endpoint):
+    found = _read_toolset(source, reply.body)
+    if found.manifest is None:
+        return found
+    if source.credential is not None and not source.may_present_to(found.manifest.endpoint):
         log.warning(
             "calls of %r go to another origin, which does not get the credential; add it to presents_to if it may",
             source.name,
         )
-    for tool in manifest.tools:
+    for tool in found.manifest.tools:
         if tool.invalid_hints:
             named = ", ".join(map(repr, tool.invalid_hints))
             log.warning("invalid hints of %r of %r are ignored: %s", tool.name, source.name, named)
-    return Toolset(source=source, manifest=manifest)
+    return found
+
+
+def _read_toolset(source: RapSource, document: bytes) -> Toolset:
+    digest = _digest(document)
+    if source.pin not in (None, digest):
+        fault = f"the manifest of {source.name!r} differs from the pinned one; review it, and pin {digest}"
+        return Toolset(source=source, fault=fault)
+    try:
+        return Toolset(source=source, manifest=read_manifest(document), document=document)
+    except RecordError as error:
+        fault = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
+        return Toolset(source=source, fault=fault)
+
+
+def _digest(document: bytes) -> str:
+    return f"sha256:{hashlib.sha256(document).hexdigest()}"
 
 
 class Discovery:
-    """The manifests of a runtime's servers, as far as they are loaded."""
+    """The manifests of a runtime's servers, as far as they are loaded, and the states of the servers."""
 
     def __init__(
-        self, sources: Iterable[RapSource], clients: Mapping[str, HttpClient], now_ns: Callable[[], int]
+        self,
+        sources: Iterable[RapSource],
+        clients: Mapping[str, HttpClient],
+        documents: DocumentStore,
+        now_ns: Callable[[], int],
     ) -> None:
-        """Take the servers, the HTTP client of each, and the clock."""
+        """Take the servers, the HTTP client of each, the store of manifests and states, and the clock."""
         self._sources = tuple(sources)
         self._clients = clients
+        self._documents = documents
         self._now_ns = now_ns
         self._toolsets: dict[str, Toolset] = {}
         self._statuses: dict[str, SourceStatus] = {}
+        self._suspicions = {each.name: asyncio.Event() for each in self._sources}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -87,59 +123,117 @@ class Discovery:
         """Request every manifest once, concurrently; a server that takes too long counts as away."""
         await asyncio.gather(*map(self._discover_first, self._sources))
 
-    def start_retries(self, on_change: Callable[[], Awaitable[None]]) -> None:
-        """Try servers that are not ready again in the background; `on_change` is called when a state changes."""
+    def start_watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Check in the background whether each server answers; `on_change` is called when a state changes."""
         for source in self._sources:
-            if not self._statuses[source.name].is_ready:
-                retries = self._retry(source, self._schedule(source), on_change)
-                self._tasks.append(asyncio.create_task(retries))  # noqa: TID251 -- `stop` is its parent
+            watch = self._watch(source, on_change)
+            self._tasks.append(asyncio.create_task(watch))  # noqa: TID251 -- `stop` is its parent
+
+    def suspect(self, name: str) -> None:
+        """Check a server now, because it did not acknowledge a call."""
+        self._suspicions[name].set()
 
     async def stop(self) -> None:
-        """Stop the retries."""
+        """Stop the watch."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _retry(self, source: RapSource, delay_s: float, on_change: Callable[[], Awaitable[None]]) -> None:
-        while not (before := self._statuses[source.name]).is_ready:
-            await asyncio.sleep(delay_s)
-            await self._discover(source)
-            delay_s = self._schedule(source)
+    async def _watch(self, source: RapSource, on_change: Callable[[], Awaitable[None]]) -> None:
+        status, suspicion = self._statuses[source.name], self._suspicions[source.name]
+        next_ns = status.next_try_at_ns
+        delay_s = _delay(status) if next_ns is None else (next_ns - self._now_ns()) / 1e9
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await suspicion.wait()
+            suspicion.clear()
+            before = self._statuses[source.name]
+            await (self._probe(source) if before.is_ready else self._discover(source))
             if self._statuses[source.name].state is not before.state:
                 await _notify(on_change)
+            delay_s = await self._schedule(source)
 
-    def _schedule(self, source: RapSource) -> float:
-        """Return the delay before the next try, and record its time in the status."""
+    async def _schedule(self, source: RapSource) -> float:
+        """Return the delay before the next try; record its time in the status, and store the status."""
         status = self._statuses[source.name]
         delay_s = _delay(status)
         if not status.is_ready:
             next_ns = self._now_ns() + round(delay_s * 1e9)
-            self._statuses[source.name] = replace(status, next_try_at_ns=next_ns)
+            status = self._statuses[source.name] = replace(status, next_try_at_ns=next_ns)
+        await self._put(SOURCE_STATUS, source, None if status.is_ready else write_own(status))
         return delay_s
 
     async def _discover_first(self, source: RapSource) -> None:
+        """Load the manifest of a server, or the stored one if the server is away."""
         try:
             async with asyncio.timeout(FIRST_ANSWER_S):
                 await self._discover(source)
         except TimeoutError:
             fault = f"the server {source.name!r} sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again"
             self._update(source, Toolset(source=source, fault=fault, is_away=True))
+        found = self._toolsets[source.name]
+        if found.is_away:
+            manifest = (await self._stored(source)).manifest
+            self._toolsets[source.name] = replace(found, manifest=manifest)
+        await self._schedule(source)
 
     async def _discover(self, source: RapSource) -> None:
-        self._update(source, await discover(source, self._clients[source.name]))
+        found = await discover(source, self._clients[source.name])
+        before = self._toolsets.get(source.name)
+        self._update(source, found)
+        if found.manifest is not None and (before is None or before.document != found.document):
+            stored = StoredToolset(
+                base_url=source.base,
+                digest=_digest(found.document),
+                loaded_at_ns=self._now_ns(),
+                document=found.document,
+            )
+            await self._put(_TOOLSET, source, write_own(stored))
+
+    async def _probe(self, source: RapSource) -> None:
+        """Check whether a server that is ready still answers; its manifest is not loaded again."""
+        reason = await self._clients[source.name].probe(source.base + WELL_KNOWN)
+        if reason is not None:
+            fault = f"the server {source.name!r} does not answer: {reason}; it is tried again automatically"
+            self._update(source, Toolset(source=source, fault=fault, is_away=True))
 
     def _update(self, source: RapSource, found: Toolset) -> None:
+        """Record the outcome of a try; a server that is away keeps its manifest."""
         before = self._statuses.get(source.name)
-        state = ProviderState.CONNECTING if found.is_away else ProviderState.UNAVAILABLE
-        state = state if found.manifest is None else ProviderState.READY
+        state = ProviderState.UNAVAILABLE if found.manifest is None else ProviderState.READY
+        state = ProviderState.CONNECTING if found.is_away else state
         status = SourceStatus(source=source.name, state=state, since_ns=self._now_ns(), fault=found.fault)
         if before is not None:
-            since_ns = before.since_ns if before.is_ready is status.is_ready else status.since_ns
-            status = replace(status, since_ns=since_ns, tries=before.tries + 1)
+            is_same = before.is_ready is status.is_ready
+            status = replace(
+                status,
+                since_ns=before.since_ns if is_same else status.since_ns,
+                tries=1 if before.is_ready else before.tries + 1,
+            )
             _log(before, status)
+        if found.is_away and source.name in self._toolsets:
+            known = self._toolsets[source.name]
+            found = replace(found, manifest=known.manifest, document=known.document)
         self._toolsets[source.name], self._statuses[source.name] = found, status
+
+    async def _stored(self, source: RapSource) -> Toolset:
+        """Return the stored manifest of a server; none if there is none that the settings accept."""
+        body = await self._documents.get(_TOOLSET, source.name)
+        with suppress(RecordError):  # another version stored it
+            stored = None if body is None else read_own(body, StoredToolset)
+            if stored is not None and stored.base_url == source.base:
+                return _read_toolset(source, stored.document)
+        return Toolset(source=source)
+
+    async def _put(self, kind: str, source: RapSource, body: bytes | None) -> None:
+        try:
+            if body is not None or await self._documents.get(kind, source.name) is not None:
+                await self._documents.put(kind, source.name, body)
+        except StoreError as error:
+            log.error("the state of %r cannot be stored: %s", source.name, error)  # noqa: TRY400 -- no traceback needed
 
 
 async def _notify(on_change: Callable[[], Awaitable[None]]) -> None:
@@ -154,7 +248,7 @@ async def _notify(on_change: Callable[[], Awaitable[None]]) -> None:
 
 def _delay(status: SourceStatus) -> float:
     """Return a delay with jitter, so that many runtimes do not try one server at the same time."""
-    longest = MAX_DELAY_S
+    longest = PROBE_S if status.is_ready else MAX_DELAY_S
     if status.state is ProviderState.CONNECTING:
         longest = backoff_s(status.tries, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 -- jitter, not a secret

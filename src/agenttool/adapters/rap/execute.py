@@ -50,6 +50,7 @@ class RapExecutor:
     Attributes:
         is_repeatable: whether the tool may run twice, so that an invocation may be sent again after it left.
         pending: returns the call if it still waits for a result, and None once there is one.
+        suspect: is called with the name of the source if its server did not acknowledge a call.
     """
 
     source: RapSource
@@ -57,6 +58,7 @@ class RapExecutor:
     operation: str
     is_repeatable: bool
     pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
+    suspect: Callable[[str], None]
     client: HttpClient
     urls: CallbackUrls
     threads: ThreadRegistry
@@ -107,6 +109,7 @@ class RapExecutor:
                 raise self._rejected(reply, attempts, may_have_arrived=may_have_arrived)
             may_have_arrived = may_have_arrived or reply.is_sent
             if attempts >= (max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
+                self.suspect(self.source.name)
                 raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
             await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
             if may_have_arrived and await self.pending(invocation_id) is None:

@@ -37,6 +37,7 @@ MAX_RETRY_AFTER_S = 3600.0
 
 _FIRST_FINAL_STATUS = 200
 _BUSY = (408, 429)
+_GATEWAY_ERRORS = (502, 503, 504)
 _DEFAULT_CONCURRENCY = 100
 _MAX_DOUBLINGS = 16
 
@@ -153,6 +154,11 @@ class HttpClient:
         if len(reply.body) > max_bytes:
             return HttpReply(fault=f"the response has more than {max_bytes} bytes", is_refused=True)
         return reply
+
+    async def probe(self, url: str) -> str | None:
+        """Return why the server of a URL does not answer; None if it does, with whatever status it has of its own."""
+        reply = await self._send("OPTIONS", url, {}, None, max_bytes=4096, options=DEFAULT_OPTIONS)
+        return reply.fault or (f"it answered {reply.status}" if reply.status in _GATEWAY_ERRORS else None)
 
     async def check_target(self, url: str, caller: str = "") -> None:
         """Reject a URL that may not be contacted, without contacting it; a name that does not resolve now may pass.

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
@@ -29,6 +29,7 @@ from agenttool.ports.deferred import PendingCall
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InvocationId, Lifecycle, ToolId
+from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.rap")
 
@@ -39,7 +40,7 @@ _DECLARED_AT_A_TIME = 50
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RapToolRegistry:
-    """Declares the tools of all servers in the runtime, and again when one is withheld or released."""
+    """Declares the tools of all servers in the runtime, and again when one is withheld, released, changed or gone."""
 
     declare_tool: Callable[[DeclaredTool], None]
     clients: Mapping[str, HttpClient]
@@ -47,8 +48,9 @@ class RapToolRegistry:
     urls: CallbackUrls
     threads: ThreadRegistry
     pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
+    suspect: Callable[[str], None]
     now_ns: Callable[[], int]
-    _declared: dict[ToolId, Lifecycle] = field(default_factory=dict[ToolId, Lifecycle])
+    _declared: dict[ToolId, DeclaredTool] = field(default_factory=dict[ToolId, DeclaredTool])
 
     async def update(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
         """Declare new and changed tools; return why the runtime rejected any.
@@ -57,25 +59,37 @@ class RapToolRegistry:
         """
         faults: list[str] = []
         loaded = [(each, each.manifest) for each in toolsets if each.manifest is not None]
-        tools = [(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
-        for count, (toolset, manifest, tool) in enumerate(tools, 1):
-            declared = self._make(toolset, manifest, tool)
-            tool_id, lifecycle = declared.declaration.tool_id, declared.declaration.lifecycle
+        tools = [self._make(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
+        for count, tool in enumerate((*tools, *self._gone(tools, {each.source.name for each, _ in loaded})), 1):
+            declaration = tool.declaration
             try:
-                if self._declared.get(tool_id) is not lifecycle:
-                    self.declare_tool(declared)
-                    self._declared[tool_id] = lifecycle
+                if not _is_same(tool, self._declared.get(declaration.tool_id)):
+                    self.declare_tool(tool)
+                    self._declared[declaration.tool_id] = tool
             except ConfigError as error:
-                faults.append(f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}")
+                faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {error}")
             if not count % _DECLARED_AT_A_TIME:
                 await asyncio.sleep(0)
         return tuple(faults)
 
+    def _gone(self, tools: Iterable[DeclaredTool], namespaces: Collection[str]) -> list[DeclaredTool]:
+        """Return the tools that their server no longer offers, as disabled tools: waiting calls can still end."""
+        present = {each.declaration.tool_id for each in tools}
+        gone = (
+            each
+            for tool_id, each in self._declared.items()
+            if tool_id not in present and each.declaration.namespace in namespaces
+        )
+        return [
+            replace(each, declaration=replace_record(each.declaration, lifecycle=Lifecycle.DISABLED)) for each in gone
+        ]
+
     @property
     def offered(self) -> Mapping[str, str]:
         """The names that are offered, and by which source."""
-        available = (tool_id for tool_id, lifecycle in self._declared.items() if lifecycle is Lifecycle.AVAILABLE)
-        return {tool_id.rpartition(".")[2]: source_name_in(tool_id) for tool_id in available}
+        declarations = (each.declaration for each in self._declared.values())
+        available = (each for each in declarations if each.lifecycle is Lifecycle.AVAILABLE)
+        return {each.name: source_name_in(each.tool_id) for each in available}
 
     def knows(self, tool_id: ToolId) -> bool:
         """Return whether a tool is declared, offered or not."""
@@ -91,12 +105,22 @@ class RapToolRegistry:
             is_repeatable=is_repeatable(source, tool),
             client=client,
             pending=self.pending,
+            suspect=self.suspect,
             urls=self.urls,
             threads=self.threads,
             now_ns=self.now_ns,
         )
         deferred = RapDeferredResult(source=source, client=client, notices=self.notices, urls=self.urls)
         return declare(toolset, manifest, tool, executor, deferred)
+
+
+def _is_same(tool: DeclaredTool, before: DeclaredTool | None) -> bool:
+    """Return whether a tool is declared with these records already."""
+    return before is not None and _records_of(tool) == _records_of(before)
+
+
+def _records_of(tool: DeclaredTool) -> tuple[object, ...]:
+    return tool.declaration, tool.interface, tool.execution_profile, tool.permission_profile
 
 
 def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
@@ -118,8 +142,8 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
 class RapClient:
     """The RAP servers of one runtime, with their tools, threads, subscriptions and views.
 
-    A server that does not answer is tried again until it does. A loaded manifest is valid for as long as the runtime
-    is open.
+    A server that does not answer is tried again until it does; meanwhile its tools are pending, as its latest manifest
+    declares them. A loaded manifest is valid for as long as its server answers.
 
     Attributes:
         servers: the servers, as they are configured.
@@ -178,7 +202,7 @@ class RapClient:
         await discovery.discover_all()
         self._discovery = discovery
         await self._update()
-        discovery.start_retries(self._update)
+        discovery.start_watch(self._update)
 
     def _assemble(self, host: SourceHost, urls: CallbackUrls) -> Discovery:
         """Make the parts that need the host."""
@@ -186,7 +210,7 @@ class RapClient:
         self.threads = ThreadRegistry(host.documents)
         self.subscriptions = SubscriptionStore(host.documents)
         self.views = ViewStore(host.documents)
-        discovery = Discovery(self.servers, self._clients, host.now_ns)
+        discovery = Discovery(self.servers, self._clients, host.documents, host.now_ns)
         self.callbacks = CallbackHandler(
             urls=urls,
             results=host.results,
@@ -205,6 +229,7 @@ class RapClient:
             urls=self.callbacks.urls,
             threads=self.threads,
             pending=host.results.get,
+            suspect=discovery.suspect,
             now_ns=host.now_ns,
         )
         return discovery
@@ -307,7 +332,7 @@ class RapClient:
         return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
 
     async def close(self) -> None:
-        """Stop the retries and the listener, wait briefly for pending notices, and close the connections.
+        """Stop the watch and the listener, wait briefly for pending notices, and close the connections.
 
         Senders of callbacks retry later.
         """

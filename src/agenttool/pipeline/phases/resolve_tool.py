@@ -1,5 +1,7 @@
 """Phase 1: find the tool by name or alias on the surface of the call only."""
 
+from math import ceil
+
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved, not_shown, unknown_surface
@@ -8,7 +10,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.calls import ALL_SHOWN
-from agenttool.records import NextAction, Phase, replace, unresolved_tool
+from agenttool.records import NextAction, Phase, ToolError, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import InputMask, compile_redactor
 
@@ -60,8 +62,19 @@ def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.tool_id = unresolved_tool(name)
     call.request = replace(call.request, name=name, redactor=_REDACT_ALL_VALUES)
     call.note(steps.PLANNED, call.request)
-    error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
-    if found.awaits is not None:
-        seconds = call.core.host.next_discovery_in(found.awaits)
-        error = replace(error, next_action=NextAction.WAIT_FOR_PROVIDER, retry_after=seconds)
-    return ToolFailure(error)
+    error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code, effects=False)
+    return ToolFailure(error if found.awaits is None else _awaiting(call, error, found.awaits))
+
+
+def _awaiting(call: Call, error: ToolError, provider: str) -> ToolError:
+    """Return an error that says why a provider is awaited, and when it is tried again."""
+    status = call.core.host.source_status(provider)
+    at_ns = None if status is None else status.next_try_at_ns
+    seconds = None if at_ns is None else float(max(1, ceil((at_ns - call.core.now_ns()) / 1e9)))
+    reason = "" if status is None or status.fault is None else f": {status.fault}"
+    return replace(
+        error,
+        message=f"{error.message}{reason}",
+        next_action=NextAction.WAIT_FOR_PROVIDER,
+        retry_after=seconds,
+    )

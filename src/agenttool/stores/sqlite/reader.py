@@ -239,6 +239,12 @@ class SqliteReader:
         with reading(self.path):
             return find_ownership(self._connection, self._steps, invocation_id, now)
 
+    def document(self, kind: str, key: str) -> bytes | None:
+        """Return a document; none if there is none."""
+        with reading(self.path):
+            found = self._connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key))
+            return next((body for (body,) in found), None)
+
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):
             found = self._connection.execute(query, {"part": part, "limit": limit}).fetchall()
