@@ -562,7 +562,11 @@ class Runtime:
         return await self._agent.background.start(call, key)
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
-        """Wait for the result of a call, in whichever process it ends; None if it does not end within that time."""
+        """Wait for the result of a call, in whichever process it ends; None if it does not end within that time.
+
+        Raises:
+            ConfigError: no such call was started, or the runtime is closed.
+        """
         return await self._agent.background.wait(invocation_id, within_s)
 
     def new_invocation_id(self) -> InvocationId:

@@ -63,14 +63,16 @@ class Agent:
         stores = core.durability
         self.recovery: Recovery | None = None
         if stores.checkpoints is not None:
-            self.recovery = Recovery(core, stores.checkpoints, self._tool_of, self._surface_of, self._is_reachable)
+            self.recovery = Recovery(core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable)
         self.results: DeferredResults | None = None
         self.prompts: Prompts | None = None
         if stores.deferred is not None:
-            self.results = DeferredResults(core, stores.deferred, self._tool_of)
+            self.results = DeferredResults(core, stores.deferred, self.tool_of)
             if stores.documents is not None:
-                self.prompts = Prompts(stores.documents, self.results, self._tool_of)
+                self.prompts = Prompts(stores.documents, self.results, self.tool_of)
         self.background = BackgroundCalls(core)
+        self.is_closed = False
+        """Whether new calls are rejected."""
         self._children: WeakSet[Agent] = WeakSet()
 
     def child(self, surface: ToolSurface, policy: Policy) -> "Agent":
@@ -106,6 +108,7 @@ class Agent:
 
     def close(self) -> None:
         """Reject new calls, also those of sub-agents."""
+        self.is_closed = True
         self.surfacing.surfaces.close()
         for child in tuple(self._children):
             child.close()
@@ -207,7 +210,8 @@ class Agent:
         if self.results is not None:
             self.results.overdue(invocation_id)
 
-    def _tool_of(self, tool_id: ToolId) -> Tool | None:
+    def tool_of(self, tool_id: ToolId) -> Tool | None:
+        """Return a tool as it is declared now."""
         entry = self.catalog.find(tool_id)
         return None if entry is None else self.core.tools[entry]
 

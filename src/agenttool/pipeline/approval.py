@@ -19,7 +19,7 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replace_input
-from agenttool.pipeline.judge import judge
+from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -31,25 +31,28 @@ from agenttool.policy.approvals import (
     RefusalReason,
     Refused,
     answer_record,
-    edit_stands,
     expiry_record,
     rejection,
 )
 from agenttool.policy.suggest import suggest
-from agenttool.policy.verdict import Verdict, refusal
+from agenttool.policy.verdict import Verdict
 from agenttool.ports.evidence import input_digest
 from agenttool.records import (
     UNSET,
     ApprovalId,
     Behavior,
     DecisionId,
+    ErrorClass,
     InputStage,
     JsonObject,
     MutationSource,
     PermissionDecision,
+    Phase,
     SuggestedUpdate,
+    ToolError,
     replace,
 )
+from agenttool.results.failure import guided
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
 
@@ -142,7 +145,9 @@ async def conclude(
     call.votes = replace(call.votes, allowed_until=question.expires_at)
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
-        return await _edited(call, tool, proposed, answered, decision)
+        edited = await _edited(call, tool, proposed, answered, decision)
+        _refuse_if_changed(call, tool, edited)
+        return edited
     decision = _without_secrets(call, decision)
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
@@ -150,6 +155,7 @@ async def conclude(
         core.remember(answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
+    _refuse_if_changed(call, tool, proposed)
     return proposed
 
 
@@ -249,10 +255,10 @@ def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
 async def _edited(
     call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
 ) -> JsonObject:
-    """Validate and judge an edited input, and return it. The answer is recorded either way.
+    """Validate an edited input, and return it. The answer is recorded either way.
 
     Raises:
-        ToolFailure: it is invalid, or a rule denies it.
+        ToolFailure: it is invalid.
     """
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if call.mask is not None:
@@ -276,11 +282,27 @@ async def _edited(
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:
         await request_votes(call, tool, edited)
-    verdict = judge(call, tool, edited)
-    if not edit_stands(verdict):
-        call.note(steps.REFUSED, call.decided(verdict, json_bytes(edited)))
-        raise ToolFailure(refusal(verdict))
     return edited
+
+
+def _refuse_if_changed(call: Call, tool: Tool, allowed: JsonObject) -> None:
+    """Refuse an approved call whose tool was replaced or retired since it was asked about, or that rules deny now.
+
+    Raises:
+        ToolFailure: permission_denied, policy_blocked.
+    """
+    current = call.core.host.tool_of(tool.tool_id)
+    if current is None or current.subject.declaration_digest != tool.subject.declaration_digest:
+        raise ToolFailure(declaration_changed(tool))
+    refuse_if_denied(call, tool, allowed)
+
+
+def declaration_changed(tool: Tool) -> ToolError:
+    """Return the error of an approved call whose tool is not the one that was asked about."""
+    message = f"{tool.name!r} has changed since it was asked about, so the answer does not cover it; call it again"
+    return guided(
+        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="declaration_changed", effects=False
+    )
 
 
 @contextmanager

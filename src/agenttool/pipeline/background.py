@@ -114,14 +114,24 @@ class BackgroundCalls:
             await asyncio.wait(self._tasks)
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
-        """Wait for the stored result of a call, in whichever process it ends; None if the time runs out."""
+        """Wait for the stored result of a call, in whichever process it ends; None if the time runs out.
+
+        Raises:
+            ConfigError: no such call was started, or the runtime is closed.
+        """
+        if not isinstance(cast("object", invocation_id), str) or self._recorded(invocation_id) is None:
+            raise ConfigError(f"the journal has no call {invocation_id!r}; start it first")
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self.wait_forever(invocation_id)
         return None
 
     async def wait_forever(self, invocation_id: InvocationId) -> ToolResult:
-        """Wait for the stored result of a call, however long that takes."""
+        """Wait for the stored result of a call, however long that takes.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
         pause_s = POLL_S
         with self._core.registry.waiter() as call_ended:
             while (result := await self._stored_result(invocation_id)) is None:
@@ -130,6 +140,8 @@ class BackgroundCalls:
                     async with asyncio.timeout(pause_s):
                         await call_ended.wait()
                 pause_s = min(1.1 * pause_s, MAX_POLL_S)
+                if self._core.journal.is_closed:
+                    raise ConfigError(f"the runtime was closed before {invocation_id} ended; wait in another one")
             return result
 
     async def _stored_result(self, invocation_id: InvocationId) -> ToolResult | None:

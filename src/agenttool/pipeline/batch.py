@@ -89,11 +89,20 @@ class Batch:
             call.batch.on_progress = lambda update: outlet.progress(
                 index, BatchItem(index=index, progress=_progress(call, update))
             )
-        await self._wait_for_dependencies(index, call)
+        canceled: asyncio.CancelledError | None = None
         try:
-            async with slots:
-                await run_call(call)
+            await self._wait_for_dependencies(index, call)
+            await slots.acquire()
+        except asyncio.CancelledError as error:  # it has not started, and ends with a result that says so
+            request_cancel(call, AbortReason.USER_INTERRUPTION)
+            canceled = error
+        try:
+            await run_call(call)
+            if canceled is not None:
+                raise canceled
         finally:
+            if canceled is None:
+                slots.release()
             result = call.result
             if result is not None:
                 self._end(index, result, outlet.result)

@@ -75,6 +75,13 @@ _UNRESOLVED = ToolId("tool_unresolved")
 class CallHost(Protocol):
     """What calls need of their agent. `Agent` implements it."""
 
+    is_closed: bool
+    """Whether new calls are rejected."""
+
+    def tool_of(self, tool_id: ToolId) -> Tool | None:
+        """Return a tool as it is declared now."""
+        ...
+
     def run_nested(self, parent: "Call", name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
         """Run a call that the tool of another call makes."""
         ...

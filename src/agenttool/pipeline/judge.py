@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
+from agenttool.errors import ToolFailure
+from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.approvals import edit_stands
 from agenttool.policy.subject import EffectFacts
-from agenttool.policy.verdict import Verdict
+from agenttool.policy.verdict import Verdict, refusal
 from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
 from agenttool.results.redaction import Scrubber
@@ -37,6 +41,18 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
 def is_denied(call: Call, tool: Tool, value: JsonObject) -> bool:
     """Return whether the rules deny an input, so that no preflight needs to run (G-22)."""
     return judge(call, tool, tool.with_defaults(value)[0]).behavior is Behavior.DENY
+
+
+def refuse_if_denied(call: Call, tool: Tool, value: JsonObject) -> None:
+    """Refuse a call that was allowed before, if the rules deny it now.
+
+    Raises:
+        ToolFailure: permission_denied, policy_blocked.
+    """
+    verdict = judge(call, tool, value)
+    if not edit_stands(verdict):
+        call.note(steps.REFUSED, call.decided(verdict, json_bytes(value)))
+        raise ToolFailure(refusal(verdict))
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:

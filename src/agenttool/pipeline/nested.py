@@ -11,7 +11,7 @@ from agenttool.pipeline.call_state import CallSecrets
 from agenttool.pipeline.resume import PROCESS_DIED
 from agenttool.pipeline.run import run_call
 from agenttool.ports.evidence import CallRequest
-from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
+from agenttool.records import ErrorClass, InvocationId, JsonObject, Phase, ToolResult
 from agenttool.results.redaction import InputMask
 
 _TIME, _REST = 12, 20
@@ -24,6 +24,13 @@ TOO_DEEP = Unresolved(
     error_class=ErrorClass.BLOCKED_TOOL,
     code="nested_too_deep",
     message=f"more than {MAX_DEPTH} calls led to this one; end the recursion",
+)
+
+
+PARENT_ENDED = Unresolved(
+    error_class=ErrorClass.CANCELED,
+    code="parent_ended",
+    message="the tool that makes this call has returned; await nested calls before the tool returns",
 )
 
 
@@ -40,7 +47,9 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
     except (RecordError, UnicodeError) as error:
         encoded, fault = b"null", str(error)
     nesting = parent.ensure_nesting()
-    is_allowed = nesting.depth < MAX_DEPTH
+    unresolved = TOO_DEEP if nesting.depth >= MAX_DEPTH else None
+    if parent.phase is not Phase.EXECUTE:
+        unresolved = PARENT_ENDED
     request = CallRequest(
         str(name).encode(errors="replace").decode(),
         encoded,
@@ -57,13 +66,13 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
     call = Call(
         parent.core,
         request,
-        parent.surface if is_allowed else None,
+        parent.surface if unresolved is None else None,
         unique,
         InvocationId("inv_" + unique),
         fault,
         secrets=_inherited(parent),
         nesting=Nesting(parent, nesting.depth + 1),
-        unresolved=None if is_allowed else TOO_DEEP,
+        unresolved=unresolved,
     )
     if parent.stop.reason is not None:
         call.stop.reason = parent.stop.reason

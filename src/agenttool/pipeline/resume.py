@@ -15,7 +15,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
-from agenttool.pipeline.approval import conclude
+from agenttool.pipeline.approval import conclude, declaration_changed
 from agenttool.pipeline.call import Call, Core, Nesting
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
@@ -23,16 +23,16 @@ from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, whe
 from agenttool.pipeline.completion import complete, fail
 from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
-from agenttool.pipeline.judge import judge
+from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.phases.execute import execute, run_with_retries, save_running_checkpoint
 from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
+from agenttool.pipeline.run import wait_for_permit
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.approvals import Answered, Question, edit_stands, rejection
+from agenttool.policy.approvals import Answered, Question, rejection
 from agenttool.policy.rules import has_passed
-from agenttool.policy.verdict import refusal
 from agenttool.ports.evidence import CallEnded, CallRequest, ResultMade
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall
@@ -177,7 +177,7 @@ async def _continue_approval(
     """
     question = checkpoint.question
     if question is None or tool.subject.declaration_digest != checkpoint.declaration_digest:
-        raise ToolFailure(_declaration_changed(tool))
+        raise ToolFailure(declaration_changed(tool))
     if checkpoint.parent_invocation_id is not None and call.parent is None:
         raise ToolFailure(_parent_ended(call))
     if call.status is InvocationStatus.AWAITING_APPROVAL:
@@ -186,7 +186,7 @@ async def _continue_approval(
         call_input = await decide_with_hooks(call, tool, call_input, concluding)
     else:
         _check_approval(call, tool, call_input, checkpoint, question)
-    await schedule(call, tool, call_input)
+    call_input = await wait_for_permit(call, tool, call_input)
     try:
         output = await execute(call, tool, call_input)
     finally:
@@ -225,9 +225,7 @@ def _check_approval(call: Call, tool: Tool, call_input: JsonObject, checkpoint: 
                 effects=False,
             )
         )
-    verdict = judge(call, tool, call_input)
-    if not edit_stands(verdict):
-        raise ToolFailure(refusal(verdict))
+    refuse_if_denied(call, tool, call_input)
 
 
 async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input: JsonObject) -> Mapped:
@@ -357,11 +355,4 @@ def _parent_ended(call: Call) -> ToolError:
         message=message,
         abort_reason=AbortReason.FALLBACK,
         effects=call.phase is Phase.EXECUTE,
-    )
-
-
-def _declaration_changed(tool: Tool) -> ToolError:
-    message = f"{tool.name!r} has changed since it was asked about, so the answer does not cover it; call it again"
-    return guided(
-        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="declaration_changed", effects=False
     )

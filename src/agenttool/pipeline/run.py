@@ -4,10 +4,12 @@ A phase that most calls do not need is behind a condition that was decided when 
 can be checked without a wait. There is no second path.
 """
 
+from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import ensure_lease
 from agenttool.pipeline.completion import PendingEnd, end, failed
+from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.execute import PendingOutput, start_tool
 from agenttool.pipeline.phases.input import parse_schema, pre_hooks, prepare_observable_input, validate_values
 from agenttool.pipeline.phases.permission import has_expired, permission, try_allow
@@ -15,7 +17,7 @@ from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule, try_acquire_permit, yield_to_batch
 from agenttool.pipeline.tool import Tool
-from agenttool.records import JsonObject, ToolResult
+from agenttool.records import AbortReason, JsonObject, ToolResult
 
 
 async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- the phases in order, in one place
@@ -25,6 +27,8 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
         asyncio.CancelledError: the caller's own task was canceled; the result is written first.
     """
     try:
+        if call.core.host.is_closed:
+            call.stop.reason = AbortReason.RUNTIME_SHUTDOWN
         if call.core.durable and not call.core.durability.has_lease:
             await ensure_lease(call)
         tool = resolve_tool(call)  # 1
@@ -43,7 +47,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
             call_input = await permission(call, tool, call_input)  # 6
             refuse_if_stopped(call)
         if not try_acquire_permit(call, tool, call_input):
-            call_input = await _wait_for_permit(call, tool, call_input)  # 7
+            call_input = await wait_for_permit(call, tool, call_input)  # 7
         try:
             output = start_tool(call, tool, call_input)  # 8
             if type(output) is PendingOutput:
@@ -59,12 +63,26 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
     return await result.coroutine if type(result) is PendingEnd else result
 
 
-async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
-    """Wait for a permit; judge again if the permission expired meanwhile. Return the input that may run."""
+async def wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
+    """Wait for a permit, and return the input that may run.
+
+    A permission that expired meanwhile is requested again, and rules that were added meanwhile can deny the call.
+
+    Raises:
+        ToolFailure: as `schedule` and `permission`.
+    """
+    policy = call.core.policy
     await schedule(call, tool, call_input)
     while has_expired(call):
         release(call)
         call_input = await permission(call, tool, call_input)
         refuse_if_stopped(call)
+        policy = call.core.policy
         await schedule(call, tool, call_input)
+    if call.core.policy is not policy:
+        try:
+            refuse_if_denied(call, tool, call_input)
+        except ToolFailure:
+            release(call)
+            raise
     return call_input

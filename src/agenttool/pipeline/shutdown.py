@@ -45,7 +45,7 @@ def park(call: Call) -> None:
 
 def leave_parked(call: Call, result: ToolResult) -> ToolResult:
     """Drop a parked call from this process and return the result that says so; the journal gets no fact."""
-    core = call.core
+    core, call.result = call.core, result
     if core.registry.calls.get(call.invocation_id) is call:  # a recovered call may have taken its place
         core.registry.remove(call.invocation_id)
     if call.stop.interrupted is not None:
