@@ -10,12 +10,12 @@ from agenttool.codec import parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import Misfit, explain
+from agenttool.schema.patterns import MAX_KILOBYTES, PatternWork
 
 MAX_MISFITS = 20
 """How many misfits of one document are reported."""
 
-# A pattern that backtracks more often counts as not matched, so a hostile pattern cannot hang.
-_PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+_NAME_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_KILOBYTES << 10)
 
 _MAX_WEIGHT = 20_000
 _MAX_SCHEMA_DEPTH = 150
@@ -26,7 +26,7 @@ def _reject_fetch(uri: str) -> NoReturn:
 
 
 class Checker:
-    """A compiled schema. It never fetches a `$ref`, and no pattern in it can hang.
+    """A compiled schema. It never fetches a `$ref`, and its patterns do bounded work.
 
     Attributes:
         accepts_parsed: returns whether a value that was parsed from JSON fits. It is faster than `accepts`, which also
@@ -40,27 +40,32 @@ class Checker:
             RecordError: it is not a valid schema, or refers to another document.
         """
         try:
+            self._work = PatternWork(schema)
             plain = cast("dict[str, object]", schema)
             self._validator = jsonschema_rs.validator_cls_for(plain)(
                 plain,
                 retriever=_reject_fetch,
-                pattern_options=_PATTERN_OPTIONS,
+                pattern_options=_NAME_PATTERNS,
+                keywords=self._work.keywords,
             )
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
             raise RecordError(f"not a usable JSON Schema: {first_line}; correct the schema") from error
-        self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid
+        is_bare = not self._work.has_patterns
+        self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid if is_bare else self.accepts
 
     def accepts(self, value: Json) -> bool:
         """Return whether a value fits."""
         try:
-            return self._validator.is_valid(value)
+            return self._work.begin(value) and self._validator.is_valid(value)
         except UnicodeEncodeError:
             return False
 
     def misfits(self, value: Json) -> list[Misfit]:
         """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits."""
         found: list[Misfit] = []
+        if not self._work.begin(value):
+            return [Misfit(pointer="", expected="fewer or shorter names", advice="its patterns for names are costly")]
         try:
             for error in self._validator.iter_errors(value):
                 found.append(explain(error))

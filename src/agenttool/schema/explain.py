@@ -63,8 +63,8 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
             words = " or ".join(expected), "make it fit one of them"
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"
-        case _Kind.BacktrackLimitExceeded() | _Kind.RegexEngineFailure():
-            words = "a text that its pattern can check in bounded time", "shorten it, or simplify the pattern"
+        case _Kind.Custom():
+            words = error.message, "change the value"
         case _:
             # The keyword and its limit, such as `maximum 100`.
             limits = [repr(value) for value in cast("dict[str, object]", error.kind.as_dict()).values()]
