@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import re
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
@@ -64,7 +65,7 @@ def listing(make):
     return listing
 
 
-@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230", "RAP-086")
+@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230")
 async def test_a_granted_token_reaches_only_the_tool(listing, serving, serve_app, caplog):
     caplog.set_level("DEBUG", logger="agenttool")
     authority = Authority()
@@ -160,6 +161,57 @@ async def granted(client):
     state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
     await client.get(f"/oauth/hub?state={state}&code=x")
     await client.result()
+
+
+async def _succeed(token):
+    return "2 issues"
+
+
+async def _fail(token):
+    raise RuntimeError(f"{token} of client-secret was rejected for tc-number 1")
+
+
+async def _take_too_long(token):
+    raise TimeoutError(f"no answer to {token}")
+
+
+@pytest.mark.requirement("RAP-086", "RAP-085")
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (_succeed, "2 issues"),
+        (_fail, "Error: the tool failed; try again later, or give its operator the reference [0-9a-f]{12}"),
+        (_take_too_long, "Error: the tool ran out of time; it may have done part of its work, so check before [a-z ]+"),
+    ],
+)
+async def test_a_result_is_what_the_tool_said_and_holds_no_token_and_no_internal_id(
+    make, serving, serve_app, tmp_path, work, text
+):
+    async with serve_app(Authority()) as url:
+        hub = OAuthClient(
+            name="hub",
+            authorize_url="https://id.example.test/authorize",
+            token_url=f"{url}/token",
+            client_id="gh",
+            client_secret="client-secret",
+        )
+        provider = make(clients=[hub], auth=Bearer("caller-token-of-sixteen"))
+
+        @provider.tool(requires_auth="hub")
+        async def list_issues(call: RapCall) -> object:
+            """List issues."""
+            return await work(await call.authorize())
+
+        async with serving(provider) as client:
+            client.headers = {"Authorization": "Bearer caller-token-of-sixteen"}
+            await granted(client)
+            message = await client.result()
+    assert {name: value for name, value in message.items() if name != "text"} == {
+        "type": "tool_result",
+        "group_id": "thread-1",
+        "id": "first",
+    }
+    assert re.fullmatch(text, message["text"])
 
 
 async def test_an_expired_token_is_refreshed_or_requested_again(listing, serving, serve_app, monkeypatch):

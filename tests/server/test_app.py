@@ -75,7 +75,6 @@ def until(look):
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("RAP-123")
 def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path, free_port):
     (tmp_path / "late.py").write_text(PROVIDER)
     port = free_port()

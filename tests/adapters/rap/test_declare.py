@@ -2,6 +2,8 @@
 
 import pytest
 
+from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, RECEIVE_EVENT, RESERVED
+from agenttool.catalog.entry import TOOL_SEARCH
 from agenttool.records import Behavior
 
 
@@ -94,6 +96,30 @@ async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_
 
 
 @pytest.mark.requirement("RAP-419")
+@pytest.mark.parametrize("name", ["receive_event__injected", "cancel_subscription", "tool_search", "read_result"])
+async def test_a_tool_with_a_reserved_or_built_in_name_is_reported_and_not_offered(running, tool_server, name):
+    server = tool_server(tools=["read_probe", name])
+    async with running(server) as rt:
+        surface = await rt.surface()
+        assert {each for each in surface.tool_refs if "s0" in each} == {"tool_s0.read_probe"}
+        assert rt._agent.catalog.find(f"tool_s0.{name}") is None
+        assert (await rt.call(f"s0.{name}", {"bed": 1}, surface=surface)).error.error_class.value == "unknown_tool"
+        assert server.invocations == []
+        assert rt.sources.get("rap").withheld == {"s0": (name,)}
+        assert rt.sources.get("rap").faults == (
+            f"tools of 's0' cannot be offered: {name!r}, because that name is reserved",
+        )
+
+
+@pytest.mark.requirement("RAP-419")
+async def test_every_built_in_tool_of_a_runtime_has_a_reserved_name(running, tool_server, tmp_path):
+    async with running(tool_server(), options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        built_in = {
+            entry.tool.declaration.name for entry in rt._agent.catalog if entry.qualified_name.startswith("agenttool.")
+        }
+        assert built_in | {TOOL_SEARCH, RECEIVE_EVENT, CANCEL_SUBSCRIPTION} == RESERVED
+
+
 @pytest.mark.requirement("RAP-189")
 @pytest.mark.requirement("RAP-190")
 async def test_reserved_names_are_not_offered(running, tool_server):

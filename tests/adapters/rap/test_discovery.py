@@ -44,7 +44,6 @@ def asked(server):
     return [path for method, path, _ in server.requests if method == "GET"]
 
 
-@pytest.mark.requirement("RAP-123")
 async def test_tools_of_a_server_that_comes_later_appear_by_themselves(away):
     async with away() as (rt, server):
         before = await rt.surface()
@@ -370,7 +369,6 @@ async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away,
         assert len([each for each in (await rt.surface()).tool_refs if each.startswith("tool_s0.")]) == 100
 
 
-@pytest.mark.requirement("RAP-123")
 async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(running, tool_server, monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_ANSWER_S", 0.05)
 

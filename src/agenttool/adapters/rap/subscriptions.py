@@ -42,7 +42,8 @@ RECEIVE_EVENT = "receive_event__injected"
 """The reserved name under which an event enters a conversation; no tool may have it, and no model may call it."""
 
 CANCEL_SUBSCRIPTION = "cancel_subscription"
-RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
+RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION, "tool_search", "read_result"})
+"""Names that a server may not use: those of the protocol, and those of the runtime's own tools."""
 
 _OPEN, _EVENTS, _BY_THREAD = "rap.subscription", "rap.event", "rap.event.thread"
 MAX_WAITING_EVENTS = 1000
