@@ -349,7 +349,7 @@ def test_a_line_of_plain_commands_rules_others_out(text):
         "awk '{ print | 1 }'",
         "jq -n env",
         "ls $TOKEN",
-        "X=1",
+        "GIT_PAGER=1",
         "export GIT_PAGER=x",
         "/opt/bin/ls",
         "LS",

@@ -297,7 +297,7 @@ def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
         "`a`" * 20_000,
         "ls " + "[" * 60_000,
         "echo $((" + "(" * 30_000,
-        "for a in 1 2 3 4 5 6 7 8 9; do " * 6 + "ls $b" + "; done" * 6,
+        "".join(f"for {name} in 1 2 3 4 5 6 7 8 9; do " for name in "uvwxyz") + "ls $b" + "; done" * 6,
         "a <<E\n" * 8_000,
     ],
 )

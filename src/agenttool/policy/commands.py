@@ -42,7 +42,7 @@ _LONG_NAMES = {
 """The long names of short options, by program and sub-command; the first line is for programs that are not listed."""
 
 _LONG = {program: {each[0]: each[2:].split(",") for each in names.split()} for program, names in _LONG_NAMES.items()}
-_WHOLE_WORDS = frozenset({"find", "go", "java", "terraform", "openssl", "ffmpeg"})
+_WHOLE_WORDS = frozenset({"cmake", "ctest", "ffmpeg", "find", "go", "java", "mvn", "openssl", "terraform"})
 """Programs whose options are words after one dash, which are not clusters of letters."""
 
 _WITH_SUBCOMMANDS = frozenset(
@@ -88,6 +88,7 @@ class CommandPattern:
     def _has_assignments(self, subcommand: Subcommand) -> bool:
         return all(
             word.text.partition("=")[0] in HARMLESS_VARIABLES
+            or (word.text.startswith("IFS=") and subcommand.name == "read")
             or (word.is_plain and any(fits(mine, word.text) for mine in self.assignments))
             for word in subcommand.assignments
         )
@@ -157,7 +158,8 @@ def _could_be(wanted: str, word: Word) -> bool:
         # The name of a variable that is set is known even where its value is not.
         return "=" not in wanted or word.text.startswith(wanted.partition("=")[0]) or "=" not in word.text
     if word.certainty is Certainty.NUMBER:
-        return has_wildcard(wanted) or wanted.isdigit()
+        # The text has a zero or a star where the number is.
+        return not wanted.strip("0123456789*?") or fits(wanted, word.text)
     if word.certainty is Certainty.EXPANDS:
         return Wild(word.text).accepts(wanted) or has_wildcard(wanted)
     return fits(wanted, word.text) or fits(wanted, word.text.partition("=")[0])

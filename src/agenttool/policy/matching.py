@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
 from agenttool.policy.paths import MAX_PATH, ResolvedPath, Workspace, all_covered, resolve_path, resolve_word
@@ -443,32 +443,44 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
     if asked == Subcommand():
         return True
-    named = _operands(asked) if rule.paths else ()
-    is_named = any(pattern.covers(asked) for pattern in rule.commands)
-    if not asked.words and subcommand.opaque is None:
-        is_named = True  # Variables of the shell itself need no name.
-    return is_named and all(
-        all_covered(rule.paths, place, call.workspace)
-        for word in (*asked.writes, *named)
-        for place in call.word_places(word)
-    )
+    sets_only = not asked.words and subcommand.opaque is None and not asked.writes
+    if not sets_only and not any(pattern.covers(asked) for pattern in rule.commands):
+        return False
+    files = (*asked.writes, *_operands(asked), *_folder(asked, call)) if rule.paths else asked.writes
+    return all(all_covered(rule.paths, place, call.workspace) for word in files for place in call.word_places(word))
+
+
+def _folder(subcommand: Subcommand, call: CallTargets) -> Iterator[Word]:
+    """Return the folder that a command runs in if the line changes it and the program may run files of it."""
+    if (subcommand.opaque is not None or subcommand.name == "git") and any(
+        each.name in _MOVES for each in call.subcommands
+    ):
+        yield Word(".")
 
 
 def _operands(subcommand: Subcommand) -> Iterator[Word]:
-    """Return the files that a command may write, as its words name them; wildcards stand for the folder they are in."""
-    in_place = subcommand.name == "sed" and any(
-        re.match(r"-[nErsz]*i|--in-place", word.text) for word in subcommand.words
-    )
-    if subcommand.name not in WRITERS and not in_place:
-        return
-    words = subcommand.words[2:] if in_place else subcommand.words[1:]
-    for word in _path_words(Subcommand(words=(subcommand.words[0], *words))):
-        is_output = word.text == "/dev/null" and subcommand.name in ("curl", "tee", "wget")
-        if is_output or word.text.startswith("//") or "://" in word.text:
-            continue
-        folder = re.split(r"(?:^|/)[^/]*[*?]", word.text, maxsplit=1)[0]
-        is_folder = word.certainty is Certainty.EXPANDS and not re.search(r"(?:^|/)\.+[*?]", word.text)
-        yield Word(folder or ("/" if word.text.startswith("/") else ".")) if is_folder else word
+    """Return the files that a command may write or run, as its words name them.
+
+    Wildcards stand for the folder that they are in. Of a program that is understood only what it writes counts.
+    """
+    name, words = subcommand.name, subcommand.words
+    in_place = name == "sed" and any(re.match(r"-[nErsz]*i|--in-place", word.text) for word in words)
+    if name == "git":
+        yield from (after for word, after in pairwise(words) if word.text == "-C")
+    elif words and (name in WRITERS or in_place or subcommand.opaque is not None):
+        takes_urls = name in ("curl", "wget") or name not in WRITERS
+        kept = [word for word in words[1 + in_place :] if not (takes_urls and "://" in word.text)]
+        for word in _path_words(Subcommand(words=(words[0], *kept))):
+            if word.text != "/dev/null" or name not in ("curl", "tee", "wget"):
+                yield _known_folder(word)
+
+
+def _known_folder(word: Word) -> Word:
+    """Return the folder of a word with wildcards; a wildcard after a dot may lead to the folder above."""
+    if word.certainty is not Certainty.EXPANDS or re.search(r"(?:^|/)\.+[*?]", word.text):
+        return word
+    folder = re.split(r"(?:^|/)[^/]*[*?]", word.text, maxsplit=1)[0]
+    return Word(folder or ("/" if word.text.startswith("/") else "."))
 
 
 def _shell_of(subcommand: Subcommand) -> Subcommand:

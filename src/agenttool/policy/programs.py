@@ -39,7 +39,7 @@ _SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
 _PLAIN = NO_FILES | frozenset(
     """
     ar arch b2sum base32 base64 bc bg bunzip2 bzcat bzip2 cal cat cd chdir chgrp chmod chown cksum clear cloc cmp column
-    comm cp csplit curl cut dd df diff dig dirs dos2unix du egrep expand factor fallocate fg fgrep file fmt fold free
+    comm cp csplit cut dd df diff dig dirs dos2unix du egrep expand factor fallocate fg fgrep file fmt fold free
     getconf getent grep groups gunzip gzip head hexdump history host hostname iconv id ifconfig jobs join jq kill
     killall last link ln locale logname ls lsblk lscpu lsof md5sum mkdir mkfifo mktemp mv netstat nl nm nproc nslookup
     numfmt objdump od paste pgrep pidof ping pkill popd pr printenv ps pushd readelf readlink realpath rev rm rmdir
@@ -52,6 +52,7 @@ _PLAIN = NO_FILES | frozenset(
 
 _RISKS = {
     "cargo": ("--config",),
+    "curl": ("-K", "--config"),
     "diff3": ("--diff-program",),
     "fd": ("-x", "-X", "--exec", "--exec-batch"),
     "go": ("-exec", "-toolexec", "-vettool"),
@@ -70,7 +71,9 @@ _RISKS = {
 }  # fmt: skip
 """Options by which programs run others; an abbreviation or a joined value counts."""
 
-_PLAIN_BUT_FOR_RISKS = frozenset({"diff3", "fd", "install", "rg", "rsync", "sort", "split", "tar", "wget", "zip"})
+_PLAIN_BUT_FOR_RISKS = frozenset(
+    {"diff3", "fd", "install", "rg", "rsync", "sort", "split", "tar", "wget", "zip", "curl"}
+)
 
 _GIT_COMMANDS = frozenset(
     """
@@ -105,6 +108,13 @@ _VARIABLE_SETTERS = frozenset(
 )
 _STREAMS = (("dev",), ("proc",))
 _SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+
+_READ_BY_PROGRAMS = re.compile(
+    r"(?i)\w*(?:path|proxy)\+?=|(?=[A-Z_]+[0-9]?\+?=)\w*(?:BASH|BROWSER|CC|COMMAND|CONFIG|CXX|DIFF|DIR|EDITOR|ENV|FLAGS|GIT|"
+    r"HIST|HOME|IFS|JAVA|LD|LESS|LIB|MAKE|MAN|NODE|NPM|OPT|PAGER|PERL|PIP|PROMPT|PS[0-9]|PYTHON|RC|RUBY|RUST|SHELL|SSH|TERM|TMP|"
+    r"VISUAL|ZDOT)"
+)
+"""Names of variables that programs may read. Others stay inside the shell that sets them."""
 
 _AWK_REGEX = re.compile(r"(^|[~({!&|,;}])\s*/(?:[^/\\\n]|\\.)+/")
 _AWK_RISKS = re.compile(r"system|\||getline|@|ENVIRON|print[^;}\n]*>|\bclose\b")
@@ -224,7 +234,8 @@ def _run_by(name: str, subcommand: Subcommand) -> _Inner:
             Word(f"-{words[0].text}", words[0].certainty),
             *words[1:],
         )  # Its first word may be options without a dash.
-    why = _why_not_variables(subcommand.assignments) or _why_not_words(name, words)
+    assigned = tuple(word for word in subcommand.assignments if name != "read" or not word.text.startswith("IFS="))
+    why = _why_not_variables(assigned) or _why_not_words(name, words)
     if why is None and name in ("find", "git"):
         return _find(words) if name == "find" else _git(words)
     return _known(name, words, why)
@@ -235,6 +246,8 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
     risk = _risk(words, _RISKS.get(name, ()))
     if risk is not None:
         return _Inner(opaque=f"option {risk!r} of {name!r} may run other programs", risk=risk)
+    if len(words) == 1 and words[0].is_plain and words[0].text in ("--version", "--help", "-version", "-V"):
+        return _opaque(why)
     check = _CHECKS.get(name)
     if check is not None and not check(words):
         script = next((word.text for word in words if not word.text.startswith("-")), "")
@@ -251,9 +264,8 @@ def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
 
 
 def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
-    """Do the same for variables of the shell itself: those that programs read have names in capitals."""
-    names = [word for word in assignments if not re.match(r"(?![a-z]+_proxy)[a-z]\w*\+?=", word.text)]
-    return _why_not_variables(tuple(names))
+    """Do the same for variables of the shell itself: they reach programs only if these read a variable of that name."""
+    return _why_not_variables(tuple(word for word in assignments if _READ_BY_PROGRAMS.match(word.text)))
 
 
 def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
@@ -288,6 +300,10 @@ def _is_plain_declaration(words: tuple[Word, ...]) -> bool:
 def _has_plain_names(words: tuple[Word, ...]) -> bool:
     """Return whether the variables that a builtin sets are known, and none of them is one that programs read."""
     return not any((word.is_unknown and "=" not in word.text) or word.text.isupper() for word in words)
+
+
+def _is_plain_printf(words: tuple[Word, ...]) -> bool:
+    return not words or not words[0].text.startswith("-v") or _has_plain_names(words[1:2])
 
 
 def _is_plain_jq(words: tuple[Word, ...]) -> bool:
@@ -341,6 +357,7 @@ _CHECKS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
     **dict.fromkeys(("declare", "export", "local", "readonly", "typeset"), _is_plain_declaration),
     **dict.fromkeys(("getopts", "mapfile", "read", "readarray", "unset"), _has_plain_names),
     "jq": _is_plain_jq,
+    "printf": _is_plain_printf,
     "sed": _is_plain_sed,
     "set": _is_plain_set,
 }

@@ -239,6 +239,8 @@ class _Parser(WordParser):
             self.at += 1
         self._blanks(newlines=True)
         self._expect(re.compile(r"do(?=\s)"), "'do' is missing")
+        if name and not name.islower():
+            self.found.append(Subcommand(assignments=(Word(f"{name}=", Certainty.UNKNOWN),)))
         start, can_bind = self.at, 0 < len(items) <= MAX_ROUNDS and self._can_bind(name, items)
         for item in items if can_bind else [None]:
             self.at = start

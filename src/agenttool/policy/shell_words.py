@@ -57,7 +57,17 @@ HARMLESS_VARIABLES = frozenset(
     """.split()  # noqa: SIM905 -- as above
 )
 """Variables that change neither which program runs nor what it loads; an allow need not name them."""
-_SHOWN_VARIABLES = HARMLESS_VARIABLES | {"HOSTNAME", "LOGNAME", "OLDPWD", "PATH", "SHELL", "TMPDIR", "USER"}
+_SHOWN_VARIABLES = HARMLESS_VARIABLES | {
+    "OSTYPE",
+    "BASH_VERSION",
+    "HOSTNAME",
+    "LOGNAME",
+    "OLDPWD",
+    "PATH",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+}
 _NUMBERS = frozenset({"?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL"})
 _PLACES = {"HOME": "~", "PWD": "."}
 _ORDER = list(Certainty)
@@ -78,14 +88,16 @@ _SUBSTRING = re.compile(r":\s*-?\d+(?::\s*-?\d+)?(?=\})")
 _CALCULATION = re.compile(r"[\s\w+\-*/%<>=!&|^~?:(),;]*")
 _SETTERS = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v|let|declare|local|typeset)\b")
 _SETTING = re.compile(
-    r"(?<![\w$])([A-Za-z_]\w*)\s{0,9}(?:[-+*/]?=(?!=)\s{0,9}(\d+(?![^\s;&|)])|\$\(\(|\$#)?)"
+    r"(?<![\w$])([A-Za-z_]\w*)\s{0,9}(?:[-+*/]?=(?!=)\s{0,9}(\d+(?![^\s;&|)])|\$\(\(|\$#|\$\((?:nproc|date \+%s)\))?)"
     r"|\bfor ([A-Za-z_]\w*) in (\d|\$\(seq \d|\{\d)?"
 )
 _READING = re.compile(r"\bread\b[^;\n|&<]*")
 _MENTION = re.compile(r"(?<![\w$])(?<!\$\{)[A-Za-z_]\w*")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "r": "\r", "e": "\x1b"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
-_NUMERIC_OUTPUT = re.compile(r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+")
+_NUMERIC_OUTPUT = re.compile(
+    r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+|(?:(?!\|\|)[^;&\n]*\|\s*)?wc -[lwcm](?: < [\w./-]+)?"
+)
 
 
 class NotUnderstoodError(Exception):
@@ -407,7 +419,7 @@ def _joined(parts: list[Word]) -> Word:
     if len(parts) == 1:
         return parts[0]
     certainty = max((part.certainty for part in parts), key=_ORDER.index)
-    if certainty is Certainty.NUMBER:
+    if certainty is Certainty.NUMBER and not parts[0].text.startswith("-"):
         certainty = Certainty.EXPANDS
     # A quoted star beside a bare one is taken for a wildcard: too wide, which a deny can bear and an allow not.
     return Word("".join("*" if part.certainty is Certainty.NUMBER else part.text for part in parts), certainty)
