@@ -48,7 +48,7 @@ FAILS, SPEAKS = 0.25, 0.8
 """How often the disk fails to a process, and how often a process is let live until its first word."""
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
-NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell"]
+NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier"]
 NOT_KEPT = ("journal_unavailable", "continues once there is one")
 """What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
@@ -230,6 +230,9 @@ def broken(exported, said, ledger):
             yield word
     yield from wrong_answers([word for kind, word in said if kind == "a"], answers, results)
     yield from wrong_effects(results, inputs, answers, ledger)
+    parents = {each.invocation_id: each.parent_invocation_id for each in exported if isinstance(each, ToolInvocation)}
+    nested = Counter((parents[call], number) for name, call, number in ledger if name == "mark")
+    yield from (f"{parent} marked {number} {count} times" for (parent, number), count in nested.items() if count > 1)
     yield from (f"{call} has no result" for call in inputs.keys() - results.keys())
 
 

@@ -1,6 +1,7 @@
 """The parts of one agent, and what its calls need of them. `Runtime` is the public interface of an agent."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from weakref import WeakSet
@@ -8,7 +9,7 @@ from weakref import WeakSet
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.background import BackgroundCalls
 from agenttool.pipeline.call import Call
@@ -173,8 +174,11 @@ class Agent:
         """Run a call that the tool of another call makes."""
         return run_nested(parent, name, arguments)
 
-    async def wait(self, invocation_id: InvocationId) -> ToolResult:
-        """Wait for the stored result of a call, in whichever process it ends."""
+    async def resume_and_wait(self, invocation_id: InvocationId) -> ToolResult:
+        """Resume a call of a dead process as soon as that is possible, and wait for its result."""
+        if self.recovery is not None:
+            with suppress(StoreError):  # recovery runs again soon
+                await self.recovery.recover()
         return await self.background.wait_forever(invocation_id)
 
     async def find_tools(

@@ -86,8 +86,8 @@ class CallHost(Protocol):
         """Run a call that the tool of another call makes."""
         ...
 
-    async def wait(self, invocation_id: InvocationId) -> ToolResult:
-        """Wait for the stored result of a call, in whichever process it ends."""
+    async def resume_and_wait(self, invocation_id: InvocationId) -> ToolResult:
+        """Resume a call of a dead process as soon as that is possible, and wait for its result."""
         ...
 
     async def find_tools(
@@ -215,6 +215,7 @@ class Nesting:
             process; none if it cannot be resumed.
         attempt: how often its tool was started in one process.
         made: how often each nested call was made in this attempt.
+        awaited: the nested calls of another process that it waits for; recovery resumes them within its permit.
     """
 
     parent: "Call | None" = None
@@ -223,6 +224,7 @@ class Nesting:
     key: bytes | None = None
     attempt: int = 1
     made: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    awaited: set[InvocationId] = field(default_factory=set["InvocationId"])
 
 
 @dataclass(slots=True, eq=False)

@@ -113,10 +113,12 @@ async def _result_of(parent: Call, nesting: Nesting, invocation_id: InvocationId
     """
     if not parent.core.journal.log.facts_of(invocation_id):
         return None
+    nesting.awaited.add(invocation_id)
     try:
         with pause_timeouts(parent):
-            return await parent.core.host.wait(invocation_id)
+            return await parent.core.host.resume_and_wait(invocation_id)
     finally:
+        nesting.awaited.discard(invocation_id)
         nesting.children.pop(invocation_id, None)
 
 

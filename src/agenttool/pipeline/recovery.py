@@ -211,18 +211,19 @@ class Recovery:
         return not is_unsent or self.is_reachable(checkpoint.tool_id) or is_overdue(opened, self.core.now_ns())
 
     def _can_recover_nested(self, opened: OpenCall, checkpoint: Checkpoint, parent_id: InvocationId) -> bool:
-        """Return whether this process can resume a nested call, whose parent it resumed, or end it without a parent.
+        """Return whether this process can resume a nested call, for which its parent waits here, or end it without one.
 
         The parent takes its result. If the parent has ended or cannot be resumed, no one does, and no one need answer.
         """
         if not checkpoint.parent_resumes:
             return True
-        if parent_id in self.core.registry.calls:
+        parent = self.core.registry.calls.get(parent_id)
+        if parent is not None and opened.invocation_id in parent.ensure_nesting().awaited:
             is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
             is_waiting = is_asked and (opened.expires_at_ns or 0) > self.core.now_ns()
             return not is_waiting and self._can_run(opened, checkpoint)
-        parent = invocation_of(self.core.journal.log.facts_of(parent_id))
-        return parent is None or parent.status.is_terminal
+        known = invocation_of(self.core.journal.log.facts_of(parent_id))
+        return known is None or known.status.is_terminal
 
     def _is_resumable(self, opened: OpenCall) -> bool:
         """Return whether the log can be read and has no end of the call; with an end, its row was restored by hand."""
