@@ -26,7 +26,7 @@ from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
-from agenttool.pipeline.attached_sources import AttachedSources, SourceManager
+from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
 from agenttool.pipeline.background import key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
@@ -45,7 +45,7 @@ from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.offer import OfferedTool
-from agenttool.ports.source import Source, SourceSettings, SourceStatus
+from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelTools
 from agenttool.records import (
@@ -114,8 +114,8 @@ class Runtime:
             default_timeout_s=default_timeout_s,
         )
         self._end_world = world.close
-        attached, failed = tuple(sources), dict[str, SourceStatus]()
-        self.sources = AttachedSources(attached, failed)
+        attached, faults = tuple(sources), SourceFaults()
+        self.sources = AttachedSources(attached, faults)
         self._bind(
             Agent(
                 world,
@@ -127,7 +127,7 @@ class Runtime:
         )
         self._source_manager = SourceManager(
             attached,
-            failed,
+            faults,
             agent=self._agent,
             results=self.deferred,
             public_url=callback_url,
@@ -253,9 +253,11 @@ class Runtime:
             await self._close_world()
 
     async def _close_world(self) -> None:
-        await self._source_manager.close()
-        if self._end_world is not None:
-            await self._end_world()
+        try:
+            await self._source_manager.close()
+        finally:
+            if self._end_world is not None:
+                await self._end_world()
 
     def child(
         self,

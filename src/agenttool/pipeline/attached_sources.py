@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar, cast
 
@@ -27,13 +28,27 @@ log = logging.getLogger("agenttool.sources")
 _S = TypeVar("_S")
 
 
+@dataclass(frozen=True, slots=True)
+class SourceFaults:
+    """Why tools of sources are not offered.
+
+    Attributes:
+        failed: the states of the sources that could not connect.
+        rejected: for each source, its tools that the runtime rejected, each with its namespace and the reason.
+    """
+
+    failed: dict[str, SourceStatus] = field(default_factory=dict[str, SourceStatus])
+    rejected: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict[str, dict[str, tuple[str, str]]])
+
+
 class AttachedSources:
     """The sources of a runtime: `rt.sources`."""
 
-    def __init__(self, sources: Sequence[Source], failed: Mapping[str, SourceStatus]) -> None:
-        """Take the sources, and the states of those that could not connect."""
+    def __init__(self, sources: Sequence[Source], faults: SourceFaults) -> None:
+        """Take the sources, and why tools of theirs are not offered."""
         self._sources = sources
-        self._failed = failed
+        self._failed = faults.failed
+        self._rejected = faults.rejected
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,7 +56,7 @@ class AttachedSources:
         return tuple(each.name for each in self._sources)
 
     async def status(self) -> tuple[SourceStatus, ...]:
-        """Return the state of each server; of a source that could not connect, the reason."""
+        """Return the state of each server, and why tools of it are not offered, if any are not."""
         return self._statuses()
 
     def get(self, name: str) -> Source | None:
@@ -61,7 +76,22 @@ class AttachedSources:
         return tuple(
             status
             for each in self._sources
-            for status in ((self._failed[each.name],) if each.name in self._failed else _health_of(each))
+            for status in ((self._failed[each.name],) if each.name in self._failed else self._health_of(each))
+        )
+
+    def _health_of(self, source: Source) -> Sequence[SourceStatus]:
+        """Return the health of a source, with the reasons of its rejected tools."""
+        statuses, rejected = _health_of(source), self._rejected.get(source.name)
+        if not rejected:
+            return statuses
+        servers = {each.source for each in statuses}
+        reasons: dict[str, list[str]] = {}
+        for name, (namespace, reason) in rejected.items():
+            server = namespace if namespace in servers else statuses[0].source if statuses else source.name
+            reasons.setdefault(server, []).append(f"{name!r} is not offered: {reason}")
+        return tuple(
+            replace(each, fault="; ".join(filter(None, (each.fault, *reasons.get(each.source, ())))) or None)
+            for each in statuses
         )
 
 
@@ -71,16 +101,17 @@ class SourceManager:
     def __init__(
         self,
         sources: Sequence[Source],
-        failed: dict[str, SourceStatus],
+        faults: SourceFaults,
         *,
         agent: Agent,
         results: ResultReceiver,
         public_url: str | None,
         is_served: bool,
     ) -> None:
-        """Take the sources and what their host needs; `failed` receives the states of those that cannot connect."""
+        """Take the sources and what their host needs; `faults` receives why tools are not offered."""
         self._sources = sources
-        self._failed = failed
+        self._failed = faults.failed
+        self._rejected = faults.rejected
         self._agent = agent
         self._results = results
         self._public_url = public_url
@@ -114,13 +145,23 @@ class SourceManager:
             await self._update_surfaces({name: status.state for name, status in self._failed.items()})
 
     async def close(self) -> None:
-        """Close all sources, each whatever happens to the others."""
+        """Close all sources, each whatever happens to the others.
+
+        Raises:
+            asyncio.CancelledError: the caller's own task was canceled; the sources were closed first.
+        """
+        interrupt: BaseException | None = None
         for source in self._sources:
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await source.close()
-            except Exception:
-                log.exception("the source %r cannot be closed", source.name)
+            except BaseException as error:
+                if _is_for_caller(error):
+                    interrupt = error
+                else:
+                    log.exception("the source %r cannot be closed", source.name)
+        if interrupt is not None:
+            raise interrupt
 
     def _host(self, source: str) -> SourceHost:
         core = self._agent.core
@@ -139,8 +180,27 @@ class SourceManager:
             secret=core.ids.secret,
         )
 
-    def _declare(self, source: str, tool: DeclaredTool) -> None:
-        """Add or update a tool of a source; reject one whose id or namespace belongs to another one."""
+    def _declare(self, source: str, tool: DeclaredTool) -> str | None:
+        """Add or update a tool of a source; return why it is rejected, if it is. That costs only this tool."""
+        is_tool = isinstance(cast("object", tool), DeclaredTool)
+        name, namespace = (tool.declaration.name, tool.declaration.namespace) if is_tool else (repr(tool), source)
+        try:
+            self._add(source, tool)
+        except ConfigError as error:
+            rejected, reason = self._rejected.setdefault(source, {}), str(error)
+            if rejected.get(name) != (namespace, reason):
+                log.warning("the tool %r of the source %r is not offered: %s", name, source, reason)
+            rejected[name] = namespace, reason
+            return reason
+        self._rejected.get(source, {}).pop(name, None)
+        return None
+
+    def _add(self, source: str, tool: DeclaredTool) -> None:
+        """Add or update a tool of a source.
+
+        Raises:
+            ConfigError: it is invalid, its id or namespace belongs to another one, or the runtime is closed.
+        """
         if not isinstance(cast("object", tool), DeclaredTool):
             raise ConfigError(f"the source {source!r} declared {tool!r}; declare a DeclaredTool")
         tool_id = tool.declaration.tool_id
@@ -192,6 +252,14 @@ class SourceManager:
                 await agent.recovery.recover()
 
 
+def _is_for_caller(error: BaseException) -> bool:
+    """Return whether an exception is meant for the caller: an interrupt, or the cancellation of the running task."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
 def _health_of(source: Source) -> Sequence[SourceStatus]:
     """Return the health of a source; if that fails, a status that says so."""
     try:
@@ -209,7 +277,9 @@ async def _connect(source: Source, host: SourceHost) -> str | None:
             await source.connect(host)
     except (ConfigError, StoreError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if _is_for_caller(error):
+            raise
         log.exception("the source %r cannot connect; its tools are not offered", source.name)
         return f"the source {source.name!r} cannot connect ({type(error).__name__}); the log has the details"
     return None

@@ -28,7 +28,7 @@ class SourceStatus:
     Attributes:
         source: its name, which is the namespace of its tools.
         state: `connecting` while it does not answer, `unavailable` if its tools cannot be used.
-        fault: why none of its tools is offered; contains no address and no secret.
+        fault: why none of its tools is offered, or why some are not; contains no address and no secret.
         since_ns: since when it has been ready, or not ready; 0 if that is not recorded.
         tries: how often the source tried to connect to it.
         next_try_at_ns: when the source tries again; None if it does not.
@@ -52,7 +52,8 @@ class SourceHost:
     """What a runtime offers to a source.
 
     Attributes:
-        declare: adds a tool, or replaces the one with its id, at any time; raises `ConfigError` if it is invalid.
+        declare: adds a tool, or replaces the one with its id, at any time. A tool that is invalid, or whose name
+            another one has, is not offered: `declare` returns the reason, and `rt.sources.status()` has it, too.
         set_states: updates the states of namespaces, after their tools were declared; surfaces change at once.
         results: receives deferred results and prompts.
         documents: stores documents across processes.
@@ -64,7 +65,7 @@ class SourceHost:
         secret: returns random bytes that cannot be guessed.
     """
 
-    declare: Callable[[DeclaredTool], None]
+    declare: Callable[[DeclaredTool], str | None]
     set_states: Callable[[Mapping[str, ProviderState]], Awaitable[None]]
     results: ResultReceiver
     documents: DocumentStore
@@ -93,8 +94,8 @@ class Source(Protocol):
     async def connect(self, host: SourceHost) -> None:
         """Connect, and declare the tools that are available now.
 
-        An exception costs only the tools of this source: it is logged, and `rt.sources.status()` has its type. A source
-        that may become available later returns, and tries again on its own.
+        An exception other than `ConfigError` costs only the tools of this source: it is logged, and
+        `rt.sources.status()` has its type. A source that may become available later returns, and tries again itself.
 
         Raises:
             ConfigError: the deployment is wrong; the runtime does not start.

@@ -357,7 +357,7 @@ async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away,
 
         def counted(made):
             seen.append(turns)
-            declare(made)
+            return declare(made)
 
         rt.sources.get("rap")._registry.declare_tool = counted
         async with asyncio.timeout(60):

@@ -24,7 +24,6 @@ from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subsc
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
 from agenttool.config import environment
-from agenttool.errors import ConfigError
 from agenttool.ports.deferred import PendingCall
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
@@ -42,7 +41,7 @@ _DECLARED_AT_A_TIME = 50
 class RapToolRegistry:
     """Declares the tools of all servers in the runtime, and again when one is withheld, released, changed or gone."""
 
-    declare_tool: Callable[[DeclaredTool], None]
+    declare_tool: Callable[[DeclaredTool], str | None]
     clients: Mapping[str, HttpClient]
     notices: NoticeSender
     urls: CallbackUrls
@@ -62,12 +61,12 @@ class RapToolRegistry:
         tools = [self._make(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
         for count, tool in enumerate((*tools, *self._gone(tools, {each.source.name for each, _ in loaded})), 1):
             declaration = tool.declaration
-            try:
-                if not _is_same(tool, self._declared.get(declaration.tool_id)):
-                    self.declare_tool(tool)
+            if not _is_same(tool, self._declared.get(declaration.tool_id)):
+                fault = self.declare_tool(tool)
+                if fault is None:
                     self._declared[declaration.tool_id] = tool
-            except ConfigError as error:
-                faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {error}")
+                else:
+                    faults.append(f"{declaration.name!r} of {declaration.namespace!r} cannot be offered: {fault}")
             if not count % _DECLARED_AT_A_TIME:
                 await asyncio.sleep(0)
         return tuple(faults)
