@@ -1,6 +1,7 @@
 """A process that starts calls under given ids, beside others that do the same: `racing.py FOLDER ID...`.
 
-With `racing.py FOLDER 1 reserve` it dies after it has reserved the idempotency key `0` and before the call is recorded.
+With `racing.py FOLDER 1 reserve` it dies after it has reserved the idempotency key `0` and before the call is recorded,
+and with `racing.py FOLDER 1 look` in a tool that only reads.
 Each call writes its id into a ledger.
 """
 
@@ -31,14 +32,21 @@ async def main(folder, names):
         """Pay."""
         return f"paid {number}"
 
-    rt = Runtime.open(tools=[note, pay], rules=[ALL], store=f"sqlite:{folder}/state.db")
-    if names[1:] == ["reserve"]:
+    @tool(read_only=True)
+    async def look(number: int) -> str:
+        """Look."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    rt = Runtime.open(tools=[note, pay, look], rules=[ALL], store=f"sqlite:{folder}/state.db")
+    if names[1:] in (["reserve"], ["look"]):
         rt._core.durability.lease_s = 0.5
     async with rt:
         surface = await rt.surface()
         if names[1:] == ["reserve"]:
             background.run_call = lambda _: os.kill(os.getpid(), signal.SIGKILL)
             await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="0")
+        if names[1:] == ["look"]:
+            await rt.start("look", {"number": 1}, surface=surface)
         starts = (rt.start("note", {"number": 1}, surface=surface, invocation_id=name) for name in names)
         for started in await asyncio.gather(*starts):
             assert (await rt.wait(started.invocation_id)).status == "succeeded"

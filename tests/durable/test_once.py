@@ -156,14 +156,32 @@ async def test_a_key_whose_call_left_no_record_is_an_error_and_does_not_hang(ope
 
 
 async def test_a_key_of_a_process_that_died_before_its_call_was_recorded_can_be_used(opened, ran, living, tmp_path):
+    await _killed(tmp_path, "reserve")
     async with asyncio.timeout(BOUND_S):
-        killed = [sys.executable, HERE / "racing.py", tmp_path, "1", "reserve"]
-        done = await asyncio.to_thread(subprocess.run, killed, check=False, timeout=BOUND_S)
-        assert done.returncode == -signal.SIGKILL
         async with opened() as rt:
             result = await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key="0")
             assert result.status == "succeeded"
             assert ran == {1: 1}
+
+
+async def test_a_started_call_that_only_reads_runs_again_after_a_crash(living, tmp_path):
+    await _killed(tmp_path, "look")
+
+    @tool(read_only=True)
+    async def look(number: int) -> str:
+        """Look."""
+        return f"saw {number}"
+
+    async with living.open_runtime(tmp_path, tools=[look]) as rt, asyncio.timeout(BOUND_S):
+        (opened,) = await rt._core.durability.checkpoints.page(limit=9)
+        result = await rt.wait(opened.invocation_id)
+        assert result.content[0].text == "saw 1"
+
+
+async def _killed(folder, how):
+    program = [sys.executable, HERE / "racing.py", folder, "1", how]
+    done = await asyncio.to_thread(subprocess.run, program, check=False, timeout=BOUND_S)
+    assert done.returncode == -signal.SIGKILL
 
 
 @pytest.mark.soak
