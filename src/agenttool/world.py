@@ -1,14 +1,17 @@
-"""The real clock and the real source of ids."""
+"""The real clock, the real source of ids, and the user of this process."""
 
+import os
+import pwd
 import secrets
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import uuid_utils
 
-from agenttool.ports.world import Moment
+from agenttool.ports.world import Moment, OsUser
 from agenttool.records import IdKind
 
 _Id = TypeVar("_Id", bound=str)
@@ -39,6 +42,20 @@ class SystemClock:
     def moment(self) -> Moment:
         """Return the time on both clocks; the monotonic one stops while the machine sleeps."""
         return Moment(self.now_ns(), time.monotonic_ns(), self._since)
+
+
+@cache
+def _user_name(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def os_user() -> OsUser:
+    """Return the user of this process from the system; environment variables have no effect."""
+    uid = os.getuid()
+    return OsUser(uid, _user_name(uid))
 
 
 _uuid7 = uuid_utils.uuid7

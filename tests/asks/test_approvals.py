@@ -122,7 +122,8 @@ def test_ask_10_a_person_outside_the_agents_loop_answers_and_the_agent_only_wait
         gave_up = threading.Event()
         while not (questions := rt.approvals.list()) and not gave_up.wait(0.005):
             assert thread.is_alive()
-        assert rt.approvals.decide(questions[0].approval_id, "allow", by="desk").by == "desk"
+        answered = rt.approvals.decide(questions[0], "allow", by="desk")
+        assert (answered.by.claim, answered.shown_digest) == ("desk", questions[0].shown_digest)
         thread.join(30)
     assert [each.status for each in results] == ["succeeded"]
     assert bank.ran == [SHOWN]

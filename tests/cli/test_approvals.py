@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import pwd
 import select
 import shlex
 import signal
@@ -44,6 +45,12 @@ def asked(folder, amount=5):
     assert done.returncode == 3, done.stderr
     assert "waits for an answer: agenttool approvals" in done.stderr
     return open_questions(folder)[-1]
+
+
+def answer(folder, question, word, *options):
+    """Answer a question as it was listed."""
+    seen = ("--shown", question["shown_digest"])
+    return command(folder, "approvals", "answer", question["approval_id"], word, *seen, *options)
 
 
 def open_questions(folder):
@@ -99,7 +106,7 @@ def test_a_question_shows_the_input_the_reason_and_a_rule_that_would_allow_it(fo
 
 def test_an_answer_recovers_a_call_whose_process_is_gone_and_prints_its_result(folder):
     question = asked(folder)
-    answered = command(folder, "approvals", "answer", question["approval_id"], "allow", "--from", "bank")
+    answered = answer(folder, question, "allow", "--from", "bank")
     assert (answered.returncode, answered.stdout) == (0, "sent 5 to ada\n")
     assert ledger(folder) == ["5 to ada"]
     assert command(folder, "approvals").stdout == "nothing waits for an answer\n"
@@ -107,7 +114,7 @@ def test_an_answer_recovers_a_call_whose_process_is_gone_and_prints_its_result(f
 
 def test_an_answer_without_the_tool_is_stored_until_a_process_has_the_tool(folder):
     question = asked(folder)
-    answered = command(folder, "approvals", "answer", question["approval_id"], "allow")
+    answered = answer(folder, question, "allow")
     assert answered.returncode == 0
     assert "agenttool approvals --from MODULE" in answered.stderr
     assert ledger(folder) == []
@@ -129,7 +136,7 @@ def test_an_answer_reaches_the_process_that_waits_for_it(folder):
         until = time.monotonic() + 60
         while not ((folder / "calls.db").exists() and (found := open_questions(folder))):
             assert time.monotonic() < until
-        answered = command(folder, "approvals", "answer", found[0]["approval_id"], "allow")
+        answered = answer(folder, found[0], "allow")
         assert (answered.returncode, waiting.communicate(timeout=60)[0]) == (0, "sent 5 to ada\n")
         assert answered.stdout == "sent 5 to ada\n"
     finally:
@@ -137,27 +144,71 @@ def test_an_answer_reaches_the_process_that_waits_for_it(folder):
 
 
 def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
-    first, second, third = (asked(folder, amount)["approval_id"] for amount in (1, 2, 3))
-    refused = command(folder, "approvals", "answer", first, "deny", "--message", "too little", "--from", "bank")
+    first, second, third = (asked(folder, amount) for amount in (1, 2, 3))
+    refused = answer(folder, first, "deny", "--message", "too little", "--from", "bank")
     assert refused.returncode == 0
     assert "too little" in refused.stdout
     edited = ["--input", '{"to": "eve", "amount": 9}']
-    assert "sent 9 to eve" in command(folder, "approvals", "answer", second, "allow", *edited, "--from", "bank").stdout
-    kept = command(folder, "approvals", "answer", third, "allow", "--remember", "1", "--from", "bank")
+    assert "sent 9 to eve" in answer(folder, second, "allow", *edited, "--from", "bank").stdout
+    kept = answer(folder, third, "allow", "--remember", "1", "--from", "bank")
     assert "sent 3 to ada" in kept.stdout
     assert ledger(folder) == ["9 to eve", "3 to ada"]
 
 
 def test_a_late_or_unknown_answer_is_rejected_with_the_reason(folder):
-    question = asked(folder)["approval_id"]
+    question = asked(folder)
     lost = command(folder, "approvals", "answer", "apr_0-1", "allow")
     assert (lost.returncode, "there is no such question; list the open ones" in lost.stderr) == (1, True)
-    command(folder, "approvals", "answer", question, "deny")
-    again = command(folder, "approvals", "answer", question, "allow")
+    answer(folder, question, "deny")
+    again = answer(folder, question, "allow")
     assert (again.returncode, "it was answered already; the first answer counts" in again.stderr) == (1, True)
     command(folder, "approvals", "--from", "bank")
-    ended = command(folder, "approvals", "answer", question, "allow")
+    ended = answer(folder, question, "allow")
     assert (ended.returncode, "its call has ended (rejected); see: agenttool show inv_" in ended.stderr) == (1, True)
+
+
+def decisions(folder):
+    """Return the recorded answers, each with its details."""
+    records = map(json.loads, command(folder, "export").stdout.splitlines())
+    return [each for each in records if each["record_type"] == "tool_permission_decision" and "decided_by" in each]
+
+
+def test_an_answer_records_the_operating_system_user_and_the_claimed_name(folder, monkeypatch):
+    for name in ("USER", "LOGNAME", "USERNAME"):
+        monkeypatch.setenv(name, "mallory")  # only the system decides
+    question, user = asked(folder), {"uid": os.getuid(), "name": pwd.getpwuid(os.getuid()).pw_name}
+    answer(folder, question, "allow", "--from", "bank")
+    answer(folder, asked(folder, 6), "deny", "--by", "pat", "--from", "bank")
+    plain, claimed = decisions(folder)
+    assert (plain["decided_by"], plain["reason"]["details"]) == (
+        user["name"],
+        {
+            "approval_id": question["approval_id"],
+            "approver": {"os_user": user},
+            "shown_digest": question["shown_digest"],
+        },
+    )
+    assert (claimed["decided_by"], claimed["reason"]["details"]["approver"]) == (
+        "pat",
+        {"claim": "pat", "os_user": user},
+    )
+    known = f"pat (claim), {user['name']} (operating-system user, uid {user['uid']})"
+    assert known in command(folder, "show", claimed["invocation_id"]).stdout
+    assert known in command(folder, "log").stdout
+
+
+def test_an_answer_needs_the_digest_of_the_question_that_was_shown(folder):
+    question, other = asked(folder, 1), asked(folder, 2)
+    blind = command(folder, "approvals", "answer", question["approval_id"], "allow", "--from", "bank")
+    assert (blind.returncode, ledger(folder)) == (1, [])
+    assert '"amount": 1' in blind.stderr
+    mark = blind.stderr.partition("answer with --shown ")[2].split()[0]
+    assert f"shown {mark}" in command(folder, "approvals").stdout
+    mixed = answer(folder, {**question, "shown_digest": other["shown_digest"]}, "allow", "--from", "bank")
+    assert (mixed.returncode, "you saw another one" in mixed.stderr) == (1, True)
+    short = answer(folder, {**question, "shown_digest": mark[:4]}, "allow", "--from", "bank")
+    assert (short.returncode, ledger(folder)) == (1, [])
+    assert answer(folder, {**question, "shown_digest": mark}, "allow", "--from", "bank").stdout == "sent 1 to ada\n"
 
 
 @pytest.mark.parametrize(
@@ -182,15 +233,15 @@ def test_a_wrong_word_is_refused_in_words(folder, words, told):
 
 def test_an_answer_as_json_contains_the_result(folder):
     question = asked(folder)
-    kept = json.loads(command(folder, "approvals", "answer", question["approval_id"], "allow", "--json").stdout)
+    kept = json.loads(answer(folder, question, "allow", "--json").stdout)
     assert kept == {
         "approval_id": question["approval_id"],
         "invocation_id": question["invocation_id"],
         "answer": "allowed",
         "result": None,
     }
-    other = asked(folder, 6)["approval_id"]
-    done = command(folder, "approvals", "answer", other, "deny", "--json", "--from", "bank")
+    other = asked(folder, 6)
+    done = answer(folder, other, "deny", "--json", "--from", "bank")
     told = json.loads(done.stdout)
     assert (done.returncode, told["answer"], told["result"]["status"]) == (0, "refused", "rejected")
 
@@ -220,9 +271,12 @@ def test_the_default_file_is_found_without_settings(folder):
     (folder / "agenttool.toml").unlink()
     command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", "--store", "agenttool.db")
     listed = command(folder, "approvals")
-    assert (listed.returncode, "to answer: agenttool approvals answer APR_ID allow\n" in listed.stderr) == (0, True)
+    assert (
+        listed.returncode,
+        "to answer: agenttool approvals answer APR_ID allow --shown DIGEST\n" in listed.stderr,
+    ) == (0, True)
     named = command(folder, "approvals", "--store", "agenttool.db")
-    assert "to answer: agenttool approvals answer APR_ID allow --store agenttool.db\n" in named.stderr
+    assert "to answer: agenttool approvals answer APR_ID allow --shown DIGEST --store agenttool.db\n" in named.stderr
 
 
 def test_every_suggested_command_finds_the_same_calls(folder):
@@ -233,7 +287,7 @@ def test_every_suggested_command_finds_the_same_calls(folder):
     listing = shlex.split(parked.stderr.partition("agenttool ")[2])
     question = json.loads(command(folder, *listing, "--json").stdout)
     shown = command(folder, "approvals", *named).stderr.partition("to answer: agenttool ")[2]
-    answer = shlex.split(shown.replace("APR_ID", question["approval_id"]))
+    answer = shlex.split(shown.replace("APR_ID", question["approval_id"]).replace("DIGEST", question["shown_digest"]))
     ended = command(folder, *answer, "--from", "bank")
     assert (ended.returncode, "sent 5 to ada" in ended.stdout) == (0, True)
     again = command(folder, *answer)
@@ -248,16 +302,16 @@ def test_settings_without_a_store_lead_to_the_default_file_in_suggested_commands
     (folder / "quiet.toml").write_text(settings.read_text().partition("[store]")[0])
     named = ("--settings", "quiet.toml")
     command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", *named, "--store", "agenttool.db")
-    question = json.loads(command(folder, "approvals", "--json", *named).stdout)["approval_id"]
-    command(folder, "approvals", "answer", question, "deny", *named, "--from", "bank")
-    again = command(folder, "approvals", "answer", question, "deny", *named)
+    question = json.loads(command(folder, "approvals", "--json", *named).stdout)
+    answer(folder, question, "deny", *named, "--from", "bank")
+    again = answer(folder, question, "deny", *named)
     look = shlex.split(again.stderr.partition("see: agenttool ")[2])
     assert command(folder, *look).stdout.startswith("bank.transfer  denied")
 
 
 def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):
-    question = asked(folder)["approval_id"]
-    done = command(folder, "approvals", "answer", question, "allow", "--remember", "7")
+    question = asked(folder)
+    done = answer(folder, question, "allow", "--remember", "7")
     assert (done.returncode, "there is no suggestion 7; use a number from 1 to 1" in done.stderr) == (2, True)
     assert len(open_questions(folder)) == 1
 

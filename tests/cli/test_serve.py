@@ -175,7 +175,8 @@ def test_allowing_a_remote_call_prints_the_command_that_shows_its_result(garden)
     settings.write_text(settings.read_text().partition("[[rules]]")[0])
     assert garden.run("call", "water", "bed=3").returncode == 3
     question = json.loads(garden.run("approvals", "--json").stdout)
-    allowed = garden.run("approvals", "answer", question["approval_id"], "allow")
+    seen = ("--shown", question["shown_digest"])
+    allowed = garden.run("approvals", "answer", question["approval_id"], "allow", *seen)
     assert allowed.returncode == 0
     assert f"agenttool show {question['invocation_id']}" in allowed.stderr
     assert "agenttool serve" in allowed.stderr

@@ -8,6 +8,7 @@ from agenttool.policy.approvals import (
     Allow,
     Answered,
     Approvals,
+    Approver,
     Deny,
     Edit,
     Question,
@@ -22,10 +23,12 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import decision_record
+from agenttool.ports.world import OsUser
 from agenttool.records import PermissionDecision, Reason, text_item
 
 BEFORE, ASKED, LATER, END, AFTER = (f"2026-05-08T12:0{minute}:00Z" for minute in (0, 1, 2, 5, 6))
 INPUT = {"path": "a", "token": "s3cret"}
+ANN = Approver(os_user=OsUser(1000, "ada"), claim="ann")
 
 
 @pytest.fixture
@@ -62,9 +65,11 @@ def approvals(question):
 
 
 def test_an_answer_is_taken_once(approvals, question):
-    first = approvals.answer("apr_1", Allow(), by="ann", now=LATER)
-    assert first == Answered(question=question(), answer=Allow(), by="ann", at=LATER, input_digest=digest_of(INPUT))
-    second = approvals.answer("apr_1", Deny(), by="bob", now=LATER)
+    first = approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=LATER)
+    assert first == Answered(
+        question=question(), answer=Allow(), by=Approver(claim="ann"), at=LATER, input_digest=digest_of(INPUT)
+    )
+    second = approvals.answer("apr_1", Deny(), by=Approver(claim="bob"), now=LATER)
     assert isinstance(second, Refused)
     assert second.reason == "answered"
     assert approvals.pending(LATER) == ()
@@ -72,20 +77,20 @@ def test_an_answer_is_taken_once(approvals, question):
 
 @pytest.mark.parametrize("late", [END, AFTER])
 def test_an_answer_after_the_end_is_refused_and_the_question_stays_closed(approvals, late):
-    refused = approvals.answer("apr_1", Allow(), by="ann", now=late)
+    refused = approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=late)
     assert refused.reason == "expired"
     approvals.withdraw("apr_1", late)
-    assert approvals.answer("apr_1", Allow(), by="ann", now=BEFORE).reason == "expired"
+    assert approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=BEFORE).reason == "expired"
 
 
 def test_an_answer_to_nothing_is_refused(approvals):
-    assert approvals.answer("apr_9", Allow(), by="ann", now=LATER).reason == "unknown"
+    assert approvals.answer("apr_9", Allow(), by=Approver(claim="ann"), now=LATER).reason == "unknown"
 
 
 def test_an_answer_to_a_call_that_was_canceled_is_refused(approvals, question):
     assert approvals.withdraw("apr_1") == question()
     assert approvals.withdraw("apr_1") is None
-    assert approvals.answer("apr_1", Allow(), by="ann", now=LATER).reason == "withdrawn"
+    assert approvals.answer("apr_1", Allow(), by=Approver(claim="ann"), now=LATER).reason == "withdrawn"
 
 
 def test_questions_are_listed_until_they_end(approvals, question):
@@ -100,24 +105,27 @@ def test_questions_are_listed_until_they_end(approvals, question):
 
 
 def test_an_edit_is_bound_to_the_edited_input(approvals):
-    edited = approvals.answer("apr_1", Edit(updated_input={"path": "b"}), by="ann", now=LATER)
+    edited = approvals.answer("apr_1", Edit(updated_input={"path": "b"}), by=Approver(claim="ann"), now=LATER)
     assert edited.input_digest == digest_of({"path": "b"}) != digest_of(INPUT)
 
 
 def test_an_edit_that_is_no_json_is_refused_and_the_question_stays_open(approvals):
-    assert approvals.answer("apr_1", Edit(updated_input={"n": {1, 2}}), by="ann", now=LATER).reason == "bad_input"
+    assert (
+        approvals.answer("apr_1", Edit(updated_input={"n": {1, 2}}), by=Approver(claim="ann"), now=LATER).reason
+        == "bad_input"
+    )
     assert approvals.get("apr_1") is not None
 
 
 def test_an_edit_may_hold_integers_that_canonical_json_has_no_word_for(approvals):
-    edited = approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by="ann", now=LATER)
+    edited = approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by=Approver(claim="ann"), now=LATER)
     assert edited.answer.updated_input == {"n": 10**30}
     assert edited.input_digest != digest_of(INPUT)
 
 
 def test_an_edit_is_taken_as_it_was_when_it_was_given(approvals):
     given = {"path": ["b"]}
-    edited = approvals.answer("apr_1", Edit(updated_input=given), by="ann", now=LATER)
+    edited = approvals.answer("apr_1", Edit(updated_input=given), by=Approver(claim="ann"), now=LATER)
     given["path"].append("c")
     assert edited.answer.updated_input == {"path": ["b"]}
 
@@ -126,14 +134,14 @@ def test_an_edit_is_taken_as_it_was_when_it_was_given(approvals):
     "rule", [{"behavior": "deny", "tool": "*"}, {"behavior": "allow"}, {"behavior": "allow", "tool": "x"}]
 )
 def test_a_rule_that_cannot_be_remembered_is_refused_and_the_question_stays_open(approvals, rule):
-    refused = approvals.answer("apr_1", Remember(rule=rule), by="ann", now=LATER)
+    refused = approvals.answer("apr_1", Remember(rule=rule), by=Approver(claim="ann"), now=LATER)
     assert refused.reason == "bad_rule"
     assert approvals.get("apr_1") is not None
 
 
 def test_what_is_remembered_is_a_rule_of_the_session_for_this_tool_as_it_is(approvals, question):
     [suggestion] = question().suggested_updates
-    answered = approvals.answer("apr_1", Remember(rule=suggestion.rule), by="ann", now=LATER)
+    answered = approvals.answer("apr_1", Remember(rule=suggestion.rule), by=Approver(claim="ann"), now=LATER)
     assert answered.rule.source == "session"
     assert answered.rule.ref == "session:apr_1"
     assert answered.rule.declaration_digest == question().declaration_digest
@@ -147,7 +155,7 @@ def test_ask_23_an_allow_that_is_remembered_sticks_even_against_the_rule_that_as
     approvals = Approvals()
     approvals.open(question(verdict=verdict))
     sneaky = {**suggestion.rule, "settles": ["policy_settings:other"]}
-    answered = approvals.answer("apr_1", Remember(rule=sneaky), by="ann", now=LATER)
+    answered = approvals.answer("apr_1", Remember(rule=sneaky), by=Approver(claim="ann"), now=LATER)
     assert answered.rule.settles == ("project_settings:q",)
     after = policy.with_book(policy.book.with_rule(answered.rule))
     again = after.decide(subject, INPUT, now=LATER)
@@ -165,7 +173,7 @@ def test_a_question_of_the_policy_layer_is_asked_every_time(tool, book, workspac
     approvals = Approvals()
     approvals.open(question(verdict=policy.decide(subject, INPUT, now=ASKED)))
     answered = approvals.answer(
-        "apr_1", Remember(rule={"behavior": "allow", "tool": "files.read"}), by="ann", now=LATER
+        "apr_1", Remember(rule={"behavior": "allow", "tool": "files.read"}), by=Approver(claim="ann"), now=LATER
     )
     after = policy.with_book(policy.book.with_rule(answered.rule))
     assert after.decide(subject, INPUT, now=LATER).behavior == "ask"
@@ -177,7 +185,9 @@ def test_only_so_many_ended_questions_are_remembered(question, monkeypatch):
     for number in range(4):
         approvals.open(question(f"apr_{number}"))
         approvals.withdraw(f"apr_{number}")
-    assert [approvals.answer(f"apr_{number}", Allow(), by="a", now=LATER).reason for number in range(4)] == [
+    assert [
+        approvals.answer(f"apr_{number}", Allow(), by=Approver(claim="a"), now=LATER).reason for number in range(4)
+    ] == [
         "unknown",
         "unknown",
         "withdrawn",
@@ -218,7 +228,7 @@ def test_whatever_happens_a_question_is_answered_at_most_once_and_never_late(too
             approvals.withdraw("apr_1", moment)
         else:
             answer = Deny() if move == "deny" else Allow()
-            said = approvals.answer("apr_1", answer, by="a", now=moment)
+            said = approvals.answer("apr_1", answer, by=Approver(claim="a"), now=moment)
             taken += [said] if isinstance(said, Answered) else []
     assert len(taken) <= 1
     assert all(each.at in (ASKED, LATER) for each in taken)
@@ -247,22 +257,30 @@ def plain_question(tool, workspace):
 
 @pytest.fixture
 def recorded(plain_question):
-    def answer(said, by="ann"):
+    def answer(said, by=ANN):
         approvals = Approvals()
         approvals.open(plain_question)
-        return answer_record(approvals.answer("apr_1", said, by=by, now=LATER), decision_id="dec_2")
+        return answer_record(
+            approvals.answer("apr_1", said, by=by, now=LATER, shown_digest=plain_question.shown_digest),
+            decision_id="dec_2",
+        )
 
     return answer
 
 
-def test_an_answer_is_a_second_decision_that_answers_the_first(recorded):
+def test_an_answer_is_a_second_decision_that_answers_the_first(recorded, plain_question):
+    details = {
+        "approval_id": "apr_1",
+        "approver": {"claim": "ann", "os_user": {"uid": 1000, "name": "ada"}},
+        "shown_digest": plain_question.shown_digest,
+    }
     assert recorded(Allow(feedback="only this once")) == PermissionDecision(
         decision_id="dec_2",
         invocation_id="inv_1",
         behavior="allow",
         mode="default",
         source="permission_prompt",
-        reason=Reason(type="permission_prompt_tool", message="ann approved the call", details={"approval_id": "apr_1"}),
+        reason=Reason(type="permission_prompt_tool", message="ann approved the call", details=details),
         user_modified=False,
         accept_feedback="only this once",
         answers="dec_1",
@@ -309,7 +327,7 @@ def test_an_edited_input_is_judged_again_and_what_is_denied_stays_denied(tool, b
 def test_an_edit_that_was_completed_is_bound_to_what_will_run(plain_question):
     approvals = Approvals()
     approvals.open(plain_question)
-    answered = approvals.answer("apr_1", Edit(updated_input={"token": "…"}), by="ann", now=LATER)
+    answered = approvals.answer("apr_1", Edit(updated_input={"token": "…"}), by=Approver(claim="ann"), now=LATER)
     completed = digest_of({"token": "s3cret"})
     decision = answer_record(answered, decision_id="dec_2", input_digest=completed)
     assert decision.input_digest == completed

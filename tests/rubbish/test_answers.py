@@ -1,6 +1,7 @@
 """Answers to approvals that are none, come twice, too late, or to no question."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -93,8 +94,8 @@ async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(va
     assert result.error.error_class == "approval_rejected"
 
 
-@pytest.mark.parametrize("by", [None, "", 5, "\ud800"])
-async def test_an_answer_without_an_author_is_rejected(vault, asked, by):
+@pytest.mark.parametrize("by", ["", 5, b"pat", "\ud800"])
+async def test_an_answer_whose_claimed_author_is_not_text_is_rejected(vault, asked, by):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
@@ -102,6 +103,33 @@ async def test_an_answer_without_an_author_is_rejected(vault, asked, by):
         await runtime.approvals.decide(question.approval_id, "deny", by="pat")
         assert (await waiting).error.message == "pat refused the call"
     assert vault.ran == []
+
+
+@pytest.mark.parametrize("store", [None, "sqlite:calls.db"])
+async def test_an_answer_to_a_question_that_is_not_the_one_shown_is_refused(vault, asked, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with Runtime.open(tools=[vault.tool], store=store) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        other = replace(question, shown={"amount": 1})
+        refused = [
+            await runtime.approvals.decide(other, "allow"),
+            await runtime.approvals.decide(question.approval_id, "allow", shown_digest=other.shown_digest),
+        ]
+        accepted = await runtime.approvals.decide(question, "allow")
+        await waiting
+    assert {(each.reason, "list the questions again" in each.message) for each in refused} == {("other_question", True)}
+    assert (accepted.shown_digest, vault.ran) == (question.shown_digest, [(5, "ada")])
+
+
+async def test_an_answer_by_id_without_a_digest_is_recorded_as_such(vault, asked):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        await runtime.approvals.decide(question.approval_id, "allow")
+        await waiting
+        answer = [each async for each in runtime.journal.export() if getattr(each, "decided_by", None)]
+    assert [each.reason.details["shown_digest"] for each in answer] == [None]
 
 
 @pytest.mark.parametrize("approval_id", ["apr_nowhere", "", None, 5, [], {}, ...], ids=short)

@@ -30,6 +30,7 @@ from agenttool import (
 )
 from agenttool.codec import to_json
 from agenttool.ports.deferred import DEFERRED
+from agenttool.ports.world import OsUser
 from agenttool.records import (
     ErrorClass,
     HookEvent,
@@ -490,7 +491,9 @@ def line_of(record):
 
 
 @pytest.fixture
-def export(rule, hook, asked_questions, begun):
+def export(rule, hook, asked_questions, begun, monkeypatch):
+    monkeypatch.setattr("agenttool.assemble.settings.os_user", lambda: OsUser(1000, "ada"))
+
     async def export(name, store):
         tools, options, run = CASES[name]
         rules = [rule(behavior, pattern) for behavior, pattern in options.get("rules", ())]

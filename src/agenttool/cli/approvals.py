@@ -18,6 +18,7 @@ from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import figures, plain_table, print_error, print_text, printable
 from agenttool.cli.prompt import (
+    BY_HELP,
     Skipped,
     Terminal,
     age_and_expiry,
@@ -30,6 +31,8 @@ from agenttool.cli.prompt import (
     prompt_json,
     question_json,
     remember_rule,
+    shown_mark,
+    was_shown,
 )
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.errors import ConfigError
@@ -66,6 +69,10 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Recover calls of these tools")
     ] = None,
+    shown: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="The question as you saw it; the list prints its digest")
+    ] = None,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     message: Annotated[str | None, typer.Option(help="Text that the model reads with the answer")] = None,
     edited: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Run this input instead")] = None,
     remember: Annotated[int | None, typer.Option(metavar="N", help="Also add the N-th suggested rule")] = None,
@@ -91,8 +98,8 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
 
     async def run() -> bool:
         rt = Runtime.open(config=find_settings(settings), store=options.url, tools=tools)
-        session = ApprovalSession(rt, Terminal(), tools, shown_options, as_json=as_json)
-        return await session.run(answer, questions, count=count)
+        session = ApprovalSession(rt, Terminal(), tools, shown_options, by=by, as_json=as_json)
+        return await session.run(answer, questions, count=count, shown=shown)
 
     if not asyncio.run(run()):
         raise typer.Exit(REJECTED)
@@ -209,19 +216,32 @@ class ApprovalSession:
     """Lists and answers questions on one open runtime, and recovers calls whose process is gone."""
 
     def __init__(
-        self, rt: Runtime, terminal: Terminal, tools: list[Tool], options: StoreOptions, *, as_json: bool
+        self,
+        rt: Runtime,
+        terminal: Terminal,
+        tools: list[Tool],
+        options: StoreOptions,
+        *,
+        by: str | None,
+        as_json: bool,
     ) -> None:
-        """Use a runtime with the given tools; `options` are repeated in suggested commands."""
+        """Use a runtime with the given tools; `options` are repeated in suggested commands, `by` answers."""
         self.rt = rt
         self.terminal = terminal
         self._tools = tools
         self._options = options
+        self._by = by
         self._as_json = as_json
         self._recovered: set[InvocationId] = set()
         self._shown: set[InvocationId] = set()
 
     async def run(
-        self, answer: ApprovalAnswer | PromptAnswer | None, questions: QuestionFilter, *, count: bool
+        self,
+        answer: ApprovalAnswer | PromptAnswer | None,
+        questions: QuestionFilter,
+        *,
+        count: bool,
+        shown: str | None = None,
     ) -> bool:
         """Open the runtime, and give the answer or print the questions; return false if an answer is rejected."""
         listener = asyncio.ensure_future(self._collect_recovered())
@@ -231,7 +251,7 @@ class ApprovalSession:
                 if isinstance(answer, PromptAnswer):
                     return await answer_prompt(self.rt, self.terminal.console, answer.prompt_id, answer.choice)
                 if answer is not None:
-                    return await self._answer(answer)
+                    return await self._answer(answer, shown)
                 if count:
                     await self._print_counts(questions)
                 elif self._as_json:
@@ -274,7 +294,7 @@ class ApprovalSession:
             self._print_next_commands(is_limit_reached=shown == questions.limit)
 
     def _print_next_commands(self, *, is_limit_reached: bool) -> None:
-        hints = [f"to answer: agenttool approvals answer APR_ID allow{self._options.arguments}"]
+        hints = [f"to answer: agenttool approvals answer APR_ID allow --shown DIGEST{self._options.arguments}"]
         if is_limit_reached:
             counting = f"agenttool approvals --count{self._options.arguments}"
             hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")
@@ -302,17 +322,31 @@ class ApprovalSession:
         else:
             Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
 
-    async def _answer(self, answer: ApprovalAnswer) -> bool:
-        """Give the answer of the command line; return whether it was accepted."""
+    async def _answer(self, answer: ApprovalAnswer, shown: str | None) -> bool:
+        """Give the answer of the command line; return whether it was accepted.
+
+        The approver saw the question in an earlier process, so `shown` says which question that was.
+        """
         question = await self.rt.approvals.get(answer.approval_id)
-        if question is not None:
-            rule = None if answer.suggestion is None else remember_rule(question, answer.suggestion)
-            is_accepted = await self._decide(question, rule or answer.answer)
-        else:
+        if question is None:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
             is_accepted = False
+        elif not was_shown(question, shown or ""):
+            self._print_unseen(question, shown)
+            is_accepted = False
+        else:
+            rule = None if answer.suggestion is None else remember_rule(question, answer.suggestion)
+            is_accepted = await self._decide(question, rule or answer.answer)
         await self._recover()
         return is_accepted
+
+    def _print_unseen(self, question: Question, shown: str | None) -> None:
+        """Print the question that an answer is not about, and how to answer it as it is now."""
+        if not self._as_json:
+            print_question(self.terminal.console, question)
+        found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
+        message = f"{found}; read it again, then answer with --shown {shown_mark(question)}"
+        print_error("not_shown" if shown is None else "other_question", f"{question.approval_id}: {message}")
 
     async def _why_not_open(self, approval_id: ApprovalId) -> str:
         # Both ids are made of the same characters.
@@ -326,7 +360,7 @@ class ApprovalSession:
         return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
 
     async def _decide(self, question: Question, answer: Answer) -> bool:
-        outcome = await self.rt.approvals.decide(question.approval_id, answer, by="terminal")
+        outcome = await self.rt.approvals.decide(question, answer, by=self._by)
         if isinstance(outcome, Refused):
             print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
             return False

@@ -17,7 +17,7 @@ from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import INTERRUPTED, print_text, printable
-from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
+from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.cli.tools import require_tools
 from agenttool.codec import parse_object, parse_value, to_json
 from agenttool.errors import ConfigError, RecordError
@@ -60,6 +60,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     store: Annotated[
         str | None, typer.Option(metavar="FILE", help="Store the call there; it can be recovered after a crash")
     ] = None,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
     """Call one tool through the whole pipeline, and ask for approval if needed."""
@@ -73,6 +74,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             options=options,
             is_durable=is_durable,
             is_interactive=terminal.is_interactive and not as_json,
+            by=by,
         )
         result, stopped, is_parked = asyncio.run(request.run(terminal))
     if as_json:
@@ -151,6 +153,7 @@ class CommandLineCall:
     Attributes:
         is_durable: the call is stored in a file.
         is_interactive: a user at the terminal can be asked.
+        by: the name that this user claims.
     """
 
     name: str
@@ -159,6 +162,7 @@ class CommandLineCall:
     options: StoreOptions
     is_durable: bool
     is_interactive: bool
+    by: str | None = None
 
     async def run(self, terminal: Terminal) -> tuple[ToolResult, str | None, bool]:
         """Make the call; return its result, what a cancellation achieved, and whether a question is left open."""
@@ -311,7 +315,7 @@ class CallMonitor:
             answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)
             if isinstance(answer, Skipped):
                 break
-            outcome = await self._rt.approvals.decide(question.approval_id, answer, by="terminal")
+            outcome = await self._rt.approvals.decide(question, answer, by=self._request.by)
             if not isinstance(outcome, Refused):
                 return
             self._terminal.print_error(outcome.message)

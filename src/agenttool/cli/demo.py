@@ -144,11 +144,9 @@ async def _approval(report: "DemoReport", rt: Runtime) -> None:
     shown = cast("JsonObject", question.shown)
     report.text(f"The call waits. An approver sees {question.tool_name} with {sorted_json(shown).decode()}.")
     report.text("The approver changes the payee and the amount, and allows the call.")
-    await rt.approvals.decide(
-        question.approval_id, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat"
-    )
+    await rt.approvals.decide(question, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat")
     result = await call
-    again = await rt.approvals.decide(question.approval_id, "allow", by="mallory")
+    again = await rt.approvals.decide(question, "allow", by="mallory")
     report.check("the tool ran once, with the approved input", passes=transfers == [("ada", 90)])
     report.check("a second answer is rejected", passes=not hasattr(again, "answer"))
     records = [repr(record) async for record in rt.journal.export()]
@@ -171,7 +169,7 @@ async def _crash(report: "DemoReport", folder: Path) -> None:
         waiting = [each.approval_id for each in await rt.approvals.list()]
         report.check("its approval request is still open", passes=waiting == [question.approval_id])
         report.text("This process allows the call and recovers it from the journal.")
-        await rt.approvals.decide(question.approval_id, "allow", by="pat")
+        await rt.approvals.decide(question, "allow", by="pat")
         result = await _result(rt, question.invocation_id)
     report.check("the same call has its result", passes=not result.is_error)
     report.check("the tool ran once", passes=ledger.read_text(encoding="utf-8") == "90 to ada\n")

@@ -29,6 +29,12 @@ from agenttool.world import SystemClock
 DEFAULT_CHOICE = "default"
 """The word that picks the default of a provider's prompt."""
 
+BY_HELP = "Name of the approver, recorded as a claim beside the operating-system user"
+"""The help of `--by`."""
+
+SHOWN_LENGTH = 16
+"""How many digits of the digest of a question are printed, and needed to answer it."""
+
 _READ_SIZE = 65_536
 _WORDS = ("y", "yes", "n", "no", "s", "skip")
 
@@ -129,7 +135,19 @@ def question_json(question: Question) -> JsonObject:
         "asked_at": question.asked_at,
         "expires_at": question.expires_at,
         "input_digest": question.input_digest,
+        "shown_digest": question.shown_digest,
     }
+
+
+def shown_mark(question: Question) -> str:
+    """Return the first digits of the digest of what was shown, for `answer APR_ID allow --shown DIGEST`."""
+    return question.shown_digest.partition(":")[2][:SHOWN_LENGTH]
+
+
+def was_shown(question: Question, mark: str) -> bool:
+    """Return whether the digits of a digest, at least as many as are printed, are those of a question."""
+    digits = mark.rpartition(":")[2]
+    return len(digits) >= SHOWN_LENGTH and question.shown_digest.partition(":")[2].startswith(digits)
 
 
 def print_question(console: Console, question: Question) -> None:
@@ -143,7 +161,7 @@ def print_question(console: Console, question: Question) -> None:
         for line in rule.split("\n"):
             console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
     age, expiry = age_and_expiry(question.asked_at, question.expires_at)
-    print_text(console, f"{question.approval_id} · asked {age} · {expiry}", "dim")
+    print_text(console, f"{question.approval_id} · asked {age} · {expiry} · shown {shown_mark(question)}", "dim")
 
 
 def age_and_expiry(asked_at: Timestamp, expires_at: Timestamp) -> tuple[str, str]:

@@ -46,7 +46,7 @@ InputChange: TypeAlias = tuple[str, str, str, str]
 """`+`, `-` or `~`, the JSON pointer, and the value before and after."""
 
 _REDACTED = "[redacted]"
-_DETAILS = ("name", "hook", "behavior", "decided_by", "message", "step", "strategy", "error_class", "abort_reason")
+_DETAILS = ("name", "hook", "behavior", "message", "step", "strategy", "error_class", "abort_reason")
 _E, _P = EventType, Phase
 _PHASES = {
     _E.PLANNED: _P.RESOLVE_TOOL,
@@ -110,12 +110,24 @@ def event_details(event: ToolEvent) -> str:
     """Return the most useful values of an event's data on one line."""
     data = event.data or {}
     words = [printable(str(data[name])) for name in _DETAILS if data.get(name) is not None]
+    if data.get("decided_by") is not None:
+        words.append(f"by {approver_text(str(data['decided_by']), data.get('approver'))}")
     if data.get("prompted"):
         words.insert(0, "approval requested")
     percent = data.get("percent")
     if isinstance(percent, int | float):
         words.append(f"({percent:.0f} %)")
     return "  ".join(words)
+
+
+def approver_text(name: str, approver: Json) -> str:
+    """Return who answered a question, by each way in which it is known; only the name in older records."""
+    known = approver if isinstance(approver, dict) else {}
+    user, claim = known.get("os_user"), known.get("claim")
+    parts = [] if claim is None else [f"{claim} (claim)"]
+    if isinstance(user, dict):
+        parts.append(f"{user.get('name', 'unnamed')} (operating-system user, uid {user.get('uid')})")
+    return printable(", ".join(parts) or name)
 
 
 def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:
@@ -224,7 +236,10 @@ def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[t
     classifier = (
         None if check is None else (check.classifier_ref, check.status, check.authority, check.classifier_reason)
     )
-    yield "by", decision.decided_by or None
+    details = reason.details or {}
+    if decision.decided_by:
+        yield "by", approver_text(decision.decided_by, details.get("approver"))
+        yield "shown", str(details.get("shown_digest") or "not known: the answer came without a digest")
     yield "source", f"{decision.source or 'none'}, mode {decision.mode or 'not recorded'}"
     yield "rules", ", ".join(decision.rule_refs or ()) or None
     yield "overridden", ", ".join(reason.beaten_rule_refs or ()) or None

@@ -25,6 +25,7 @@ from agenttool.policy.approvals import (
     Allow,
     Answer,
     Answered,
+    Approver,
     Deny,
     Edit,
     Question,
@@ -42,6 +43,7 @@ from agenttool.records import (
     ApprovalId,
     Behavior,
     DecisionId,
+    Digest,
     ErrorClass,
     InputStage,
     JsonObject,
@@ -57,7 +59,9 @@ from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
 
 
-def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
+def answer(
+    core: Core, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
     if question is not None:
@@ -66,7 +70,9 @@ def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> An
             return refused
         if _is_closed(core, question):
             core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
-    outcome = core.questions.book.answer(approval_id, given, by=by, now=timestamp(core.now_ns()))
+    outcome = core.questions.book.answer(
+        approval_id, given, by=by, now=timestamp(core.now_ns()), shown_digest=shown_digest
+    )
     if isinstance(outcome, Answered):
         waiting = core.questions.waiting.get(approval_id)
         if waiting is not None and not waiting.done():

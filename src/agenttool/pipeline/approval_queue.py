@@ -5,8 +5,8 @@ from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.recovery import Recovery
-from agenttool.policy.approvals import Answer, Answered, Question, Refused
-from agenttool.records import ApprovalId, JsonObject
+from agenttool.policy.approvals import Answer, Answered, Approver, Question, Refused
+from agenttool.records import ApprovalId, Digest, JsonObject
 
 
 class ApprovalQueue:
@@ -37,20 +37,34 @@ class ApprovalQueue:
 
     async def decide(
         self,
-        approval_id: ApprovalId,
+        question: Question | ApprovalId,
         answer: str | Answer,
         *,
         updated_input: JsonObject | None = None,
-        by: str = "user",
+        by: str | None = None,
         message: str | None = None,
+        shown_digest: Digest | None = None,
     ) -> Answered | Refused:
         """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands.
+
+        Args:
+            question: the question that the approver was shown, or its id. If the open question differs from what was
+                shown, the answer is refused.
+            answer: `allow`, `deny`, or an answer object.
+            updated_input: run this input instead.
+            by: the name of the approver; recorded as a claim, beside the operating-system user of this process.
+            message: text that the model reads with the answer.
+            shown_digest: `Question.shown_digest` of what the approver was shown, where only the id is given. Without
+                it, the answer is about the open question, and the record says that no digest was passed.
 
         Raises:
             ConfigError: the answer is neither `allow` nor `deny`.
             StoreError: the answer could not be stored.
         """
         given = answer_in(answer, updated_input, message) if isinstance(answer, str) else answer
+        approver = Approver(os_user=self._core.os_user(), claim=by)
+        if isinstance(question, Question):
+            question, shown_digest = question.approval_id, shown_digest or question.shown_digest
         if self._recovery is not None:
-            return await self._recovery.answer(approval_id, given, by=by)
-        return answer_question(self._core, approval_id, given, by=by)
+            return await self._recovery.answer(question, given, by=approver, shown_digest=shown_digest)
+        return answer_question(self._core, question, given, by=approver, shown_digest=shown_digest)

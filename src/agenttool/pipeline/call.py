@@ -39,7 +39,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.evidence import CallLaunched, CallRequest, key_of
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.source import SourceStatus
-from agenttool.ports.world import Clock, IdSource
+from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.records import (
     AbortReason,
     DecisionId,
@@ -168,6 +168,7 @@ class Core:
     journal: Journal
     clock: Clock
     ids: IdSource
+    os_user: Callable[[], OsUser | None]
     payloads: PayloadAccess
     timing: Timing
     durability: Durability

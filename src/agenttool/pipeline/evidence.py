@@ -169,7 +169,10 @@ class AnswerGiven(Evidence, frozen=True):
     def members(self, event: EventType) -> JsonObject:
         """Return the decision and the approver."""
         members: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
-        return {**members, "decided_by": self.decision.decided_by}
+        reason = self.decision.reason
+        approver = None if reason is None else (reason.details or {}).get("approver")
+        members["decided_by"] = self.decision.decided_by
+        return members if approver is None else {**members, "approver": approver}
 
     def contributes(self) -> Mapping[str, object]:
         """Return the ref of the decision."""

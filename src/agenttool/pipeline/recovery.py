@@ -22,10 +22,10 @@ from agenttool.pipeline.resume import (
 )
 from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, is_forged
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.approvals import Answer, Answered, Refused
+from agenttool.policy.approvals import Answer, Answered, Approver, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, OpenCalls
-from agenttool.records import ApprovalId, InvocationId, ToolId, ToolResult
+from agenttool.records import ApprovalId, Digest, InvocationId, ToolId, ToolResult
 
 POLL_S = 0.2
 """How often answers from other processes are polled."""
@@ -129,10 +129,12 @@ class Recovery:
             return ()
         return await self.calls.due(now=self.core.clock.moment(), after=after, limit=PAGE)
 
-    async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
+    async def answer(
+        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+    ) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
         await self._end_orphan(ApprovalId(str(approval_id)))
-        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by)
+        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown_digest=shown_digest)
         if isinstance(outcome, Answered) and await self._deliver_answers():
             await self.recover()
         return outcome

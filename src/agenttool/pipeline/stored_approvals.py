@@ -23,6 +23,7 @@ from agenttool.policy.approvals import (
     Answer,
     Answered,
     Approvals,
+    Approver,
     Deny,
     Edit,
     Question,
@@ -33,7 +34,8 @@ from agenttool.policy.approvals import (
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall, OpenCalls
-from agenttool.records import ApprovalId, JsonObject, Part, Timestamp
+from agenttool.ports.world import OsUser
+from agenttool.records import ApprovalId, Digest, JsonObject, Part, Timestamp
 
 ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]
 """Returns up to so many facts after a position."""
@@ -50,8 +52,11 @@ FORGED = "nothing was run: the journal records no such answer, so it may be forg
 class StoredAnswer(Part, frozen=True, kw_only=True):
     """An answer, the approver and the time; `after` is where in the journal to start looking for its fact."""
 
-    by: str
     allow: bool
+    by: str | None = None
+    """The name that the approver claims."""
+    os_user: OsUser | None = None
+    shown_digest: Digest | None = None
     updated_input: JsonObject | None = None
     rule: JsonObject | None = None
     words: str | None = None
@@ -94,7 +99,9 @@ class StoredApprovals:
         checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
         return None if checkpoint is None else checkpoint.question
 
-    async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
+    async def answer(
+        self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
+    ) -> Answered | Refused:
         """Record the answer to a question of any process; the first answer stands."""
         opened = await self.calls.by_approval(approval_id)
         checkpoint = None if opened is None else checkpoint_in(opened)
@@ -106,7 +113,7 @@ class StoredApprovals:
         book = Approvals()
         book.open(question)
         outcome = refusal_of_edit(self.core, question, given) or book.answer(
-            approval_id, given, by=by, now=timestamp(self.core.now_ns())
+            approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown_digest=shown_digest
         )
         if isinstance(outcome, Refused):
             return outcome
@@ -147,8 +154,10 @@ def record_answer(core: Core, answered: Answered) -> bytes:
     answer = answered.answer
     updated = answer.updated_input if isinstance(answer, Edit) and isinstance(answer.updated_input, dict) else None
     stored = StoredAnswer(
-        by=answered.by,
+        by=answered.by.claim,
+        os_user=answered.by.os_user,
         allow=not isinstance(answer, Deny),
+        shown_digest=answered.shown_digest,
         updated_input=updated,
         rule=answer.rule if isinstance(answer, Remember) else None,
         words=answer.message if isinstance(answer, Deny) else answer.feedback,
@@ -170,12 +179,13 @@ def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answe
     stored = _read(body)
     if stored is None:
         return None
-    answer, by, at = stored.answer, stored.by, stored.at
+    answer, at, shown_digest = stored.answer, stored.at, stored.shown_digest
+    by = Approver(os_user=stored.os_user, claim=stored.by)
     if not _is_recorded(read_facts, question.approval_id, body, stored.after):
-        answer, by, at = Deny(message=FORGED), "agenttool", None
+        answer, by, at, shown_digest = Deny(message=FORGED), Approver(), None, None
     book = Approvals()
     book.open(question)
-    outcome = book.answer(question.approval_id, answer, by=by, now=at or question.asked_at)
+    outcome = book.answer(question.approval_id, answer, by=by, now=at or question.asked_at, shown_digest=shown_digest)
     return outcome if isinstance(outcome, Answered) else None
 
 

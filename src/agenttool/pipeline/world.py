@@ -17,7 +17,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
-from agenttool.ports.world import Clock, IdSource
+from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.timeouts import Deadlines
@@ -25,6 +25,10 @@ from agenttool.scheduler.timeouts import Deadlines
 
 def _no_jitter() -> float:
     return 1.0
+
+
+def _no_user() -> OsUser | None:
+    """Return none: this runtime does not know its operating-system user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ class World:
     lease_s: float = 6.0
     thread: str = "thread"
     semantic_index: SemanticIndex | None = None
+    os_user: Callable[[], OsUser | None] = _no_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         journal=Journal(clock=world.clock, log=world.log),
         clock=world.clock,
         ids=world.ids,
+        os_user=world.os_user,
         payloads=PayloadAccess(world.payloads, world.documents),
         timing=Timing(
             loop=loop,

@@ -8,13 +8,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.codec import digest_of_any, json_bytes, parse_object, to_json
 from agenttool.config import Setting
 from agenttool.errors import RecordError
 from agenttool.policy.rule_settings import read_rule, rule_members
 from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.suggest import ADD_RULE
 from agenttool.policy.verdict import Verdict, Weight
+from agenttool.ports.world import OsUser
 from agenttool.records import (
     UNSET,
     ApprovalId,
@@ -67,6 +68,52 @@ class Question:
     suggested_updates: tuple[SuggestedUpdate, ...] = ()
     asked_at: Timestamp
     expires_at: Timestamp
+
+    @property
+    def shown_digest(self) -> Digest:
+        """The digest of all that an approver is shown; with it an answer says which question it is about."""
+        return digest_of_any(
+            {
+                "approval_id": self.approval_id,
+                "tool_id": self.tool_id,
+                "tool_name": self.tool_name,
+                "input": self.shown,
+                "input_digest": self.input_digest,
+                "declaration_digest": self.declaration_digest,
+                "reason": self.verdict.reason.message,
+                "suggested_updates": [{**to_json(update)} for update in self.suggested_updates],
+                "asked_at": self.asked_at,
+                "expires_at": self.expires_at,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approver:
+    """The approver of an answer, by each way in which it is known; `agenttool` itself is known by none.
+
+    Attributes:
+        os_user: the operating-system user of the process that answered; the system vouches for it.
+        claim: the name that the caller gave; nothing proves it, so it never replaces the user.
+    """
+
+    os_user: OsUser | None = None
+    claim: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name for people: the claim, else the user."""
+        if self.claim is not None or self.os_user is None:
+            return self.claim or "agenttool"
+        return self.os_user.name or f"uid {self.os_user.uid}"
+
+    def members(self) -> JsonObject:
+        """Return the approver as recorded in a decision: one member for each way in which it is known."""
+        known: JsonObject = {} if self.claim is None else {"claim": self.claim}
+        if self.os_user is not None:
+            name: JsonObject = {} if self.os_user.name is None else {"name": self.os_user.name}
+            known["os_user"] = {"uid": self.os_user.uid, **name}
+        return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +177,16 @@ class Answered:
 
     Attributes:
         input_digest: the digest of the only input that the answer is about: the one asked about, or the edited one.
+        shown_digest: the digest of what the approver was shown; none if the caller did not pass it.
         rule: the rule to add to the session's rules, where the answer is to be remembered.
     """
 
     question: Question
     answer: Answer
-    by: str
+    by: Approver
     at: Timestamp
     input_digest: Digest
+    shown_digest: Digest | None = None
     rule: Rule | None = None
 
 
@@ -167,16 +216,30 @@ class Approvals:
         """Return an open question, even if it has expired and was not removed yet."""
         return self._open.get(approval_id)
 
-    def answer(self, approval_id: ApprovalId, answer: Answer, *, by: str, now: Timestamp) -> Answered | Refused:
-        """Record the one answer of the approver `by` to a question; a refused answer changes nothing."""
+    def answer(
+        self,
+        approval_id: ApprovalId,
+        answer: Answer,
+        *,
+        by: Approver,
+        now: Timestamp,
+        shown_digest: Digest | None = None,
+    ) -> Answered | Refused:
+        """Record the one answer of the approver `by` to a question; a refused answer changes nothing.
+
+        An answer with the digest of what the approver was shown is refused if that is not the question.
+        """
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
             ended = self._ended.get(ApprovalId(str(approval_id)), RefusalReason.UNKNOWN)
             return _refused(approval_id, ended)
         if has_passed(question.expires_at, now):
             return _refused(approval_id, RefusalReason.EXPIRED)
+        if shown_digest is not None and shown_digest != question.shown_digest:
+            return _refused(approval_id, RefusalReason.OTHER_QUESTION)
         answered = _read_answer(question, answer, by, now)
         if isinstance(answered, Answered):
+            answered = replace(answered, shown_digest=shown_digest)
             self._end(approval_id, RefusalReason.ANSWERED)
         return answered
 
@@ -203,6 +266,7 @@ _MESSAGES = {
     RefusalReason.ANSWERED: "it was answered already; the first answer stands",
     RefusalReason.EXPIRED: "it has expired; call the tool again to be asked again",
     RefusalReason.WITHDRAWN: "the call was canceled; nothing is left to decide",
+    RefusalReason.OTHER_QUESTION: "the question is not the one that was shown; list the questions again, then answer",
 }
 
 
@@ -210,10 +274,10 @@ def _refused(approval_id: ApprovalId, reason: RefusalReason) -> Refused:
     return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[reason])
 
 
-def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) -> Answered | Refused:
+def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestamp) -> Answered | Refused:
     digest, rule, problem = question.input_digest, None, RefusalReason.BAD_ANSWER
     try:
-        _check_said(answer, by)
+        _check_said(answer, by.claim)
         if isinstance(answer, Remember):
             problem = RefusalReason.BAD_RULE
             rule = read_rule(Setting(members=_remembered(question, answer), source=RuleSource.SESSION))
@@ -226,17 +290,17 @@ def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) ->
     return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
 
 
-def _check_said(answer: object, by: object) -> None:
+def _check_said(answer: object, claim: object) -> None:
     """Reject anything that is not an answer, so that no other object can approve a call."""
     if not isinstance(answer, Allow | Deny | Edit | Remember):
         got = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
         raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {got}; make one")
     words = answer.message if isinstance(answer, Deny) else answer.feedback
-    for name, text in (("the name of who answers", by), ("what is said with an answer", words or "")):
+    for name, text in (("the name of who answers", claim or ""), ("what is said with an answer", words or "")):
         if not isinstance(text, str) or text.encode(errors="replace").decode() != text:
             raise ValueError(f"{name} must be text in Unicode; correct it")
-    if not by:
-        raise ValueError("an answer needs an approver, got none; set `by`")
+    if claim is not None and not claim:
+        raise ValueError(f"the name of an approver must not be empty, got {claim!r}; set `by`, or leave it out")
 
 
 def _own_copy(updated: Json) -> JsonObject:
@@ -289,16 +353,18 @@ def answer_record(
     if isinstance(answer, Remember):
         rule = _remembered(question, answer)
         updates = (SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=rule),)
-    message = f"{answered.by} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
+    message = f"{answered.by.name} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
+    details: JsonObject = {"approver": answered.by.members(), "shown_digest": answered.shown_digest}
+    behavior = Behavior.DENY if denied else Behavior.ALLOW
     return replace_record(
-        _prompt_record(question, decision_id, Behavior.DENY if denied else Behavior.ALLOW, message, answered.at),
+        _prompt_record(question, decision_id, behavior, message, answered.at, details),
         updated_input=answer.updated_input if edited else UNSET,
         user_modified=edited,
         suggested_updates=updates,
         content_blocks=(text_item(answer.message),) if denied and answer.message else None,
         accept_feedback=None if denied else answer.feedback,
         input_digest=input_digest or answered.input_digest,
-        decided_by=answered.by,
+        decided_by=answered.by.name,
         expires_at=question.expires_at,
     )
 
@@ -306,11 +372,16 @@ def answer_record(
 def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Timestamp) -> PermissionDecision:
     """Return the decision record of a question that expired, which is a deny."""
     message = f"no approver answered before {question.expires_at}"
-    return _prompt_record(question, decision_id, Behavior.DENY, message, decided_at)
+    return _prompt_record(question, decision_id, Behavior.DENY, message, decided_at, {})
 
 
 def _prompt_record(
-    question: Question, decision_id: DecisionId, behavior: Behavior, message: str, decided_at: Timestamp
+    question: Question,
+    decision_id: DecisionId,
+    behavior: Behavior,
+    message: str,
+    decided_at: Timestamp,
+    details: JsonObject,
 ) -> PermissionDecision:
     return PermissionDecision(
         decision_id=decision_id,
@@ -319,7 +390,9 @@ def _prompt_record(
         mode=question.verdict.mode,
         source=PROMPT,
         reason=Reason(
-            type=ReasonType.PERMISSION_PROMPT_TOOL, message=message, details={"approval_id": question.approval_id}
+            type=ReasonType.PERMISSION_PROMPT_TOOL,
+            message=message,
+            details={"approval_id": question.approval_id, **details},
         ),
         answers=question.decision_id,
         input_digest=question.input_digest,

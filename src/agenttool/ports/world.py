@@ -1,4 +1,4 @@
-"""The ports of clocks and ids, which tests replace."""
+"""The ports of clocks, ids and the user of the process, which tests replace."""
 
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -42,6 +42,13 @@ class Clock(Protocol):
     def moment(self) -> Moment:
         """Return the time on both clocks; leases are compared by the monotonic one."""
         ...
+
+
+class OsUser(NamedTuple):
+    """The operating-system user of a process; the name is none if the system has none for the id."""
+
+    uid: int
+    name: str | None = None
 
 
 class IdSource(Protocol):
