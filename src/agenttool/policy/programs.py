@@ -125,7 +125,7 @@ _SED_COMMAND = re.compile(
     r"|[sy]([/|#,:@!%_+])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*"
     r")\s*(?=[;}\n]|$|(?<=\{))[;\s]*"
 )
-_MAX_SCRIPT = 400
+_MAX_SCRIPT = 1000
 
 _WRAPPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "env": ("iu:", ("ignore-environment", "unset=")),
@@ -265,7 +265,7 @@ def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
 
 def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
     """Do the same for variables of the shell itself: they reach programs only if these read a variable of that name."""
-    return _why_not_variables(tuple(word for word in assignments if _READ_BY_PROGRAMS.match(word.text)))
+    return _why_not_variables(tuple(word for word in assignments if _READ_BY_PROGRAMS.match(word.text[:200])))
 
 
 def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:
@@ -324,7 +324,7 @@ def _is_plain_awk(words: tuple[Word, ...]) -> bool:
     if not rest or any(word.is_unknown for word in given):
         return False
     script = _AWK_REGEX.sub(r"\1", rest[0].replace("||", " "))
-    return not _AWK_RISKS.search(script)
+    return len(script) < _MAX_SCRIPT and not _AWK_RISKS.search(script)
 
 
 def _is_plain_sed(words: tuple[Word, ...]) -> bool:

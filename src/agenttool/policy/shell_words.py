@@ -96,7 +96,7 @@ _MENTION = re.compile(r"(?<![\w$])(?<!\$\{)[A-Za-z_]\w*")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "r": "\r", "e": "\x1b"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _NUMERIC_OUTPUT = re.compile(
-    r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+|(?:(?!\|\|)[^;&\n]*\|\s*)?wc -[lwcm](?: < [\w./-]+)?"
+    r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+|(?:(?:[^;&\n|]|\|(?!\|))*\|\s*)?wc -[lwcm](?: < [\w./-]+)?"
 )
 
 
@@ -249,7 +249,8 @@ class WordParser(ABC):
         if self.pending or (outer and "\n" in inner):
             raise NotUnderstoodError("a here-document stands inside a substitution")
         self.pending = outer
-        is_number = _NUMERIC_OUTPUT.fullmatch(inner) is not None
+        has_functions = "()" in self.whole or "function" in self.whole
+        is_number = len(inner) < _MAX_BRACED and not has_functions and _NUMERIC_OUTPUT.fullmatch(inner) is not None
         return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
 
     def _backquoted(self) -> Word:
