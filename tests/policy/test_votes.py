@@ -35,7 +35,7 @@ def test_what_is_declared_harmless_in_every_respect_goes_unasked_inside_the_work
     assert decided(reader, {"path": "src/a"}) == ("allow", "mode")
     assert decided(reader, {"path": "/etc/passwd"}) == ("ask", "working_dir")
     assert decided(reader, {"path": "../x"}) == ("ask", "working_dir")
-    assert decided(reader, {}) == ("ask", "working_dir")
+    assert decided(reader, {}) == ("allow", "mode")
     assert decided(tool("math.add", ("a", "b"), **harmless), {"a": 1}) == ("allow", "mode")
 
 
@@ -57,6 +57,20 @@ def test_what_is_declared_harmless_in_every_respect_goes_unasked_inside_the_work
 def test_one_doubt_about_a_tool_is_enough_to_ask(tool, harmless, decided, records):
     joined = {part: {**harmless[part], **records.get(part, {})} for part in harmless}
     assert decided(tool("math.add", ("a",), **joined), {"a": 1})[0] == "ask"
+
+
+@pytest.mark.parametrize("argument", ["cmd", "cmd2", "command", "commands", "argv"])
+def test_the_name_of_an_argument_alone_does_not_make_a_harmless_tool_one_that_is_asked_about(
+    tool, harmless, decided, decide, argument
+):
+    harmless_tool = tool("math.run", (argument,), **harmless)
+    assert decided(harmless_tool, {argument: "rm -rf /"}) == ("allow", "mode")
+    assert decide(
+        [{"behavior": "deny", "tool": "*", "command": "rm *"}], harmless_tool, {argument: "rm x"}
+    ).behavior == ("deny")
+    for declared in ({"tool_kind": "shell_command"}, {"profile": {"rule_matching_fields": ("command",)}}):
+        records = {**harmless, **declared, "profile": {**harmless["profile"], **declared.get("profile", {})}}
+        assert decided(tool("local.run", (argument,), **records), {argument: "ls"})[0] == "ask"
 
 
 def test_read_only_denies_whatever_is_not_declared_to_be_read_only(tool, harmless, decided, book):
@@ -187,8 +201,11 @@ def opinion(behavior, authority="approve", kind="classifier", **more):
         ([{"behavior": "allow", "tool": "*"}], opinion(None, kind="engine"), "deny"),
         ([{"behavior": "allow", "tool": "*"}], opinion("allow", kind="engine", status="failed"), "deny"),
         ([{"behavior": "allow", "tool": "*"}], opinion(None, "deny", status="failed"), "deny"),
-        ([{"behavior": "allow", "tool": "*"}], opinion(None, status="failed"), "allow"),
-        ([], opinion(None, status="failed"), "ask"),
+        ([{"behavior": "allow", "tool": "*"}], opinion(None, status="failed"), "deny"),
+        ([{"behavior": "allow", "tool": "*"}], opinion("permit"), "deny"),
+        ([{"behavior": "allow", "tool": "*"}], opinion(None, "recommend", status="failed"), "allow"),
+        ([{"behavior": "allow", "tool": "*"}], opinion(None), "allow"),
+        ([{"behavior": "allow", "tool": "*"}], opinion(None, "deny"), "allow"),
         ([], opinion("allow", kind="engine"), "allow"),
         ([{"behavior": "allow", "tool": "*"}], opinion("permit", kind="engine"), "deny"),
     ],

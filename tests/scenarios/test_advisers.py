@@ -53,14 +53,35 @@ async def test_an_opinion_is_recorded_with_the_decision_it_went_into(call, story
         (Advice(behavior=Behavior.ALLOW), {"authority": DENY}, None, "denied"),
         (OSError("no connection"), {"is_engine": True}, "allow", "denied"),
         ("rubbish", {"is_engine": True}, "allow", "denied"),
-        (OSError("no connection"), {"authority": APPROVE}, "allow", "succeeded"),
+        (OSError("no connection"), {"authority": APPROVE}, "allow", "denied"),
+        (OSError("no connection"), {"authority": DENY}, "allow", "denied"),
+        (OSError("no connection"), {"authority": RECOMMEND}, "allow", "succeeded"),
+        (Advice(), {"authority": APPROVE}, "allow", "succeeded"),
+        (Advice(), {"authority": DENY}, "allow", "succeeded"),
+        (Advice(), {"is_engine": True}, "allow", "denied"),
     ],
-    ids=["deny", "only recommends", "allow below a deny", "may only deny", "engine fails", "rubbish", "may only allow"],
 )
-async def test_the_strictest_word_wins_and_an_engine_that_fails_refuses(call, rule, answer, options, rules, ends):
+async def test_the_strictest_word_wins_and_an_adviser_that_fails_denies(call, rule, answer, options, rules, ends):
     book = [rule(rules, "*")] if rules else []
     async with Runtime.open(tools=[pay], rules=book, interactive=False, advisers=[adviser(answer, **options)]) as rt:
         assert (await call(rt, "pay", {"amount": 1})).status == ends
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_engine", "message"),
+    [
+        (
+            OSError(),
+            False,
+            "classifier 'advisers/test' failed to answer, so the call is denied; repair it, or give it ",
+        ),
+        (Advice(), True, "engine 'advisers/test' has no policy for this call, so the call is denied; add one"),
+        (Advice(behavior=Behavior.DENY), False, "classifier 'advisers/test' denies this call"),
+    ],
+)
+async def test_the_message_says_what_an_adviser_did(call, allow, answer, is_engine, message):
+    async with Runtime.open(tools=[pay], rules=allow, advisers=[adviser(answer, is_engine=is_engine)]) as rt:
+        assert (await call(rt, "pay", {"amount": 1})).error.message.startswith(message)
 
 
 async def test_an_adviser_that_does_not_answer_in_time_has_failed(call, allow):

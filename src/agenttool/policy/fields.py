@@ -155,11 +155,13 @@ class SchemaSearch:
 
     Attributes:
         is_open: whether arguments may have members that no schema names, so that only a call shows them.
+        hinted: the fields that a schema declares, and not only the name of an argument suggests.
     """
 
     def __init__(self) -> None:
         """Start with nothing found."""
         self.places: list[tuple[MatchingField, Steps]] = []
+        self.hinted: set[MatchingField] = set()
         self.is_open = False
         self._seen: set[tuple[int, Steps]] = set()
 
@@ -172,7 +174,10 @@ class SchemaSearch:
             self.is_open = self.is_open or schema is not False
             return
         self._seen.add(visit)
-        kind = field_hinted(schema) or (field_named(steps[-1]) if steps and _may_be_text(schema) else None)
+        hinted = field_hinted(schema)
+        kind = hinted or (field_named(steps[-1]) if steps and _may_be_text(schema) else None)
+        if hinted is not None:
+            self.hinted.add(hinted)
         if kind is not None:
             self.places.append((kind, steps))
         is_closed = is_closed or False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
@@ -251,24 +256,26 @@ class MatchingFields:
         places: for each field, the JSON pointers that lead to it, as steps.
         anywhere: fields that the tool says it has without saying where: any text may be one.
         is_open: whether the arguments may have members that are not declared; their names then decide for each call.
+        declared: the fields that the tool's records declare; of the others, only the name of an argument suggests them.
     """
 
     places: dict[MatchingField, tuple[Steps, ...]] = field(default_factory=dict[MatchingField, tuple[Steps, ...]])
     anywhere: frozenset[MatchingField] = frozenset()
     is_open: bool = False
+    declared: frozenset[MatchingField] = frozenset()
 
     def has(self, wanted: MatchingField) -> bool:
         """Return whether a rule on a field can apply; a command may contain paths and URLs."""
-        return (
-            wanted in self.places
-            or wanted in self.anywhere
-            or (wanted in (MatchingField.PATH, MatchingField.URL) and self.has_commands)
-        )
+        return self.takes(wanted) or (wanted in (MatchingField.PATH, MatchingField.URL) and self.has_commands)
 
     @property
     def has_commands(self) -> bool:
         """Return whether the tool takes a command."""
-        return MatchingField.COMMAND in self.places or MatchingField.COMMAND in self.anywhere
+        return self.takes(MatchingField.COMMAND)
+
+    def takes(self, wanted: MatchingField) -> bool:
+        """Return whether an argument of the tool is such a field, or any text may be one."""
+        return wanted in self.places or wanted in self.anywhere
 
 
 def matching_fields_of(
@@ -282,12 +289,13 @@ def matching_fields_of(
         named: places that its interface names in other ways.
     """
     found: dict[MatchingField, dict[Steps, None]] = {}
-    searched = search_schemas(schemas)
+    searched, named = search_schemas(schemas), tuple(named)
+    declared = searched.hinted | {name for name, _ in named}
     for name, steps in [*named, *searched.places]:
         found.setdefault(name, {})[steps] = None
     if listed is None:
         places = {name: tuple(places) for name, places in found.items()}
-        return MatchingFields(places=places, is_open=searched.is_open)
+        return MatchingFields(places=places, is_open=searched.is_open, declared=frozenset(declared))
     wanted: set[MatchingField] = set()
     for entry in listed:
         kind, steps = _entry(entry)
@@ -298,6 +306,7 @@ def matching_fields_of(
     return MatchingFields(
         places={name: tuple(found[name]) for name in sorted(wanted) if name in found},
         anywhere=frozenset(name for name in wanted if name not in found),
+        declared=frozenset(declared | wanted),
     )
 
 

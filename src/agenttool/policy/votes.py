@@ -29,6 +29,7 @@ from agenttool.records import (
     ReasonType,
     RiskLevel,
     RuleSource,
+    ToolKind,
     WriteEffect,
 )
 
@@ -49,6 +50,7 @@ class PermissionMode(OpenEnum):
 
 
 _EDITS = frozenset({AccessKind.FILE_READ, AccessKind.FILE_WRITE})
+_RUNS_COMMANDS = frozenset({ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION})
 _LOCAL = frozenset({WriteEffect.NONE, WriteEffect.LOCAL_DRAFT, WriteEffect.LOCAL_PERSISTENT})
 
 
@@ -77,7 +79,7 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call
     else:
         return None
     if _touches_files(subject) or (call is not None and call.paths):
-        outside = _outside(call)
+        outside = _outside(subject, call)
         if outside is not None:
             path = None if subject.hides_fields else outside
             message = f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace"
@@ -85,10 +87,11 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call
     return _own_vote(weight, "mode", ReasonType.MODE, why)
 
 
-def _outside(call: CallTargets | None) -> str | None:
-    """Return the first path that is not surely inside the workspace, or a text if the call has no path."""
-    if call is None or not call.paths or not call.is_sure_of(MatchingField.PATH):
-        return "a path that is not given"
+def _outside(subject: Subject, call: CallTargets | None) -> str | None:
+    """Return the first path that is not surely inside the workspace, or a text if no argument shows the paths."""
+    is_shown = call is not None and (call.paths or MatchingField.PATH in subject.fields.places)
+    if call is None or not is_shown or not call.is_sure_of(MatchingField.PATH):
+        return "a path that no argument shows"
     return next((place.text for place in call.paths if not all_covered((WORKSPACE,), place, call.workspace)), None)
 
 
@@ -101,7 +104,7 @@ def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
         and facts == EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
         and all(WriteEffect(effect).is_harmless for effect in profile.write_effects or ())
         and frozenset(profile.access_kinds or ()) <= {AccessKind.FILE_READ}
-        and not subject.fields.has_commands
+        and not _runs_commands(subject)
     )
 
 
@@ -114,12 +117,17 @@ def _is_edit(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool
         and bool(effects)
         and effects <= _LOCAL
         and not facts.is_open_world
-        and not subject.fields.has_commands
+        and not _runs_commands(subject)
     )
 
 
+def _runs_commands(subject: Subject) -> bool:
+    """Return whether a tool declares that it runs commands; the name of an argument alone does not."""
+    return MatchingField.COMMAND in subject.fields.declared or subject.declaration.tool_kind in _RUNS_COMMANDS
+
+
 def _touches_files(subject: Subject) -> bool:
-    return subject.fields.has(MatchingField.PATH) or bool(_EDITS & _access(subject))
+    return subject.fields.takes(MatchingField.PATH) or bool(_EDITS & _access(subject))
 
 
 def _access(subject: Subject) -> frozenset[str]:
@@ -145,9 +153,9 @@ class ExternalVoteKind(ClosedEnum):
     """The source of an external vote."""
 
     CLASSIFIER = "classifier"
-    """Classifies a call; without an answer it denies only if its authority is to deny."""
+    """Estimates a call; it denies if it fails. It may abstain, which is no vote."""
     ENGINE = "engine"
-    """Evaluates policy; without an answer, or with an invalid one, it denies."""
+    """Evaluates policy; it denies if it fails, and also if it abstains."""
 
 
 class ExternalVoteStatus(ClosedEnum):
@@ -189,14 +197,28 @@ class ExternalVote:
             return Behavior.PASSTHROUGH
         if self.status == ExternalVoteStatus.PENDING:
             return Behavior.ASK
-        if self.behavior not in _UNDERSTOOD or self.status == ExternalVoteStatus.FAILED:
-            may_only_approve = (
-                self.kind == ExternalVoteKind.CLASSIFIER and self.authority == ClassifierAuthority.APPROVE
-            )
-            return Behavior.PASSTHROUGH if may_only_approve else Behavior.DENY
-        if self.behavior == Behavior.ALLOW and self.authority != ClassifierAuthority.APPROVE:
+        if self.has_failed or (self.behavior is None and self.kind == ExternalVoteKind.ENGINE):
+            return Behavior.DENY
+        if self.behavior is None or (self.behavior == Behavior.ALLOW and self.authority != ClassifierAuthority.APPROVE):
             return Behavior.PASSTHROUGH
         return Behavior(self.behavior)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no answer, or none that can be understood; an abstention is an answer."""
+        return self.status == ExternalVoteStatus.FAILED or self.behavior not in (None, *_UNDERSTOOD)
+
+    @property
+    def message(self) -> str:
+        """What it says about the call, for the decision."""
+        who = f"{self.kind} {self.ref!r}"
+        if self.status == ExternalVoteStatus.PENDING:
+            return f"{who} has not answered yet; wait for it, or decide yourself"
+        if self.has_failed:
+            return f"{who} failed to answer, so the call is denied; repair it, or give it the authority to recommend"
+        if self.behavior is None:
+            return f"{who} has no policy for this call, so the call is denied; add one"
+        return self.reason or f"{who} {_VERBS.get(self.behavior, self.behavior)} this call"
 
     @property
     def check(self) -> ClassifierCheck:
@@ -394,7 +416,6 @@ def _hook_vote(vote: HookVote, weight: Weight, rule: Rule | None = None) -> Vote
 
 def _external_vote(vote: ExternalVote) -> Vote:
     is_engine = vote.kind == ExternalVoteKind.ENGINE
-    said = vote.reason or f"{vote.kind} {vote.ref!r} said {vote.behavior or vote.status}"
     return Vote(
         weight=_WEIGHTS[vote.effect],
         # An engine speaks for the policy layer, so it is named right after that layer's own rules.
@@ -402,7 +423,7 @@ def _external_vote(vote: ExternalVote) -> Vote:
         source=f"{vote.kind}:{vote.ref}",
         reason=Reason(
             type=ReasonType.POLICY if is_engine else ReasonType.CLASSIFIER,
-            message=said,
+            message=vote.message,
             policy_ref=vote.ref if is_engine else None,
         ),
         policy_refs=(vote.ref, *vote.policy_refs) if is_engine else (),

@@ -30,7 +30,7 @@ class Judge(Protocol):
     """Evaluates calls: a model, a service or another process."""
 
     async def advise(self, question: AdviceQuestion) -> Advice:
-        """Return the advice on a call. An exception is recorded as failed advice."""
+        """Return the advice on a call. An exception, a timeout or an invalid answer is recorded as failed advice."""
         ...
 
 
@@ -40,9 +40,10 @@ class Adviser:
 
     Attributes:
         ref: the name under which its advice is recorded.
-        is_engine: it evaluates policy, so that an abstention denies the call; a classifier estimates.
+        is_engine: it evaluates policy, so that an abstention denies the call; a classifier estimates, and its
+            abstention is no vote.
         authority: `recommend` changes nothing, `deny` can only deny, `approve` can also allow. None of them overrides
-            a rule's deny or ask.
+            a rule's deny or ask. If the judge fails, the call is denied, unless the authority is `recommend`.
     """
 
     ref: str

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 from pydantic import BaseModel
 
-from agenttool import ConfigError, tool
+from agenttool import ConfigError, Runtime, tool
 
 
 class Login(BaseModel):
@@ -38,3 +40,18 @@ def test_a_name_that_would_hide_nothing_is_refused(name, told):
 
 def test_where_any_name_may_occur_any_name_may_be_sensitive():
     assert tool(sensitive=["authorization"])(send).declared.declaration.input_contract.sensitive_fields
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False)
+async def describe(argv: list[str], command: str = "", place: Path | None = None) -> str:
+    """Describe a command. Not for running it."""
+    return f"{argv} {command} {place}"
+
+
+async def test_a_harmless_function_runs_unasked_whatever_its_parameters_are_named_and_without_its_optional_path():
+    async with Runtime.open(tools=[describe], interactive=False) as rt:
+        surface = await rt.surface()
+        result = await rt.call("describe", {"argv": ["rm", "-rf"], "command": "rm"}, surface=surface)
+        assert result.content[0].text == "['rm', '-rf'] rm None"
+        result = await rt.call("describe", {"argv": [], "place": "/etc/passwd"}, surface=surface)
+        assert result.error.error_class == "permission_denied"
