@@ -67,6 +67,89 @@ async def test_what_comes_as_nginx_passes_requests_on_by_itself_is_not_from_here
         assert await asked("1.1") == b"200"
 
 
+async def raw_get(url, path, *lines):
+    """Send a request with exactly these header lines over a socket; give its status and its body."""
+    host, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = [f"GET {path} HTTP/1.1", f"Host: {host}:{port}", "Connection: close", *lines]
+    writer.write("".join(f"{line}\r\n" for line in [*head, ""]).encode())
+    answer = await reader.read()
+    writer.close()
+    return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2].decode()
+
+
+BROWSERS = {
+    "page elsewhere": ("Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors"),
+    "image elsewhere": ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"),
+    "page at another port": ("Origin: http://localhost:3000", "Sec-Fetch-Site: same-site"),
+    "address bar": ("Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"),
+    "page of this port": ("Sec-Fetch-Site: same-origin",),
+    "sandbox": ("Origin: null",),
+    "older browser": ("Origin: http://127.0.0.1",),
+}
+
+
+@pytest.mark.parametrize("path", ["/status", "/healthz", "/rap/callbacks/x", "/v1/surfaces/srf_1", "/nowhere"])
+@pytest.mark.parametrize("sent", BROWSERS.values(), ids=BROWSERS)
+async def test_no_browser_reaches_any_route(make_app, serve_app, path, sent):
+    async with serve_app(make_app(Runtime.open)) as url:
+        status, body = await raw_get(url, path, *sent)
+    problem = json.loads(body)
+    assert (status, problem["title"]) == (403, "Forbidden")
+    assert "browser" in problem["detail"]
+
+
+async def test_a_program_with_the_fetch_of_node_is_no_browser(make_app, serve_app):
+    async with serve_app(make_app(Runtime.open)) as url:
+        assert (await raw_get(url, "/healthz", "Sec-Fetch-Mode: cors", "User-Agent: node")) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:3000", 200),
+        ("http://localhost:8080", 403),
+        ("http://localhost", 403),
+        ("https://localhost:3000", 403),
+        ("http://LOCALHOST:3000.evil.example", 403),
+        ("http://127.0.0.1:3000", 403),
+    ],
+)
+async def test_a_page_of_an_origin_in_the_settings_passes_and_no_other(make_app, serve_app, origin, status):
+    async with serve_app(make_app(Runtime.open, origins=["http://localhost:3000"])) as url:
+        sent = (f"Origin: {origin}", "Sec-Fetch-Site: same-site", "Sec-Fetch-Dest: empty")
+        assert (await raw_get(url, "/status", *sent))[0] == status
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        ("Origin: http://localhost:3000", "Origin: https://elsewhere.example"),
+        ("Host: 127.0.0.1",),
+        ("Content-Length: 0", "Content-Length: 0"),
+        ("Authorization: Bearer a", "Authorization: Bearer b"),
+        ("Content-Type: application/json", "content-type: text/plain"),
+        ("Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"),
+    ],
+    ids=lambda lines: lines[0].partition(":")[0],
+)
+async def test_a_header_that_may_be_sent_once_is_refused_twice(make_app, serve_app, twice):
+    async with serve_app(make_app(Runtime.open, origins=["http://localhost:3000"])) as url:
+        status, _ = await raw_get(url, "/status", *twice)
+    assert status == 400
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "localhost:3000", "http://localhost:3000/", "http://Localhost", "http://a:80"]
+)
+def test_an_origin_in_the_settings_that_no_browser_sends_is_reported(tmp_path, origin):
+    (tmp_path / "agenttool.toml").write_text(f'[server]\norigins = ["{origin}"]\n')
+    program = [sys.executable, "-m", "agenttool", "serve", "--port", "0"]
+    refused = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+    assert refused.returncode == 2
+    assert f"got {origin!r}" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/status"), ("GET", "/"), ("POST", "/v1/search"), ("POST", "/v1/surfaces")]
 )

@@ -21,6 +21,7 @@ from agenttool.cli.output import print_text, warn
 from agenttool.config import ServerSetting, read_config
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
+from agenttool.server.security import check_origin
 
 
 def serve(  # noqa: PLR0913 -- one for each option of the command
@@ -50,6 +51,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     # Calls may wait for days, so they are stored in a file even if none is named.
     place = StoreOptions(store, settings).or_default().url
     public_url, token_env = parse_base_url(url or server.url), server.token_env
+    origins = [check_origin(each) for each in server.origins]
     access = None if token_env is None else Bearer(read_variable("token_env of [server]", token_env))
     with bind(host or server.host, server.port if port is None else port) as listening:
         address = local_url(listening)
@@ -60,7 +62,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         async def app() -> AsyncGenerator[Application]:
             async with Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt:
                 await _warn_about_moved_callbacks(rt)
-                yield app_of(rt, admits=access)
+                yield app_of(rt, admits=access, origins=origins)
 
         run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
 
@@ -105,4 +107,6 @@ def _announce(address: str, callback_url: str, *, as_json: bool) -> None:
         return
     console = Console(stderr=True)
     print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
-    print_text(console, f"status: {address}/status   stop: Ctrl-C; waiting calls are left to the next process", "dim")
+    print_text(
+        console, f"status: curl {address}/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
+    )

@@ -97,12 +97,14 @@ class ServerSetting(Part, frozen=True, kw_only=True):
 
     Attributes:
         token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
+        origins: the origins of web pages that may send requests, each with scheme, host and port.
     """
 
     host: Annotated[str, Meta(description="a text; write it in quotes")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=LAST_PORT, description=f"from 0 to {LAST_PORT}; 0 is any free port")] = 8642
     url: Text | None = None
     token_env: Text | None = None
+    origins: tuple[Text, ...] = ()
 
     @property
     def reached(self) -> str | None:

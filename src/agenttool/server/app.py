@@ -1,9 +1,11 @@
 """The ASGI application of a runtime, with the table of all routes."""
 
+from collections.abc import Collection
 from http import HTTPStatus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,15 +13,17 @@ from starlette.routing import Route
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.runtime import Runtime
 from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
-from agenttool.server.security import Problem, local_only, problem_response
+from agenttool.server.security import Problem, RequestGuard, local_only, problem_response
 
 
-def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
+def app_of(runtime: Runtime, *, admits: Bearer | None = None, origins: Collection[str] = ()) -> Starlette:
     """Return an application for a runtime that the caller has opened and will close.
 
-    With `admits`, every route except callbacks and `/healthz` requires one of its tokens.
+    With `admits`, every route except callbacks and `/healthz` requires one of its tokens. Browsers are refused on every
+    route, except for pages of one of the `origins`.
     """
-    app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS)
+    guard = Middleware(RequestGuard, origins=frozenset(origins))
+    app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS, middleware=[guard])
     app.state.runtime, app.state.admits = runtime, admits
     return app
 

@@ -1,17 +1,18 @@
 """Which requests the HTTP API accepts, how it reads their bodies, and how it reports errors.
 
 Every route except callbacks and `/healthz` accepts only programs on this machine. If the settings name tokens, those
-programs must present one. Requests from web pages of other origins, requests for other host names, and requests that
-a proxy forwarded are rejected.
+programs must present one. Requests for other host names and requests that a proxy forwarded are rejected. No route at
+all accepts a browser, except for pages of an origin that the settings name.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
 from agenttool.adapters.rap.request_body import is_json, read_body
@@ -22,12 +23,27 @@ from agenttool.records import JsonObject
 MAX_BODY_BYTES = 1_000_000
 """The largest request body that is read."""
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
 _PROXY_HEADER_PREFIX = "x-forwarded-"
 _PROXY_HTTP_VERSION = "1.0"
 """nginx forwards requests with HTTP/1.0 by default; current clients do not use it."""
 
+_BROWSER_HEADERS = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-site", b"sec-fetch-user"})
+"""Only browsers send them. `Sec-Fetch-Mode` alone is also sent by programs that use the `fetch` of Node.js."""
+
+_SINGLE_HEADERS = _BROWSER_HEADERS | {
+    b"authorization",
+    b"content-length",
+    b"content-type",
+    b"host",
+    b"sec-fetch-mode",
+    b"transfer-encoding",
+}
+"""Of two such headers, two readers may believe different ones."""
+
+_BROWSER = "a browser may not use this server: use a program, or name the page's origin in `origins` of [server]"
 _UNAUTHORIZED = "this route requires the token that the settings name; send it as Authorization: Bearer TOKEN"
 _LOCAL_ONLY = "this route accepts only programs on the machine that serves it; run the client there"
 
@@ -61,6 +77,51 @@ def _status_of(error: Exception) -> HTTPStatus:
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreError) else HTTPStatus.BAD_REQUEST
 
 
+class RequestGuard:
+    """Middleware that refuses requests of browsers, and requests that repeat a header that may be sent once."""
+
+    def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
+        """Guard an application; pages of `origins` may use it, each with scheme, host and port."""
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        problem = self._problem_of(scope["headers"]) if scope["type"] == "http" else None
+        app = self._app if problem is None else problem_response(problem)
+        await app(scope, receive, send)
+
+    def _problem_of(self, headers: Iterable[tuple[bytes, bytes]]) -> Problem | None:
+        found: dict[bytes, bytes] = {}
+        for name, value in headers:
+            if name in found and name in _SINGLE_HEADERS:
+                detail = f"the header {name.decode('latin-1')!r} was sent twice; send it once"
+                return Problem(HTTPStatus.BAD_REQUEST, detail)
+            found[name] = value
+        if _BROWSER_HEADERS.isdisjoint(found) or found.get(b"origin", b"").decode("latin-1") in self._origins:
+            return None
+        return Problem(HTTPStatus.FORBIDDEN, _BROWSER)
+
+
+def check_origin(text: str) -> str:
+    """Return an origin as browsers send it.
+
+    Raises:
+        ConfigError: no browser sends it, so it would never match.
+    """
+    try:
+        parts = urlsplit(text)
+        port = None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    except ValueError:
+        host = port = parts = None
+    origin = None if parts is None or not host else f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
+    if parts is None or parts.scheme not in _DEFAULT_PORTS or origin != text:
+        example = "'http://localhost:3000', in lower case and without a default port or a path"
+        raise ConfigError(f"an origin in [server] must be like {example}, got {text!r}; correct it")
+    return text
+
+
 def local_only(handler: Handler) -> Handler:
     """Wrap a handler so that it answers only authorized programs on this machine, and reports errors as problems."""
 
@@ -80,13 +141,14 @@ def local_only(handler: Handler) -> Handler:
 
 
 def is_local_program(request: Request) -> bool:
-    """Return whether the sender is a program on this machine, and neither a proxy nor a web page of another origin."""
+    """Return whether the sender is on this machine and not a proxy, and names this machine as the host."""
     client = request.client.host if request.client is not None else ""
     if client not in _LOOPBACK_HOSTS or _is_forwarded(request):
         return False
-    origin = request.headers.get("origin")
-    host = _host_of(f"//{request.headers.get('host', '')}")
-    return host in _LOOPBACK_HOSTS and (origin is None or _host_of(origin) in _LOOPBACK_HOSTS)
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _LOOPBACK_HOSTS
+    except ValueError:
+        return False
 
 
 def _is_forwarded(request: Request) -> bool:
@@ -94,13 +156,6 @@ def _is_forwarded(request: Request) -> bool:
     names = [name.lower() for name in request.headers]
     has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in names)
     return has_header or request.scope.get("http_version") == _PROXY_HTTP_VERSION
-
-
-def _host_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
 
 
 def _has_token(request: Request) -> bool:
