@@ -29,7 +29,7 @@ BENCHES = (
     "quality",
     "rap",
 )
-ON_DEMAND = ("phases", "long_log")
+ON_DEMAND = ("phases", "long_log", "log_commands")
 REPORT = Path("build/bench.json")
 WIDTH = 140
 """Width of the table if the output is no terminal."""

@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
+from agenttool.stores.fact_codec import decode_fact
+from agenttool.stores.sqlite import fact_rows
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.call_facts import story_of
@@ -186,6 +189,69 @@ def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
     assert told
     assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
     assert told == ours or more == ("--limit", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_wanted"),
+    [
+        (("--status", "failed"), lambda event: event["data"].get("status") == "failed"),
+        (("--status", "planned"), lambda event: event["data"].get("status") == "planned"),
+        (("--tool", "bank.*"), lambda event: event.get("tool_id") == "tool_bank.transfer"),
+        (("--tool", "?ake"), lambda event: event.get("tool_id") == "tool_kitchen.bake"),
+        (("--tool", "delete", "--status", "denied"), lambda event: event["data"].get("status") == "denied"),
+        (("--sizes",), None),
+    ],
+)
+@pytest.mark.usefixtures("journal")
+def test_a_filter_decodes_only_the_facts_that_it_prints(run, monkeypatch, words, is_wanted):
+    whole = [json.loads(line) for line in run("log", "--json").stdout.splitlines()]
+    decoded = []
+    monkeypatch.setattr(fact_rows, "decode_fact", lambda *given: decoded.append(1) or decode_fact(*given))
+    printed = run("log", "--json", *words).stdout.splitlines()
+    if is_wanted is None:
+        assert (bool(printed), decoded) == (True, [])
+        return
+    wanted = [each for each in whole if is_wanted(each["event"])]
+    assert wanted
+    assert [json.loads(line) for line in printed] == wanted
+    assert len(decoded) <= len(wanted), "a fact has at least one event"
+    newest = run("log", "--json", *words, "--limit", "2").stdout.splitlines()
+    assert [json.loads(line) for line in newest] == wanted[-2:]
+
+
+@tool(namespace="bank")
+async def send(amount: int) -> int:
+    """Send money. Not for gifts."""
+    return amount
+
+
+async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_path):
+    path = tmp_path / "open.db"
+    mine = f"{os.getpid()}@{os.uname().nodename}"
+
+    async def listed():
+        return events(await asyncio.to_thread(run, "log", "--open", "--json", "--store", path))
+
+    async with Runtime.open(store=f"sqlite:{path}", tools=[send]) as rt:
+        surface = await rt.surface()
+        calling = [asyncio.ensure_future(rt.call("send", {"amount": each}, surface=surface)) for each in (1, 2)]
+        async with asyncio.timeout(BOUND_S):
+            while len(questions := await rt.approvals.list()) < 2:  # noqa: ASYNC110 -- there is no event to wait for
+                await asyncio.sleep(0.01)
+        found = await listed()
+        assert [each["invocation_id"] for each in found] == sorted(each.invocation_id for each in questions)
+        assert {each["waits_for"] for each in found} == {each.approval_id for each in questions}
+        assert {(each["tool"], each["status"], each["process"], each["is_alive"]) for each in found} == {
+            ("bank.send", "awaiting_approval", mine, True)
+        }
+        shown = (await asyncio.to_thread(run, "log", "--open", "--store", path)).stdout
+        assert shown.count(mine) == shown.count("bank.send") == 2
+        for question in questions:
+            await rt.approvals.decide(question.approval_id, "deny")
+        await asyncio.gather(*calling)
+        assert await listed() == []
+    assert run("log", "--open", "--store", path).stdout == "no call is open\n"
+    assert run("log", "--open", "--limit", "2", "--store", path).exit_code == 2
 
 
 @pytest.mark.usefixtures("journal")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 from contextlib import closing
 
@@ -182,6 +183,7 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
         told, held = await shown()
         assert told == f"it waits for an answer: agenttool approvals answer {question.approval_id} allow --store {file}"
         assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
+        assert held["process"] == f"{os.getpid()}@{os.uname().nodename}"
     await calling
     async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
         await rt.approvals.decide(question.approval_id, "allow")
@@ -199,10 +201,10 @@ async def test_a_call_whose_process_is_gone_shows_that(run, tmp_path):
     async with Runtime.open(store=f"sqlite:{file}", tools=[look_up]) as rt:
         calling = await _come_to(rt, EventType.STARTED, "look_up", {"account": 5})
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        assert "a live process runs it" in shown.stdout
+        assert f"the process {os.getpid()}@{os.uname().nodename} runs it" in shown.stdout
         with closing(sqlite3.connect(file)) as other:  # as it is after its lease has passed
             other.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
             other.commit()
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        assert "its process is gone; a process that has its tool recovers it" in " ".join(shown.stdout.split())
+        assert f"its process ({os.getpid()}@{os.uname().nodename}) is gone; a process" in " ".join(shown.stdout.split())
         calling.cancel()

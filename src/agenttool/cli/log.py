@@ -1,5 +1,6 @@
 """`agenttool log`: the events of the journal, one line each, from any position, and while others write."""
 
+import re
 import sys
 import time
 from collections import deque
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
@@ -16,18 +18,22 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json, short_id, status_style, tool_name
 from agenttool.cli.options import JournalOption, open_journal
-from agenttool.cli.output import figures, plain_table, print_blocks
+from agenttool.cli.output import figures, fixed, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
-from agenttool.cli.recorded_call import find_call
+from agenttool.cli.recorded_call import find_call, owner_text
 from agenttool.cli.render import event_details, event_name
 from agenttool.codec import to_json
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.projection import events_of
+from agenttool.journal.projection import events_of, invocation_of
 from agenttool.journal.steps import STEPS
 from agenttool.policy.wildcards import fits
-from agenttool.ports.facts import Fact
-from agenttool.records import InvocationId, InvocationStatus, ToolEvent
+from agenttool.ports.facts import Fact, Step
+from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolEvent, ToolId
+from agenttool.stores.fact_codec import FactHead
+from agenttool.stores.sqlite.fact_rows import FactFilter
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
+from agenttool.world import SystemClock
 
 POLL_S = 0.2
 """How often `--follow` reads the journal."""
@@ -37,6 +43,9 @@ UNREADABLE_S = 30.0
 
 MAX_HEADS = 1000
 """This many positions of the chain are remembered, to find where a replacement differs."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
+"""The parts of a pattern that are the same in the journal."""
 
 EventFilter: TypeAlias = Callable[[ToolEvent], bool]
 
@@ -51,22 +60,27 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
     status: Annotated[str | None, typer.Option(metavar="STATUS", help="Only events that set this status")] = None,
     call: Annotated[str | None, typer.Option(metavar="ID", help="Only this call")] = None,
+    is_open: Annotated[bool, typer.Option("--open", help="Only list the calls that have not ended")] = False,
     sizes: Annotated[bool, typer.Option("--sizes", help="Only print the size of the journal, tool by tool")] = False,
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
 ) -> None:
     """Print events, one line each, and follow the journal while others write."""
-    if sizes and (follow or limit or tool or status or call):
+    if sizes and (follow or limit or tool or status or call or is_open):
         raise ConfigError("--sizes counts everything after a position; leave out --follow and all filters")
+    if is_open and (follow or limit or tool or status or call or after is not None):
+        raise ConfigError("--open lists every open call; leave out --follow, --after and all filters")
     if status is not None and status not in list(InvocationStatus):
         raise ConfigError(f"unknown status {status!r}; use one of {', '.join(InvocationStatus)}")
     with suppress(KeyboardInterrupt):  # the way to end --follow
         with open_journal(store) as reader:
-            if sizes:
-                _print_sizes(reader, after or 0, as_json=as_json)
+            if sizes or is_open:
+                _print_sizes(reader, after or 0, as_json=as_json) if sizes else _print_open(reader, as_json=as_json)
                 return
-            printer = _EventPrinter(_filter(tool, status), _print_as_json if as_json else _line_printer(), limit)
-            source = EventSource(reader, None if call is None else find_call(reader, call).invocation.invocation_id)
+            wanted = partial(_is_wanted, tool, status)
+            printer = _EventPrinter(wanted, _print_as_json if as_json else _line_printer(), limit)
+            chosen = None if call is None else find_call(reader, call).invocation.invocation_id
+            source = EventSource(reader, chosen, _fact_filter(tool, status))
             follower = JournalFollower(reader, after or 0)
             if after is None and limit is not None:
                 follower.position = reader.head().position
@@ -74,7 +88,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
             if not follow:
                 printer.print_new(source, follower)
                 return
-        follower.follow(lambda reader: printer.print_new(EventSource(reader, source.call), follower))
+        follower.follow(lambda reader: printer.print_new(source._replace(reader=reader), follower))
 
 
 class LogEntry(NamedTuple):
@@ -91,10 +105,11 @@ class LogEntry(NamedTuple):
 
 
 class EventSource(NamedTuple):
-    """The events of the whole journal, or of one call, for which no other facts are read."""
+    """The events of the facts that a filter selects, in the whole journal or in one call; no other facts are read."""
 
     reader: SqliteReader
     call: InvocationId | None
+    facts: FactFilter
 
     def after(self, position: int) -> Iterator[LogEntry]:
         """Yield the events after a position, reading them in portions."""
@@ -115,12 +130,12 @@ class EventSource(NamedTuple):
 
     def _read(self, after: int) -> Sequence[tuple[int, Fact]]:
         if self.call is None:
-            return self.reader.read(after)
+            return self.reader.read(after, wanted=self.facts)
         return [each for each in self.reader.facts_of(self.call) if each[0] > after]
 
     def _read_back(self, before: int, limit: int) -> Sequence[tuple[int, Fact]]:
         if self.call is None:
-            return self.reader.read_back(before, limit)
+            return self.reader.read_back(before, limit, self.facts)
         return [each for each in reversed(self.reader.facts_of(self.call)) if each[0] < before]
 
 
@@ -198,6 +213,7 @@ class _EventPrinter:
 
     def print_new(self, source: EventSource, follower: JournalFollower) -> bool:
         """Print the events after the follower's position and advance it; return whether more are wanted."""
+        last = source.reader.head().position
         for entry in source.after(follower.position) if self.remaining != 0 else ():
             follower.position = entry.resume_position
             if self.wanted(entry.event):
@@ -206,18 +222,33 @@ class _EventPrinter:
             # A fact is printed whole; otherwise a reader with a small limit would never get past it.
             if self.remaining == 0 and entry.is_last:
                 break
+        else:
+            follower.position = max(follower.position, last)
         sys.stdout.flush()
         return self.remaining != 0
 
 
-def _filter(tool: str | None, status: str | None) -> EventFilter:
-    def wanted(event: ToolEvent) -> bool:
-        name = tool_name(event.tool_id)
-        return (status is None or (event.data or {}).get("status") == status) and (
-            tool is None or any(fits(tool, each) for each in (name, name.rpartition(".")[2], event.tool_id or ""))
-        )
+def _fact_filter(tool: str | None, status: str | None) -> FactFilter:
+    """Select the facts with wanted events."""
+    named = [] if status is None else [step.name for step in STEPS.values() if _sets(step, status)]
+    # The longest plain part of a pattern is a part of the tool's id.
+    text = max(_PLAIN.findall(tool or ""), key=len, default="")
+    return FactFilter(tuple(named), None if tool is None else partial(_is_tool, tool), text.encode())
 
-    return wanted
+
+def _sets(step: Step, status: str) -> bool:
+    return any(status == each for _, each in step.transitions)
+
+
+@cache
+def _is_tool(pattern: str, tool_id: ToolId | None) -> bool:
+    name = tool_name(tool_id)
+    return any(fits(pattern, each) for each in (name, name.rpartition(".")[2], tool_id or ""))
+
+
+def _is_wanted(tool: str | None, status: str | None, event: ToolEvent) -> bool:
+    is_status = status is None or (event.data or {}).get("status") == status
+    return is_status and (tool is None or _is_tool(tool, event.tool_id))
 
 
 def _print_as_json(entry: LogEntry) -> None:
@@ -253,6 +284,27 @@ def _event_line(position: int, moment: datetime, event: ToolEvent) -> Text:
     return line.append(f"  {details}" if details else "", style="dim")
 
 
+def _print_open(reader: SqliteReader, *, as_json: bool) -> None:
+    """Print each open call, the oldest first: its tool and status, since when, and the process that owns it."""
+    owners = sorted(reader.open_owners(SystemClock().moment()))
+    table = plain_table("call", "tool", fixed("status"), fixed("since (UTC)"), fixed("process"))
+    for call, owner in owners:
+        facts = [fact for _, fact in reader.facts_of(call)]
+        invocation = invocation_of(facts)
+        tool, status = ("", "unknown") if invocation is None else (tool_name(invocation.tool_id), invocation.status)
+        since = timestamp(facts[-1].at_ns) if facts else ""
+        if as_json:
+            found: JsonObject = {"invocation_id": call, "tool": tool, "status": status, "since": since}
+            print_json({**found, **owner._asdict(), "process": owner.process})
+        else:
+            state = Text(status, style=status_style(status))
+            table.add_row(
+                Text(short_id(call)), Text(tool), state, since[:19].replace("T", " "), Text(owner_text(owner))
+            )
+    if not as_json:
+        print_blocks([table] if owners else ["no call is open"])
+
+
 @dataclass(slots=True)
 class ToolShare:
     """The part of the journal that belongs to one tool, or to one step without a tool.
@@ -269,23 +321,30 @@ class ToolShare:
     largest: str = ""
     largest_bytes: int = 0
 
-    def add(self, fact: Fact, size: int) -> None:
+    def add(self, fact: FactHead, size: int) -> None:
         """Count one fact."""
         self.calls += fact.invocation_id is not None and fact.sequence == 0
         self.facts += 1
         self.bytes += size
         if size > self.largest_bytes:
-            self.largest, self.largest_bytes = fact.invocation_id or fact.step.name, size
+            self.largest, self.largest_bytes = fact.invocation_id or fact.step, size
 
 
 def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
     """Print the share of each tool, largest first; memory grows with the number of tools only."""
     found: dict[str, ToolShare] = {}
-    with WorkBar(reader.count()[0]) as bar:
-        for _, fact, size in reader.sizes(after):
-            about = tool_name(fact.tool_id) or f"({fact.step.name.replace('_', ' ')})"
-            found.setdefault(about, ToolShare(about)).add(fact, size)
-            bar.advance()
+    count = 0
+    with WorkBar(reader.head().position - reader.anchor().position) as bar:
+        for fact, size in reader.sizes(after):
+            key = fact.tool_id or fact.step
+            share = found.get(key)
+            if share is None:
+                about = tool_name(fact.tool_id) or f"({fact.step.replace('_', ' ')})"
+                share = found[key] = ToolShare(about)
+            share.add(fact, size)
+            count += 1
+            if not count % PORTION:
+                bar.advance(PORTION)
     shares = sorted(found.values(), key=lambda share: -share.bytes)
     if not as_json:
         print_blocks([_sizes_table(shares)])

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import tool_name, utc
+from agenttool.cli.output import printable
 from agenttool.codec import read_own
 from agenttool.errors import ConfigError, RecordError
 from agenttool.journal.projection import events_of, invocation_of, records_of
@@ -134,12 +135,24 @@ def open_call_state(call: RecordedCall, store_arguments: str) -> str:
     if owner is None:
         return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
     if owner.is_answered:
-        return "its answer is recorded; " + ("its process is about to read it" if owner.is_alive else recover)
+        reads_it = f"its process ({owner.process}) is about to read it"
+        return "its answer is recorded; " + (reads_it if owner.is_alive else recover)
     if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
         return f"{_server_state(call.server)}; `agenttool serve` receives the result"
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
-    return "a live process runs it" if owner.is_alive else f"its process is gone; {recover}"
+    return (
+        f"the process {owner.process} runs it"
+        if owner.is_alive
+        else f"its process ({owner.process}) is gone; {recover}"
+    )
+
+
+def owner_text(owner: Ownership) -> str:
+    """Return the process that owns an open call, and whether it is alive."""
+    if owner.process is None:
+        return "none: the process that receives the answer continues it"
+    return printable(owner.process if owner.is_alive else f"{owner.process} (gone)")
 
 
 def _server_state(server: SourceStatus | None) -> str:

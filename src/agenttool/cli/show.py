@@ -10,7 +10,7 @@ from rich.text import Text
 from agenttool.cli.format import duration, print_json, status_style, tool_name, utc
 from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
 from agenttool.cli.output import heading, indented, print_blocks, printable
-from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state
+from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state, owner_text
 from agenttool.cli.render import (
     decisions_block,
     fields_table,
@@ -50,7 +50,7 @@ def _document(call: RecordedCall) -> JsonObject:
         "events": [to_json(event) for event in call.events],
         "records": [to_json(record) for record in call.records],
         "children": [*call.children],
-        "owner": None if call.owner is None else {**call.owner._asdict()},
+        "owner": None if call.owner is None else {**call.owner._asdict(), "process": call.owner.process},
     }
 
 
@@ -99,6 +99,7 @@ def _head(call: RecordedCall) -> Iterator[RenderableType]:
         "retry of": invocation.retry_of,
         "question": invocation.approval_request_ref,
         "surface": invocation.surface_id,
+        "process": None if call.owner is None else owner_text(call.owner),
     }
     yield indented(fields_table(fields.items()))
 

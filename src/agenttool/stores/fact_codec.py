@@ -80,13 +80,14 @@ class _FactLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     words: tuple[msgspec.Raw, ...] = ()
 
 
-class _LineHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first members of a line; the others are skipped."""
+class FactHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first members of a line: what a fact is about; its data is skipped."""
 
     step: str
     at_ns: _Count
     sequence: _Count
     invocation_id: InvocationId | None
+    tool_id: ToolId | None
 
 
 class _RequestWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -110,7 +111,7 @@ class _ResultWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
     spelled: msgspec.Raw = msgspec.Raw()
 
 
-_decode_head: Callable[[bytes], _LineHead] = msgspec.json.Decoder(_LineHead).decode
+_decode_head: Callable[[bytes], FactHead] = msgspec.json.Decoder(FactHead).decode
 _decode_request: Callable[[msgspec.Raw], _RequestWords] = msgspec.json.Decoder(_RequestWords).decode
 _decode_shared: Callable[[bytes], SharedDecision] = msgspec.json.Decoder(SharedDecision).decode
 _decode_object: Callable[[msgspec.Raw], JsonObject | None] = msgspec.json.Decoder(JsonObject | None).decode
@@ -261,7 +262,7 @@ def time_of(line: bytes) -> int:
     Raises:
         StoreError: the line is malformed.
     """
-    return _head(line).at_ns
+    return head_of(line).at_ns
 
 
 def call_of(line: bytes) -> InvocationId | None:
@@ -270,10 +271,15 @@ def call_of(line: bytes) -> InvocationId | None:
     Raises:
         StoreError: the line is malformed.
     """
-    return _head(line).invocation_id
+    return head_of(line).invocation_id
 
 
-def _head(line: bytes) -> _LineHead:
+def head_of(line: bytes) -> FactHead:
+    """Return what a fact is about.
+
+    Raises:
+        StoreError: the line is malformed.
+    """
     try:
         return _decode_head(line.partition(SEPARATOR)[0])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -8,15 +8,15 @@ and stores the head; all rows behind the stored head are unindexed, and there ar
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head
-from agenttool.records import InvocationId
-from agenttool.stores.fact_codec import call_of, decode_fact, split_lines
+from agenttool.records import InvocationId, ToolId
+from agenttool.stores.fact_codec import FactHead, call_of, decode_fact, head_of, split_lines
 from agenttool.stores.sqlite.connect import RESTORE, as_json
 
 PendingFact: TypeAlias = tuple[str | None, bytes]
@@ -74,10 +74,10 @@ _DELETE_ENDED = (
     f" (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
 )
 
-_FORWARD = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > ? ORDER BY last"
+_FORWARD = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > ?{} ORDER BY last"
 _BACKWARD = (
     "SELECT last, CAST(lines AS BLOB) FROM facts"
-    " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :upto), :upto) ORDER BY last DESC"
+    " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= ?), ?){} ORDER BY last DESC"
 )
 _OF_CALL = (
     "SELECT last, CAST(lines AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
@@ -191,33 +191,70 @@ def split_rows(rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, last - len(lines) + 1)
 
 
+class FactFilter(NamedTuple):
+    """Selects facts by their heads, so that only these are decoded.
+
+    Attributes:
+        steps: the names of the steps; empty for all.
+        tool: accepts the ids of the tools; none for all.
+        tool_text: a text in the line of every fact that `tool` accepts, by which SQLite skips rows.
+    """
+
+    steps: tuple[str, ...] = ()
+    tool: Callable[[ToolId | None], bool] | None = None
+    tool_text: bytes = b""
+
+    def query(self, query: str) -> tuple[str, list[bytes]]:
+        """Return a query with the conditions for rows in its place `{}`, and their values."""
+        texts = [self.tool_text] if self.tool_text else []
+        begins = self._begins()
+        conditions = [" OR ".join(["instr(lines, ?)"] * len(each)) for each in (texts, begins) if each]
+        return query.format("".join(f" AND ({condition})" for condition in conditions)), [*texts, *begins]
+
+    def lines(self, rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
+        """Yield the selected lines of rows, each with its position."""
+        begins = self._begins()
+        for place, line in split_rows(rows):
+            if begins and not line.startswith(begins):
+                continue
+            if self.tool is None or (self.tool_text in line and self.tool(head_of(line).tool_id)):
+                yield place, line
+
+    def _begins(self) -> tuple[bytes, ...]:
+        return tuple(f'["{step}",'.encode() for step in self.steps)
+
+
+ALL_FACTS = FactFilter()
+
+
 def read_forward(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
+    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int, wanted: FactFilter = ALL_FACTS
 ) -> list[tuple[int, Fact]]:
     """Return facts after a position, the oldest first."""
-    wanted = ((place, line) for place, line in split_rows(connection.execute(_FORWARD, (after,))) if place > after)
-    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
+    query, values = wanted.query(_FORWARD)
+    lines = wanted.lines(connection.execute(query, (after, *values)))
+    return [
+        (place, decode_fact(line, steps)) for place, line in islice((each for each in lines if each[0] > after), limit)
+    ]
 
 
-def read_sizes(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
-) -> list[tuple[int, Fact, int]]:
-    """Return facts after a position, the oldest first, each with its size in bytes; a shared part counts once."""
-    rows = connection.execute(f"{_FORWARD} LIMIT ?", (after, limit))
-    found: list[tuple[int, Fact, int]] = []
-    for last, text in rows:
-        sizes = map(len, text.split(b"\n"))
-        found += [(place, decode_fact(line, steps), next(sizes) + 1) for place, line in split_rows([(last, text)])]
-    return [each for each in found if each[0] > after]
+def read_sizes(connection: sqlite3.Connection, after: int) -> Iterator[tuple[FactHead, int]]:
+    """Yield what each fact after a position is about, with its size in bytes; a shared part counts once."""
+    query, _ = ALL_FACTS.query(_FORWARD)
+    for last, text in connection.execute(query, (after,)):
+        lines = text.split(b"\n")
+        for line in lines[max(after - last + len(lines), 0) :]:
+            yield head_of(line), len(line) + 1
 
 
 def read_backward(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int
+    connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int, wanted: FactFilter = ALL_FACTS
 ) -> list[tuple[int, Fact]]:
     """Return facts before a position, the newest first."""
-    rows = connection.execute(_BACKWARD, {"upto": before - 1})
-    wanted = (each for row in rows for each in reversed(list(split_rows([row]))) if each[0] < before)
-    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
+    query, values = wanted.query(_BACKWARD)
+    rows = connection.execute(query, (before - 1, before - 1, *values))
+    lines = (each for row in rows for each in reversed(list(wanted.lines([row]))) if each[0] < before)
+    return [(place, decode_fact(line, steps)) for place, line in islice(lines, limit)]
 
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:

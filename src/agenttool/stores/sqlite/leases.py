@@ -6,6 +6,8 @@ that started in one commit. A row is deleted once all of its calls have ended; u
 so recovery asks the log which of them are open.
 """
 
+import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
@@ -45,9 +47,9 @@ _STARTED_OF_EXPIRED = (
     f"SELECT 1 FROM started_calls WHERE {_IS_DEAD}"  # noqa: S608 -- constants only
     f" UNION ALL SELECT 1 FROM facts WHERE {IS_UNINDEXED} AND owner NOT NULL AND {_IS_DEAD} LIMIT 1"
 )
-_CHECKPOINT_OWNER = (
-    "SELECT owner, approval_id, EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
-    " FROM open_calls WHERE invocation_id = ?"
+_CHECKPOINT_OWNERS = (
+    "SELECT invocation_id, owner, approval_id,"
+    " EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id) FROM open_calls"
 )
 
 
@@ -162,6 +164,11 @@ def has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: I
     return any(decode_fact(line, steps).step.ends for _, line in lines_of(connection, call))
 
 
+def new_owner() -> str:
+    """Return a new owner name for this process: unique, and with its id and the name of its machine."""
+    return f"{os.getpid()}@{os.uname().nodename}#{secrets.token_hex(4)}"
+
+
 class Ownership(NamedTuple):
     """The owner of an open call.
 
@@ -177,18 +184,34 @@ class Ownership(NamedTuple):
     waits_for: str | None = None
     is_answered: bool = False
 
+    @property
+    def process(self) -> str | None:
+        """The id of the process and its machine, as in `4711@host`; none without an owner."""
+        return None if self.owner is None else self.owner.partition("#")[0]
+
 
 def find_ownership(
     connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId, now: Moment
 ) -> Ownership | None:
     """Return the owner of a call; none if it is not open."""
-    found = connection.execute(_CHECKPOINT_OWNER, (call,)).fetchone()
+    found = connection.execute(f"{_CHECKPOINT_OWNERS} WHERE invocation_id = ?", (call,)).fetchone()
     if found is not None:
-        owner, waits_for, is_answered = found
+        _, owner, waits_for, is_answered = found
         return Ownership(owner, _is_alive(connection, owner, now), waits_for, bool(is_answered))
     for owner, _ in open_started(connection, steps, call):
         return Ownership(owner, _is_alive(connection, owner, now))
     return None
+
+
+def find_open_calls(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
+) -> Iterator[tuple[InvocationId, Ownership]]:
+    """Yield every open call with its owner, those with a checkpoint first."""
+    alive = {owner for (owner,) in connection.execute(ALIVE_OWNERS, values_of(now))}
+    for call, owner, waits_for, is_answered in connection.execute(f"{_CHECKPOINT_OWNERS} ORDER BY invocation_id"):
+        yield call, Ownership(owner, owner in alive, waits_for, bool(is_answered))
+    for owner, call in open_started(connection, steps):
+        yield call, Ownership(owner, owner in alive)
 
 
 def _is_alive(connection: sqlite3.Connection, owner: str | None, now: Moment) -> bool:

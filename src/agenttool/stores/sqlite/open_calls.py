@@ -1,6 +1,5 @@
 """The open calls in a SQLite file, beside their facts."""
 
-import secrets
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
@@ -20,6 +19,7 @@ from agenttool.stores.sqlite.leases import (
     delete_lease,
     has_calls_to_recover,
     has_lease,
+    new_owner,
     open_started,
     recover_started_calls,
     renew_lease,
@@ -116,7 +116,7 @@ class SqliteOpenCalls:
 
     def replace_owner(self) -> Collection[InvocationId]:
         """Take a new owner name after the lease was lost."""
-        self._writer.owner = secrets.token_hex(8)
+        self._writer.owner = new_owner()
         self._writer.lease = LeaseState.LOST
         return [InvocationId(call) for call in self._group.lose()]
 

@@ -12,13 +12,15 @@ from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import NO_CHECKPOINT, Head, JournalFlaw, OpenCall
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
-from agenttool.stores.fact_codec import call_of, decode_fact
+from agenttool.stores.fact_codec import FactHead, call_of, decode_fact
 from agenttool.stores.sqlite.backup import copy_store
 from agenttool.stores.sqlite.connect import RESTORE, UNREADABLE, advice_on, open_read_only, reading
 from agenttool.stores.sqlite.fact_rows import (
+    ALL_FACTS,
     IS_UNINDEXED,
     ROW_CALL,
     UNINDEXED_CALLS,
+    FactFilter,
     as_head,
     find_anchor,
     find_head,
@@ -29,7 +31,7 @@ from agenttool.stores.sqlite.fact_rows import (
     register_functions,
     split_rows,
 )
-from agenttool.stores.sqlite.leases import Ownership, find_ownership
+from agenttool.stores.sqlite.leases import Ownership, find_open_calls, find_ownership
 from agenttool.stores.sqlite.schema import is_empty, missing
 from agenttool.stores.sqlite.verify import InspectFact, verify
 
@@ -136,25 +138,22 @@ class SqliteReader:
             (calls,) = self._connection.execute(_COUNT).fetchone()
         return facts, calls
 
-    def read(self, after: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
+    def read(self, after: int, limit: int = PORTION, wanted: FactFilter = ALL_FACTS) -> Sequence[tuple[int, Fact]]:
         """Return facts after a position, the oldest first."""
         with reading(self.path):
-            return read_forward(self._connection, self._steps, after, limit)
+            return read_forward(self._connection, self._steps, after, limit, wanted)
 
-    def sizes(self, after: int) -> Iterator[tuple[int, Fact, int]]:
-        """Yield all facts after a position, the oldest first, each with its size in bytes."""
-        while True:
-            with reading(self.path):
-                portion = read_sizes(self._connection, self._steps, after, PORTION)
-            if not portion:
-                return
-            yield from portion
-            after = portion[-1][0]
+    def sizes(self, after: int) -> Iterator[tuple[FactHead, int]]:
+        """Yield what each fact after a position is about, the oldest first, with its size in bytes."""
+        with reading(self.path):
+            yield from read_sizes(self._connection, after)
 
-    def read_back(self, before: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
+    def read_back(
+        self, before: int, limit: int = PORTION, wanted: FactFilter = ALL_FACTS
+    ) -> Sequence[tuple[int, Fact]]:
         """Return facts before a position, the newest first."""
         with reading(self.path):
-            return read_backward(self._connection, self._steps, before, limit)
+            return read_backward(self._connection, self._steps, before, limit, wanted)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
         """Return the facts of one call, each with its position."""
@@ -244,6 +243,11 @@ class SqliteReader:
         with reading(self.path):
             found = self._connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key))
             return next((body for (body,) in found), None)
+
+    def open_owners(self, now: Moment) -> Iterator[tuple[InvocationId, Ownership]]:
+        """Yield every open call with its owner."""
+        with reading(self.path):
+            yield from find_open_calls(self._connection, self._steps, now)
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):

@@ -1,6 +1,5 @@
 """One SQLite file as a whole: the log, the open calls and the documents in it."""
 
-import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.connect import open_connection, reading
 from agenttool.stores.sqlite.fact_rows import register_functions
 from agenttool.stores.sqlite.group_commit import GroupCommit
+from agenttool.stores.sqlite.leases import new_owner
 from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
 from agenttool.stores.sqlite.schema import create_store
@@ -44,14 +44,14 @@ class SqliteStore:
         Args:
             path: the file; two more appear beside it while it is in use.
             steps: every step by its name, to decode facts.
-            owner: the owner name of this process; a random one if it is not given.
+            owner: the owner name of this process; a unique one if it is not given.
 
         Raises:
             ConfigError: the file is not a usable store; it is left as it was.
         """
         path = Path(path).absolute()
         create_store(path)
-        return cls(path, steps, owner or secrets.token_hex(8))
+        return cls(path, steps, owner or new_owner())
 
     async def close(self) -> None:
         """Write what is left and close the file; other processes may claim its open calls at once.
