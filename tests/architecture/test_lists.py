@@ -50,11 +50,30 @@ def enums(standard):
 REQUIREMENTS = {
     "lifecycle": "AT-DECL-11",
     "schema_visibility": "AT-IFACE-04",
+    "loading_state": "AT-DEFER-04",
+    "surface scope": "AT-SURF-03",
+    "blocked/excluded reason": "AT-SURF-11",
+    "argument_mode": "AT-IO-08",
     "result status": "AT-RES-04",
+    "content class": "AT-RES-03",
+    "persistence strategy": "AT-PERS-10",
     "tool_kind": "AT-DECL-18",
     "execution_kind": "AT-EXEC-02",
     "invocation status": "AT-INV-07",
+    "scheduler state": "AT-SCHED-11",
+    "progress status": "AT-PROG-05",
+    "hook_event": "AT-HOOK-02",
+    "decision behavior": "AT-PERM-13",
     "reason.type": "AT-PERM-19",
+    "rule source": "AT-PERM-20",
+    "risk_level": "AT-PERM-02",
+    "access_kinds": "AT-PERM-03",
+    "write_effects": "AT-PERM-04",
+    "ordering_policy": "AT-SCHED-02",
+    "yield_policy": "AT-SCHED-03",
+    "interrupt_behavior": "AT-SCHED-04",
+    "sibling_failure_policy": "AT-SCHED-04",
+    "context_modifier_policy": "AT-SCHED-05",
 }
 
 
@@ -73,10 +92,12 @@ def test_an_enum_has_the_values_of_the_standard_in_their_order(enums, field):
     assert issubclass(LISTS[field], wanted)
 
 
+@pytest.mark.requirement("AT-ERR-02")
 def test_the_error_classes_are_the_22_of_the_enum_and_the_five_of_the_phases(enums):
     assert list(records.ErrorClass) == [*enums["error_class"][1], *enums["phase-only failures"][1]]
 
 
+@pytest.mark.requirement("AT-EVT-02")
 def test_the_events_are_the_27_of_the_standard_and_three_of_ours(enums):
     listed = set(enums["event_type"][1])
     ours = {"tool.invocation.cancel_requested", "tool.invocation.cancel_acknowledged", "tool.invocation.cancel_failed"}

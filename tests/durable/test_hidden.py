@@ -118,7 +118,6 @@ async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor,
         assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, living.PIN)]
 
 
-@pytest.mark.requirement("AT-PERM-14")
 async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_same_secret(survivor, tmp_path):
     async with survivor() as rt:
         surface = await rt.surface()

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Annotated
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +29,6 @@ def test_a_sealed_digest_is_none_that_can_be_taken_without_the_key(value, key):
     assert input_digest(value, PIN, key) not in guesses
 
 
-@pytest.mark.requirement("AT-PERM-14")
 def test_no_record_of_a_call_with_a_short_secret_gives_it_away():
     @tool(approval_required=True)
     async def pay(amount: int, pin: Annotated[int, Sensitive]) -> str:

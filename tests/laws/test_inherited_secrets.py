@@ -162,7 +162,7 @@ def test_a_secret_sent_as_a_name_or_inside_another_value_is_in_no_record(run, op
     assert PIN not in str(run(story()))
 
 
-@pytest.mark.requirement("AT-IO-06", "AT-PERM-14")
+@pytest.mark.requirement("AT-IO-06")
 def test_a_sensitive_default_that_the_caller_leaves_out_is_filled_in_and_redacted(run, opened, sound_export):
     @tool(read_only=True)
     async def login(user: str, pin: Annotated[str, Sensitive] = PIN) -> str:

@@ -139,23 +139,24 @@ async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked
         ran.append(amount)
         return "paid"
 
-    @tool
-    async def wipe() -> str:
-        """Wipe the disk. Not for files."""
-        ran.append("wiped")
-        return "gone"
-
-    async with Runtime.open(tools=[pay, wipe], rules=[rule("deny", "*.wipe", because="we need the disk")]) as rt:
+    wipe, export = scripted_tool("wipe"), scripted_tool("export")
+    rules = [
+        rule("deny", "*.wipe", because="we need the disk"),
+        rule("deny", "*.export", because="the law forbids it", source=RuleSource.POLICY_SETTINGS),
+    ]
+    async with Runtime.open(tools=[pay, wipe, export], rules=rules) as rt:
         denied = await story(rt, await call(rt, "wipe", {}))
+        blocked = await story(rt, await call(rt, "export", {}))
         waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "deny", by="pat", message="not today")
         late = await rt.approvals.decide(question.approval_id, "allow", by="eve")
         rejected = await story(rt, await waiting)
-    assert ran == []
+    assert (ran, wipe.executor.inputs, export.executor.inputs) == ([], [], [])
     assert late.reason == "answered"
     for told, status, error_class, words in (
         (denied, "denied", "permission_denied", "we need the disk"),
+        (blocked, "denied", "policy_blocked", "the law forbids it"),
         (rejected, "rejected", "approval_rejected", "not today"),
     ):
         assert (told.result["status"], told.result["is_error"]) == (status, True)

@@ -205,7 +205,7 @@ async def test_profiles_say_whether_credentials_are_delegated_and_whether_it_wor
     assert facts == [(False, True), (True, False)]
 
 
-@pytest.mark.requirement("AT-EXEC-10")
+@pytest.mark.requirement("AT-EXEC-04", "AT-EXEC-10")
 async def test_artifacts_appear_only_where_they_were_declared(allow, call, changed):
     async def deliver(job):
         return NativeOutput(value="done", artifact_refs=(Ref(id="art_1", uri="file:///x"),))

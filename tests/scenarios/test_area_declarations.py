@@ -135,6 +135,19 @@ async def test_a_tool_of_plain_records_on_a_surface_names_its_permission_profile
     assert declaration["permission_profile_ref"] == profile["permission_profile_id"]
 
 
+@pytest.mark.requirement("AT-DECL-25", "AT-DECL-26")
+async def test_a_function_that_is_declared_by_another_name_keeps_its_own(sound_export):
+    @tool(name="portable", namespace="issues")
+    async def create_issue(title: str) -> str:
+        """Create an issue. Not for comments."""
+        return title
+
+    async with Runtime.open(tools=[create_issue]) as rt:
+        (declaration,) = [each for each in await sound_export(rt) if each["record_type"] == "tool_declaration"]
+    assert (declaration["namespace"], declaration["name"]) == ("issues", "portable")
+    assert declaration["external_mappings"] == [{"source": "function", "function_name": "create_issue"}]
+
+
 @pytest.mark.requirement("AT-DECL-26")
 @pytest.mark.parametrize(
     ("mapping", "member", "native"),

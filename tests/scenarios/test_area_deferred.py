@@ -4,9 +4,18 @@ import json
 
 import pytest
 
-from agenttool import Circumstances, ConfigError, ModelCapabilities, Role, Runtime, SurfacePolicy, ToolCall
-from agenttool.codec import to_json
-from agenttool.records import McpMapping
+from agenttool import (
+    Circumstances,
+    ConfigError,
+    ModelCapabilities,
+    RecordError,
+    Role,
+    Runtime,
+    SurfacePolicy,
+    ToolCall,
+)
+from agenttool.codec import from_json, to_json
+from agenttool.records import DeferredToolRef, McpMapping
 from agenttool.testing.fakes import scripted_tool
 
 SCHEMA = {
@@ -102,6 +111,8 @@ async def test_a_deferred_ref_tells_where_the_tool_comes_from_and_how_to_select_
         "selection_ref": "select:mcp.github.search_issues",
         "native_ref": {"source": "mcp", "server_name": "github", "tool_name": "search_issues"},
     }
+    with pytest.raises(RecordError, match="loading_state"):
+        from_json({**ready, "loading_state": "soon"}, DeferredToolRef)
     assert waiting["loading_state"] == "pending_provider"
     assert waiting["pending_provider_or_server"] == "mcp.slow"
 

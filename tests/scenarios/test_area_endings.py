@@ -118,7 +118,7 @@ async def moved(rt, name, policy, count=2):
     return rt.shared.get("place"), [data["context_modifiers"]["fate"] for data in told]
 
 
-@pytest.mark.requirement("AT-SCHED-05", "AT-EXEC-13", "AT-PIPE-27", "AT-PIPE-29")
+@pytest.mark.requirement("AT-SCHED-05", "AT-EXEC-04", "AT-EXEC-13", "AT-PIPE-27", "AT-PIPE-29")
 @pytest.mark.parametrize(
     ("name", "policy", "place", "fates"),
     [

@@ -188,6 +188,9 @@ async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, 
     told = await story(rt, result)
     refs = [each["mutation_id"] for each in told.mutations]
     assert told.result["input_mutation_refs"] == told.invocation["input_mutation_refs"] == refs
+    sources = {field: each["source_type"] for each in told.mutations for field in each["changed_fields"]}
+    assert (sources["/tenant"], sources["/region"]) == ("hook", "permission_prompt")
+    assert told.invocation["model_input"] == {"text": "héllo"}
 
 
 @pytest.mark.requirement("AT-IO-14")

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from agenttool import Runtime, tool
+from agenttool.ports.advice import Advice, Adviser
+from agenttool.records import Behavior, RuleSource
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -48,6 +50,38 @@ async def test_a_decision_by_an_approver_carries_the_edit_and_when_the_question_
     assert answer["user_modified"] is True
     assert answer["updated_input"] == {"amount": 3}
     assert answer["accept_feedback"] == "less"
+
+
+@pytest.mark.requirement("AT-PERM-14")
+async def test_a_decision_by_the_policy_layer_names_the_policy(call, hook, records, rule):
+    grant = rule("allow", "local.add", ref="release-day", source=RuleSource.POLICY_SETTINGS, hook="release")
+    waiving = hook({"permission_result": "allow"}, name="release")
+    async with Runtime.open(tools=[add], rules=[rule("deny", "*"), grant], hooks=[waiving]) as rt:
+        (decision,) = await decisions_of(rt, records, call(rt, "add", {"a": 1}))
+    assert (decision["behavior"], decision["policy_refs"]) == ("allow", ["release-day"])
+
+
+@pytest.mark.requirement("AT-PERM-14")
+async def test_a_decision_by_a_classifier_carries_what_the_classifier_said(call, records):
+    class Judge:
+        async def advise(self, question):
+            return Advice(behavior=Behavior.DENY, confidence=0.9, reason="too much")
+
+    async with Runtime.open(tools=[pay], advisers=[Adviser(ref="advisers/amounts", judge=Judge())]) as rt:
+        (decision,) = await decisions_of(rt, records, call(rt, "pay", {"amount": 5}))
+    check = decision["pending_classifier_check"]
+    assert (check["classifier_ref"], check["confidence"]) == ("advisers/amounts", 0.9)
+    assert check["classifier_reason"] == "too much"
+
+
+@pytest.mark.requirement("AT-PERM-14")
+async def test_a_rejection_carries_the_words_of_the_approver(asked_questions, call, records):
+    async with Runtime.open(tools=[pay]) as rt:
+        calling = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
+        (question,) = await asked_questions(rt)
+        await rt.approvals.decide(question.approval_id, "deny", by="pat", message="not today")
+        _, answer = await decisions_of(rt, records, calling)
+    assert [block["text"] for block in answer["content_blocks"]] == ["not today"]
 
 
 @pytest.mark.requirement("AT-PERM-14", "AT-PERM-21")

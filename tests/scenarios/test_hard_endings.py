@@ -133,7 +133,7 @@ async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_
         Runtime.open(tools=[scripted_tool("bomb", schema=bomb)])
 
 
-@pytest.mark.requirement("AT-EXEC-06", "AT-PROG-10", "AT-PROG-11")
+@pytest.mark.requirement("AT-EXEC-04", "AT-EXEC-06", "AT-PROG-10", "AT-PROG-11")
 async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, records, allow):
     started, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

@@ -4,7 +4,8 @@ import pytest
 
 from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, RECEIVE_EVENT, RESERVED
 from agenttool.catalog.entry import TOOL_SEARCH
-from agenttool.records import Behavior
+from agenttool.codec import to_json
+from agenttool.records import Behavior, ToolDeclaration
 
 
 def tool(name="read_probe", **members):
@@ -36,6 +37,21 @@ async def test_a_new_session_asks_afresh_and_an_old_one_keeps_its_copy(running, 
         sources = rt.sources.get("rap").servers
         async with type(rt).open(sources=sources) as another:
             assert "tool_s0.water" in (await another.surface()).tool_refs
+
+
+@pytest.mark.requirement("AT-DECL-25")
+async def test_a_declaration_keeps_the_toolset_the_place_and_the_operation_of_the_server(running, tool_server):
+    server = tool_server(tools=["read_probe"])
+    async with running(server) as rt:
+        (declaration,) = [
+            each
+            async for each in rt.journal.export()
+            if isinstance(each, ToolDeclaration) and each.name == "read_probe"
+        ]
+    (mapping,) = to_json(declaration)["external_mappings"]
+    assert mapping["source"] == "rap"
+    assert (mapping["toolset"], mapping["operation"]) == ("greenhouse", "read_probe")
+    assert server.url.startswith(mapping["base_url"])
 
 
 BROKEN = {
