@@ -8,6 +8,7 @@ import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
 from agenttool.records import ErrorClass, FunctionMapping
+from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
@@ -239,6 +240,10 @@ def test_a_tool_is_strict_by_default_where_the_provider_supports_it():
     assert next(each for each in requests["anthropic"]["tools"] if each["name"] == "stock")["strict"] is True
     assert "strict" not in json.dumps(requests["gemini"])
     assert turn("openai", strict=False)[1]["tools"][0]["function"]["strict"] is False
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    silent = scripted_tool("silent", schema={**schema, "additionalProperties": False})
+    assert silent.declaration.input_contract is None, "it does not declare whether it is strict"
+    assert turn("openai", tools=[silent])[1]["tools"][0]["function"]["strict"] is True
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -70,7 +70,9 @@ ENDINGS = {
 }
 
 
-@pytest.mark.requirement("AT-ERR-10", "AT-RES-06", "AT-PIPE-25", "AT-PIPE-26", "AT-PROG-09", "AT-SCHED-19")
+@pytest.mark.requirement(
+    "AT-ERR-10", "AT-RES-06", "AT-RES-10", "AT-PIPE-25", "AT-PIPE-26", "AT-PROG-09", "AT-SCHED-19"
+)  # fmt: skip
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_every_ending_is_one_result_and_one_terminal_event_that_name_it(begun, rule, story, ending):
     provoke, status, error_class, abort_reason = ENDINGS[ending]

@@ -91,7 +91,7 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
     ]
 
 
-@pytest.mark.requirement("AT-HOOK-07", "AT-PERM-13")
+@pytest.mark.requirement("AT-HOOK-07", "AT-PERM-13", "AT-PERM-18")
 @pytest.mark.parametrize("hint", ["allow", "ask", "deny", "passthrough"])
 async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, call, hook, story, hint):
     @tool(open_world=False, destructive=False)

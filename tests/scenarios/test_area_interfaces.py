@@ -4,7 +4,7 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Internal, Runtime, tool
+from agenttool import ConfigError, Internal, ModelCapabilities, Runtime, tool
 from agenttool.ports.output import NativeOutput
 from agenttool.records import (
     InputContract,
@@ -41,13 +41,23 @@ async def test_the_models_schema_and_the_runtimes_differ_by_exactly_the_internal
 
 
 @pytest.mark.requirement("AT-IFACE-03")
-async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not():
+async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not(records):
     crowd = [scripted_tool(f"chore_{n}", should_defer=True) for n in range(100)]
-    eager = scripted_tool("eager", should_defer=True, always_load=True, search_hint="now")
-    async with Runtime.open(tools=[*crowd, eager]) as rt:
+    discovery = {
+        "search_hint": "do it now",
+        "description": "Do it now.",
+        "capability_refs": ("capability:haste",),
+        "schema_visibility": "deferred",
+        "should_defer": True,
+        "always_load": True,
+    }
+    async with Runtime.open(tools=[*crowd, scripted_tool("eager", **discovery)]) as rt:
         surface = await rt.surface()
+        interfaces = {each["tool_id"]: each for each in await records(rt, "tool_interface")}
     assert surface.loaded_tools == ("tool_test.eager", "tool_agenttool.tool_search")
     assert len(surface.deferred_tools) == 100
+    carried = {name: interfaces["tool_test.eager"][name] for name in discovery}
+    assert carried == {**discovery, "capability_refs": ["capability:haste"]}
 
 
 @pytest.mark.requirement("AT-IFACE-04")
@@ -59,18 +69,21 @@ async def test_an_internal_tool_is_on_no_models_list():
 
 @pytest.mark.requirement("AT-IFACE-06")
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("fact", "value", "reason"),
     [
-        ({"is_enabled": False}, "feature_disabled"),
-        ({"requires_setup": True}, "setup_required"),
-        ({"required_credentials": ("vault:github",)}, "credential_missing"),
+        ("is_enabled", False, "feature_disabled"),
+        ("feature_gate_refs", ["gate:beta"], "feature_disabled"),
+        ("requires_setup", True, "setup_required"),
+        ("required_credentials", ["vault:github"], "credential_missing"),
+        ("model_requirements", ["media:image"], "model_unsupported"),
     ],
-    ids=["gate", "setup", "credential"],
 )
-async def test_a_surface_says_what_a_tool_lacks(facts, reason):
-    async with Runtime.open(tools=[scripted_tool("probe", **facts)]) as rt:
-        surface = await rt.surface()
+async def test_a_surface_says_what_a_tool_lacks_and_its_interface_what_it_needs(records, fact, value, reason):
+    async with Runtime.open(tools=[scripted_tool("probe", **{fact: value})]) as rt:
+        surface = await rt.surface(model=ModelCapabilities())
+        (interface,) = await records(rt, "tool_interface")
     assert [absent.reason for absent in (*surface.blocked_tools, *surface.excluded_tools)] == [reason]
+    assert interface[fact] == value
 
 
 @pytest.mark.requirement("AT-IFACE-02")
@@ -80,6 +93,27 @@ async def test_an_interface_carries_the_identity_of_its_tool(records):
     for member in ("tool_id", "name", "aliases", "namespace"):
         assert interface[member] == declaration[member]
     assert interface["user_facing_name"] == declaration["title"]
+
+
+@pytest.mark.requirement("AT-IFACE-14")
+async def test_the_limit_of_a_tool_is_in_its_interface_and_moves_only_its_own_results(allow, call, records):
+    async def say(job):
+        return "x" * 50
+
+    members = {
+        "result_mapper": "mapper:text",
+        "max_inline_chars": 10,
+        "persistence_policy_ref": "ref_only",
+        "empty_result_policy": "fail",
+        "redaction_policy_refs": ("policy:names",),
+    }
+    tools = [scripted_tool("short", say, **members), scripted_tool("long", say)]
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        short, long = await call(rt, "short", {}), await call(rt, "long", {})
+        interface, *_ = await records(rt, "tool_interface")
+    assert [item.type for item in short.content] == ["persisted_output_ref"]
+    assert [item.text for item in long.content] == ["x" * 50]
+    assert {name: interface[name] for name in members} == {**members, "redaction_policy_refs": ["policy:names"]}
 
 
 @pytest.mark.requirement("AT-IFACE-21", "AT-IFACE-22")

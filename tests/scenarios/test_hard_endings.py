@@ -189,14 +189,17 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
 
 @pytest.mark.requirement("AT-DECL-04", "AT-DECL-05")
 async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called(call, allow):
-    async def say_web(job):
+    @tool(name="search", namespace="web")
+    async def search_web() -> str:
+        """Search the web. Not for files."""
         return "web"
 
-    async def say_files(job):
+    @tool(name="search", namespace="files")
+    async def search_files() -> str:
+        """Search files. Not for the web."""
         return "files"
 
-    tools = [scripted_tool("search", say_web, namespace="web"), scripted_tool("search", say_files, namespace="files")]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=[search_web, search_files], rules=allow) as rt:
         results = [await call(rt, name, {}) for name in ("web.search", "files.search", "search")]
         calls = [await rt.journal.invocation(result.invocation_id) for result in results[:2]]
     assert [result.model_facing_content[0].text for result in results[:2]] == ["web", "files"]
@@ -329,7 +332,7 @@ async def test_an_error_that_cannot_be_told_is_a_failure_that_can(allow, call, e
     async with Runtime.open(tools=[refuse], rules=allow) as rt:
         told = await story(rt, await call(rt, "refuse", {}))
     assert told.result["error"]["error_class"] == "execution_failed"
-    assert "fill ToolError as it is declared" in told.result["error"]["message"]
+    assert "fill it as declared" in told.result["error"]["message"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
