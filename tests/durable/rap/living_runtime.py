@@ -46,7 +46,7 @@ async def answer(rt):
 async def offered(rt):
     """Wait until the server has said what it offers, which may be dead or not yet born; give a surface with it."""
     surface = await rt.surface()
-    while "tool_far.append" not in surface.tool_refs:
+    while "tool_far.append" not in {*surface.tool_refs} - {each.tool_id for each in surface.deferred_tools}:
         await asyncio.sleep(0.02)
         surface = rt.current(surface)
     return surface
