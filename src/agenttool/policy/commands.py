@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agenttool.policy.shell import CommandLine, Subcommand
@@ -117,6 +118,30 @@ class CommandPattern:
         mention = re.compile(rf"(?<!\w)(?:-\w*)?{spelled}(?!\w)", re.IGNORECASE)
         words = (word.text for each in line.subcommands for word in (*each.assignments, *each.words))
         return mention.search(line.text) is not None or any(map(mention.search, words))
+
+
+class CommandPatterns:
+    """The command patterns of a rule, by program: of a long list only a few can match one command."""
+
+    __slots__ = ("_all", "_any_program", "_by_program")
+
+    def __init__(self, patterns: Sequence[CommandPattern]) -> None:
+        """Take the patterns in order."""
+        self._all = tuple(patterns)
+        names = {_base(each.words[0]) for each in patterns if each.words and not has_wildcard(each.words[0])}
+        self._by_program = {name: tuple(each for each in patterns if _may_name(each, name)) for name in names}
+        self._any_program = tuple(each for each in patterns if _may_name(each, None))
+
+    def for_command(self, subcommand: Subcommand) -> tuple[CommandPattern, ...]:
+        """Return the patterns that may match a command, in order."""
+        name = subcommand.words[0] if subcommand.words else None
+        if name is None or name.is_unknown or name.certainty is Certainty.EXPANDS:
+            return self._all
+        return self._by_program.get(_base(name.text), self._any_program)
+
+
+def _may_name(pattern: CommandPattern, program: str | None) -> bool:
+    return not pattern.words or has_wildcard(pattern.words[0]) or _base(pattern.words[0]) == program
 
 
 def command_pattern(text: str) -> CommandPattern:

@@ -20,7 +20,7 @@ from agenttool.policy.urls import Url, url_of
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, Json
 
-MAX_WORDS = 1000
+MAX_WORDS = 100
 """How many words of commands are looked up as paths; more count as everywhere."""
 
 MAX_JOINTS = 40
@@ -363,9 +363,13 @@ def _resource(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
     """Return a certain match if there is one; otherwise what cannot be ruled out."""
-    hit = [each for each in call.subcommands if any(pattern.hits(each) for pattern in rule.commands)]
+    hit = [
+        each
+        for each in call.subcommands
+        if any(pattern.hits(each) for pattern in rule.command_patterns.for_command(each))
+    ]
     for subcommand in hit:
-        if any(pattern.surely_hits(subcommand) for pattern in rule.commands):
+        if any(pattern.surely_hits(subcommand) for pattern in rule.command_patterns.for_command(subcommand)):
             return RuleMatch(what=f"command {subcommand.name!r}")
     if call.doubt is not None:
         return RuleMatch(what=f"this command, which is not understood ({call.doubt})", is_certain=False)
@@ -444,7 +448,7 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     if asked == Subcommand():
         return True
     sets_only = not asked.words and subcommand.opaque is None and not asked.writes
-    if not sets_only and not any(pattern.covers(asked) for pattern in rule.commands):
+    if not sets_only and not any(pattern.covers(asked) for pattern in rule.command_patterns.for_command(asked)):
         return False
     files = (*asked.writes, *_operands(asked), *_folder(asked, call)) if rule.paths else asked.writes
     return all(all_covered(rule.paths, place, call.workspace) for word in files for place in call.word_places(word))

@@ -1,7 +1,7 @@
 """Rules, the tests of arguments in them, and the book that holds all rules in force."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Annotated, cast, get_args, get_origin, get_type_hints
@@ -9,7 +9,7 @@ from typing import Annotated, cast, get_args, get_origin, get_type_hints
 from agenttool.codec import digest_of_bytes
 from agenttool.config.table import Meta, Switch, Text, key
 from agenttool.errors import ConfigError
-from agenttool.policy.commands import CommandPattern
+from agenttool.policy.commands import CommandPattern, CommandPatterns
 from agenttool.policy.fields import MatchingField, values_at
 from agenttool.policy.paths import PathPattern
 from agenttool.policy.urls import UrlPattern
@@ -165,6 +165,7 @@ class Rule:
     because: str | None = None
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
+    command_patterns: CommandPatterns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Reject a rule that would match nothing because of a wrong type.
@@ -181,6 +182,8 @@ class Rule:
                     f"rule {self.ref!r}: {name} must be a tuple of {kind.__name__}, got {patterns!r}; "
                     "write it so, or read the rule with `read_rule`"
                 )
+
+        object.__setattr__(self, "command_patterns", CommandPatterns(self.commands))
 
     @property
     def fields(self) -> tuple[MatchingField, ...]:

@@ -52,9 +52,9 @@ class CommandLine:
     doubt: str | None = None
 
 
-MAX_COMMAND = 65_536
+MAX_COMMAND = 16_384
 """A longer text is not parsed; it is in doubt."""
-MAX_COMMANDS = 200
+MAX_COMMANDS = 64
 """How many commands a text may have; one with more is in doubt."""
 RESERVED = frozenset(
     "{ } ! [[ ]] if then else elif fi do done case esac while until for in function select coproc".split()  # noqa: SIM905 -- a list of words reads best as words
