@@ -65,7 +65,7 @@ def listing(make):
     return listing
 
 
-@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230")
+@pytest.mark.requirement("RAP-004", "RAP-071", "RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230")
 async def test_a_granted_token_reaches_only_the_tool(listing, serving, serve_app, caplog):
     caplog.set_level("DEBUG", logger="agenttool")
     authority = Authority()

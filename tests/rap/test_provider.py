@@ -258,7 +258,7 @@ async def test_a_tool_knows_the_threads_above(make, serving):
             assert (await client.result(2 + place))["text"] == "[]"
 
 
-@pytest.mark.requirement("RAP-265", "RAP-266", "RAP-267")
+@pytest.mark.requirement("RAP-004", "RAP-265", "RAP-266", "RAP-267")
 async def test_views_and_progress_are_sent_and_progress_is_cleared(make, serving):
     provider = make()
 

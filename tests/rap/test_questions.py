@@ -30,7 +30,7 @@ def valves(make):
     return valves
 
 
-@pytest.mark.requirement("RAP-240", "RAP-241", "RAP-246", "RAP-252")
+@pytest.mark.requirement("RAP-004", "RAP-071", "RAP-240", "RAP-241", "RAP-246", "RAP-252")
 async def test_a_choice_is_shown_to_the_user_and_the_call_continues_with_it(valves, serving):
     provider, opened = valves()
     async with serving(provider) as client:

@@ -68,7 +68,22 @@ async def test_a_cancellation_after_the_end_changes_nothing(make, serving):
     assert [each["text"] for each in client.inbox.messages] == ["worked 1"]
 
 
-@pytest.mark.requirement("RAP-303", "RAP-304", "RAP-305", "RAP-308")
+@pytest.mark.requirement("RAP-403")
+async def test_a_cancellation_stops_only_the_call_of_its_own_thread(make, serving):
+    provider, gate, done = working(make)
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        await client.invoke("work", {"number": 2}, group_id="thread-2")
+        while len(done) < 2:
+            await asyncio.sleep(0)
+        assert await client.post("/cancel_tool_call", CANCEL) == 200
+        assert (await client.result())["group_id"] == "thread-1"
+        gate.set()
+        assert (await client.result(2))["text"] == "worked 2"
+    assert sorted(done) == [("began", 1), ("began", 2), ("ended", 2)]
+
+
+@pytest.mark.requirement("RAP-142", "RAP-303", "RAP-304", "RAP-305", "RAP-308")
 async def test_a_closure_is_answered_at_once_and_cleaned_up_behind(make, serving, caplog):
     provider, gate, _ = working(make)
     closed = asyncio.Queue()

@@ -45,7 +45,7 @@ def beds(make):
     return beds
 
 
-@pytest.mark.requirement("RAP-181", "RAP-182", "RAP-183", "RAP-184", "RAP-405")
+@pytest.mark.requirement("RAP-004", "RAP-181", "RAP-182", "RAP-183", "RAP-184", "RAP-405")
 async def test_a_subscription_is_confirmed_and_then_each_event_is_sent_in_order(beds, serving):
     provider, feed, _ = beds()
     for item in ({"moisture": 0.12}, "dry", "dry", Event(value="wet", associative=True, final=True), "never"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hmac
 import json
 import logging
 from functools import partial
@@ -13,6 +14,7 @@ from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.ports.limits import RateLimit
+from agenttool.records import UNSET
 
 NOW_NS = 1_800_000_000_000_000_000
 CALL = f"inv_{NOW_NS // 1_000_000:012x}{7:020x}"
@@ -86,7 +88,7 @@ async def test_what_is_for_another_thread_or_call_is_dropped_and_logged(running,
     assert one["callback_url"].rpartition("/")[2] not in caplog.text
 
 
-@pytest.mark.requirement("RAP-099", "RAP-413")
+@pytest.mark.requirement("RAP-099")
 async def test_a_forged_callback_url_leads_nowhere(running, tool_server, started):
     server = tool_server()
     async with running(server) as rt:
@@ -95,6 +97,41 @@ async def test_a_forged_callback_url_leads_nowhere(running, tool_server, started
         for forged in (url[:-1] + ("0" if url[-1] != "0" else "1"), url[:-48] + "0" * 48, url + "0", url[:-80] + "x"):
             assert await server.post(invocation, "tool_result", text="?", url=forged) == 404
         assert await rt.journal.result(call.invocation_id) is None
+
+
+@pytest.mark.requirement("RAP-413")
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_only_the_comparison_in_constant_time_decides_about_a_token(monkeypatch, is_equal):
+    urls = CallbackUrls("http://h/rap/callbacks", b"s" * 32)
+    valid = urls.url(CALL, "t").rpartition("/")[2]
+    forged = valid[:32] + "0" * 48
+    monkeypatch.setattr(hmac, "compare_digest", lambda *_: is_equal)
+    for token in (valid, forged):
+        assert urls.verify(token) == (CALL if is_equal else None)
+        assert urls.belongs_to_thread(token, "t") is is_equal
+
+
+@pytest.mark.requirement("RAP-413")
+async def test_no_callback_url_and_no_authorization_page_is_logged(running, tool_server, started, caplog):
+    caplog.set_level(logging.DEBUG, logger="agenttool")
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        url = invocation["callback_url"]
+        page = "id.example.test/authorize?state=5b1c"
+        assert await server.settle(invocation, url=url + "0") == 404
+        assert await server.post_bytes(url, b"{}") == 400
+        assert await server.settle({**invocation, "group_id": "other"}) == 404
+        assert await server.post(invocation, "oauth", auth_url=f"http://{page}") == 400
+        assert await server.post(invocation, "oauth", auth_url=f"https://{page}") == 200
+        assert await server.settle(invocation) == 200
+        await rt.wait(call.invocation_id)
+        assert await server.post(invocation, "oauth", auth_url=f"https://{page}") == 200
+        rt.sources.get("rap").callbacks.now_ns = lambda: NOW_NS * 10
+        assert await server.settle(invocation) == 410
+    for logged in ("forged", "was rejected", "was dropped", "not shown", "no longer waits", "expired"):
+        assert logged in caplog.text
+    assert [each for each in (url[-48:], "5b1c", page) if each in caplog.text] == []
 
 
 @pytest.mark.requirement("RAP-007", "RAP-008")
@@ -244,6 +281,17 @@ async def test_content_goes_before_text_and_display_changes_neither(running, too
         assert [segment["type"] for segment in result.ui_facing_rendering] == ["image", "text"]
         digest = image.ref.digest
         assert await rt.journal.payload(digest) == b"\x89PNG...."
+
+
+@pytest.mark.requirement("RAP-080")
+async def test_people_are_shown_the_text_if_no_segment_can_be_rendered(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        assert await server.settle(invocation, "wet", display_as=[{"type": "hologram", "content": 1}]) == 200
+        result = await rt.wait(call.invocation_id)
+    assert (result.ui_facing_rendering, result.ui_facing_summary) == (UNSET, None)
+    assert [item.text for item in result.content] == ["wet"]
 
 
 @pytest.mark.requirement("RAP-075")

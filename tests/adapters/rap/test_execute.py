@@ -198,6 +198,7 @@ async def test_an_endpoint_in_a_private_network_is_not_contacted_unless_allowed(
         assert "public address" in result.error.message
 
 
+@pytest.mark.requirement("RAP-002")
 async def test_an_endpoint_is_used_as_it_is_and_notices_go_to_the_base(running, tool_server):
     base, elsewhere = tool_server(), tool_server(tools=["water"])
     async with running(base, elsewhere) as rt:
@@ -442,7 +443,7 @@ async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_se
         assert len(server.posts("/picked")) == 1
 
 
-@pytest.mark.requirement("RAP-280", "RAP-281", "RAP-282", "RAP-283", "RAP-284")
+@pytest.mark.requirement("RAP-280", "RAP-281", "RAP-283", "RAP-284")
 async def test_every_server_gets_one_notice_of_a_canceled_call(running, tool_server, started):
     server, broken, other = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
     broken.statuses["/cancel_tool_call"] = [500]

@@ -18,7 +18,7 @@ from agenttool.server.handlers import status_of
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
 
-@pytest.mark.requirement("RAP-300", "RAP-301", "RAP-302")
+@pytest.mark.requirement("RAP-300", "RAP-302")
 async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_server):
     used, unused, broken = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
     broken.statuses["/close_thread"] = [500]
@@ -28,6 +28,30 @@ async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_ser
             assert await server.until(lambda server=server: server.posts("/close_thread")) == [
                 {"thread_id": "plot-9/sub-2"}
             ]
+
+
+@pytest.mark.requirement("RAP-282", "RAP-283", "RAP-301", "RAP-302")
+@pytest.mark.parametrize("path", ["/close_thread", "/cancel_tool_call"])
+async def test_notices_go_to_all_servers_at_once_and_block_nothing(running, tool_server, started, path):
+    all_have_it, may_answer = asyncio.Barrier(3), asyncio.Event()
+
+    class Waiting(tool_server):
+        async def __call__(self, scope, receive, send):
+            if scope["path"] == path:
+                await all_have_it.wait()
+                await may_answer.wait()
+            await super().__call__(scope, receive, send)
+
+    servers = [Waiting(tools=[name]) for name in ("read_probe", "water", "prune")]
+    async with running(*servers) as rt:
+        call, _ = await started(rt, servers[0])
+        if path == "/close_thread":
+            await rt.sources.get("rap").close_thread("plot-9")
+        else:
+            assert await rt.cancel(call.invocation_id)
+        may_answer.set()
+        for server in servers:
+            assert len(await server.until(lambda server=server: server.posts(path))) == 1
 
 
 @pytest.mark.requirement("RAP-321", "RAP-325")

@@ -195,6 +195,7 @@ def test_a_tool_cannot_make_what_a_runtime_must_refuse():
         UserChoice(group_id="g", id="i", prompt="p", choices=("a",), default=1, response_url="u")
 
 
+@pytest.mark.requirement("RAP-410")
 @pytest.mark.parametrize("depth", [600, 100_000])
 def test_a_message_nested_too_deeply_is_refused(depth):
     data = b'{"type":"view_update","group_id":"g","view_type":"v","content":{"a":' + b"[" * depth + b"]" * depth + b"}}"

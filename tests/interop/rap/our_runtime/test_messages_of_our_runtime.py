@@ -81,7 +81,7 @@ async def test_a_source_with_shares_user_gets_the_user_id(governed):
         assert (await asyncio.to_thread(provider.wait_for, event="accepted"))["user_id"] == "gardener"
 
 
-@pytest.mark.requirement("RAP-145", "RAP-156", "RAP-300", "RAP-301")
+@pytest.mark.requirement("RAP-145", "RAP-156", "RAP-300")
 async def test_two_toolsets_with_the_same_names_offer_none_and_both_get_closures(governed, node_provider):
     other = node_provider()
     async with governed(beside=[other.url, "http://127.0.0.1:9"]) as (provider, runtime):
