@@ -3,8 +3,6 @@
 import asyncio
 import socket
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from itertools import pairwise
 
 import pytest
@@ -160,7 +158,7 @@ def test_an_endless_document_is_given_up():
     [
         ("7", 7, 7),
         ("999999999999", 3600, 3600),
-        (format_datetime(datetime.now(UTC) + timedelta(days=9), usegmt=True), 3600, 3600),
+        ("Wed, 01 Jan 2200 00:00:00 GMT", 3600, 3600),
         ("Sun, 06 Nov 1994 08:49:37 GMT", 0, 0.5),
         ("-3", 0, 0.5),
         ("soon", 0, 0.5),
