@@ -107,7 +107,7 @@ async def test_a_replaced_output_is_mapped_again_and_the_change_is_on_record(fol
     assert mapped == ["hello ada"]
     folder.says("shouter", {"updated_output": "HELLO"}, event="post_tool_use")
     result, records = await folder.run(tools=[counted])
-    (mutation,) = records.of("tool_input_mutation")
+    (mutation,) = [each for each in records.of("tool_input_mutation") if "from_output_ref" in each]
     assert mapped == ["hello ada", "hello ada", "HELLO"]
     assert text(result) == "HELLO"
     assert (mutation["source_type"], mutation["source_ref"]) == ("hook", "shouter")
