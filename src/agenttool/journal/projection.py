@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import json_bytes, parse_object, read, write
 from agenttool.codec.moments import timestamp
 from agenttool.ports.facts import Fact
 from agenttool.records import (
@@ -87,8 +87,9 @@ def records_of(facts: Iterable[Fact]) -> Iterator[Record]:
 
 
 def result_in(facts: Sequence[Fact]) -> ToolResult | None:
-    """Return the result among the facts of one call; none if there is none."""
-    return next((record for record in records_of(facts) if isinstance(record, ToolResult)), None)
+    """Return a copy of the result among the facts of one call; none if there is none."""
+    found = next((record for record in records_of(facts) if isinstance(record, ToolResult)), None)
+    return None if found is None else read(write(found), ToolResult)
 
 
 def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:

@@ -1,5 +1,6 @@
 """The open approvals of a runtime: list them, look at one, decide."""
 
+from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
@@ -27,13 +28,14 @@ class ApprovalQueue:
         if self._recovery is not None:
             return await self._recovery.approvals.questions(limit, after)
         pending = self._core.questions.book.pending(timestamp(self._core.now_ns()))
-        return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
+        return tuple(_copy(each) for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def get(self, approval_id: ApprovalId) -> Question | None:
         """Return one open question; None if it is not open."""
         if self._recovery is not None:
             return await self._recovery.approvals.question(approval_id)
-        return self._core.questions.book.get(approval_id)
+        found = self._core.questions.book.get(approval_id)
+        return None if found is None else _copy(found)
 
     async def decide(
         self,
@@ -68,3 +70,8 @@ class ApprovalQueue:
         if self._recovery is not None:
             return await self._recovery.answer(question, given, by=approver, shown_digest=shown_digest)
         return answer_question(self._core, question, given, by=approver, shown_digest=shown_digest)
+
+
+def _copy(question: Question) -> Question:
+    """Return a copy, as a store does: what an approver does with it changes nothing that the next one sees."""
+    return read_own(write_own(question), Question)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface_store import SurfaceStore
-from agenttool.codec import record_digest
+from agenttool.codec import read, record_digest, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.journal.journal import follow
 from agenttool.journal.projection import events_of, invocation_of, records_of, result_in
@@ -138,11 +138,13 @@ def _records_without_call(
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
-    facts = core.journal.log.stored_facts_of(invocation_id)  # only facts that readers of the log see, too
+    log = core.journal.log
+    facts = log.stored_facts_of(invocation_id)  # only facts that readers of the log see, too
     call = invocation_of(facts)
     if call is not None:
         yield call
-    yield from records_of(facts)
+    for record in records_of(facts):
+        yield record if log.durable else read(write(record), type(record))  # a log in memory has the records themselves
 
 
 def _digested(declaration: ToolDeclaration) -> ToolDeclaration:

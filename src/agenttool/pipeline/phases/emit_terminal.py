@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from agenttool.codec import clone, read, write
 from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -20,6 +21,7 @@ LARGE = 4096
 TIDY_EVERY = 256
 """After this many calls, the log checks its retention limits in any case."""
 
+_CONTAINERS = (dict, list)
 _PHASE = Phase.EMIT_TERMINAL
 _ENDED = steps.ENDED
 _COMPLETED = steps.COMPLETED
@@ -63,7 +65,17 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
         core.journal.log.ended(mapped.chars + len(call.request.model_input))
     if core.registry.calls:
         core.registry.remove(call.invocation_id)
-    return result
+    if core.durable or (is_plain and type(result.structured_content) not in _CONTAINERS):
+        return result
+    return _own(result)
+
+
+def _own(result: ToolResult) -> ToolResult:
+    """Return a result that shares no list or dictionary with the one in a log in memory."""
+    if any(type(item.data) in _CONTAINERS for item in result.content or ()):
+        return read(write(result), ToolResult)
+    structured = result.structured_content
+    return replace(result, structured_content=clone(structured)) if isinstance(structured, _CONTAINERS) else result
 
 
 def _record_detailed_end(call: Call, result: ToolResult) -> ToolResult:
