@@ -258,15 +258,22 @@ def _print_as_json(entry: LogEntry) -> None:
 def _line_printer() -> Callable[[LogEntry], None]:
     """Return a function that prints lines for a terminal, and the date before the first line of a day."""
     console = Console(highlight=False)
+    is_plain = console.color_system is None
     current = ""
+
+    def print_line(line: Text) -> None:
+        if is_plain:  # without styles there is nothing to render, which takes most of the time
+            console.file.write(f"{line.plain}\n")
+        else:
+            console.print(line, soft_wrap=True)
 
     def print_entry(entry: LogEntry) -> None:
         nonlocal current
         moment = datetime.fromisoformat(entry.event.time).astimezone(UTC)
         if (day := f"{moment:%Y-%m-%d}") != current:
             current = day
-            console.print(Text(f"{day} UTC", style="bold"))
-        console.print(_event_line(entry.position, moment, entry.event), soft_wrap=True)
+            print_line(Text(f"{day} UTC", style="bold"))
+        print_line(_event_line(entry.position, moment, entry.event))
 
     return print_entry
 
