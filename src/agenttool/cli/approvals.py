@@ -34,6 +34,7 @@ from agenttool.cli.prompt import (
     shown_mark,
     was_shown,
 )
+from agenttool.cli.recorded_call import server_state
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
@@ -393,8 +394,10 @@ class ApprovalSession:
     async def _how_to_continue(self, invocation_id: InvocationId) -> str:
         """Return which process continues a call that did not end in time, and the next command."""
         show = f"  agenttool show {invocation_id}{self._options.journal_arguments}"
-        if await self.rt.deferred.get(invocation_id) is not None:
-            return f"its server works on it, and `agenttool serve` receives the result; then run:\n{show}"
+        pending = await self.rt.deferred.get(invocation_id)
+        if pending is not None:
+            server = self.rt.sources.status_of(source_name_in(pending.tool_id))
+            return f"{server_state(server)}, and `agenttool serve` receives the result; then run:\n{show}"
         invocation = await self.rt.journal.invocation(invocation_id)
         sources = {each.source for each in await self.rt.sources.status()}
         if invocation is not None and source_name_in(invocation.tool_id) in sources:

@@ -138,7 +138,7 @@ def open_call_state(call: RecordedCall, store_arguments: str) -> str:
         reads_it = f"its process ({owner.process}) is about to read it"
         return "its answer is recorded; " + (reads_it if owner.is_alive else recover)
     if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
-        return f"{_server_state(call.server)}; `agenttool serve` receives the result"
+        return f"{server_state(call.server)}; `agenttool serve` receives the result"
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
     return (
@@ -155,8 +155,9 @@ def owner_text(owner: Ownership) -> str:
     return printable(owner.process if owner.is_alive else f"{owner.process} (gone)")
 
 
-def _server_state(server: SourceStatus | None) -> str:
-    if server is None:
+def server_state(server: SourceStatus | None) -> str:
+    """Return what the server of a waiting call does; if it does not answer, since when, why, and the next attempt."""
+    if server is None or server.is_ready:
         return "its server works on it"
     state = f"its server {server.source!r} has not answered since {utc(server.since_ns)} ({server.fault})"
     if server.next_try_at_ns is None:

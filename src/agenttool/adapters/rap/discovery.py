@@ -142,29 +142,23 @@ class Discovery:
             await asyncio.wait(tasks)
 
     async def _watch(self, source: RapSource, on_change: Callable[[], Awaitable[None]]) -> None:
-        status, suspicion = self._statuses[source.name], self._suspicions[source.name]
-        next_ns = status.next_try_at_ns
-        delay_s = _delay(status) if next_ns is None else (next_ns - self._now_ns()) / 1e9
+        suspicion = self._suspicions[source.name]
         while True:
+            before = self._statuses[source.name]
+            next_ns = before.next_try_at_ns
             with suppress(TimeoutError):
-                async with asyncio.timeout(delay_s):
+                async with asyncio.timeout(_delay(before) if next_ns is None else (next_ns - self._now_ns()) / 1e9):
                     await suspicion.wait()
             suspicion.clear()
-            before = self._statuses[source.name]
             await (self._probe(source) if before.is_ready else self._discover(source))
             if self._statuses[source.name].state is not before.state:
                 await _notify(on_change)
-            delay_s = await self._schedule(source)
+            await self._store_status(source)
 
-    async def _schedule(self, source: RapSource) -> float:
-        """Return the delay before the next try; record its time in the status, and store the status."""
+    async def _store_status(self, source: RapSource) -> None:
+        """Store the status of a server that is not ready, for processes that do not watch it."""
         status = self._statuses[source.name]
-        delay_s = _delay(status)
-        if not status.is_ready:
-            next_ns = self._now_ns() + round(delay_s * 1e9)
-            status = self._statuses[source.name] = replace(status, next_try_at_ns=next_ns)
         await self._put(SOURCE_STATUS, source, None if status.is_ready else write_own(status))
-        return delay_s
 
     async def _discover_first(self, source: RapSource) -> None:
         """Load the manifest of a server, or the stored one if the server is away."""
@@ -178,7 +172,7 @@ class Discovery:
         if found.is_away:
             manifest = (await self._stored(source)).manifest
             self._toolsets[source.name] = replace(found, manifest=manifest)
-        await self._schedule(source)
+        await self._store_status(source)
 
     async def _discover(self, source: RapSource) -> None:
         found = await discover(source, self._clients[source.name])
@@ -214,6 +208,8 @@ class Discovery:
                 tries=1 if before.is_ready else before.tries + 1,
             )
             _log(before, status)
+        if not status.is_ready:
+            status = replace(status, next_try_at_ns=self._now_ns() + round(_delay(status) * 1e9))
         if found.is_away and source.name in self._toolsets:
             known = self._toolsets[source.name]
             found = replace(found, manifest=known.manifest, document=known.document)
