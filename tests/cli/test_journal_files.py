@@ -1,7 +1,9 @@
 """`agenttool export`, `backup` and `retain`: commands about the whole journal."""
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -10,6 +12,7 @@ from contextlib import closing
 
 import pytest
 
+from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.call_facts import story_of
@@ -42,6 +45,37 @@ def test_the_standard_output_gets_the_same_as_a_file(run, tmp_path):
     run("export", "--out", "records.jsonl")
     assert run("export").stdout == (tmp_path / "records.jsonl").read_text()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["agenttool.db", "records.jsonl"]
+
+
+def test_a_terminal_gets_no_control_or_invisible_character_and_the_same_records(tmp_path):
+    nasty = "a\x9b31m \u202eb \u200b \x7f é"
+
+    @tool(read_only=True, open_world=False)
+    async def probe() -> str:
+        """Return something. Not for anything else."""
+        return nasty
+
+    async def fill():
+        async with Runtime.open(store="sqlite:agenttool.db", tools=[probe]) as rt:
+            await rt.call("probe", {}, surface=await rt.surface())
+
+    with contextlib.chdir(tmp_path):
+        asyncio.run(fill())
+    main, side = os.openpty()
+    command = [sys.executable, "-m", "agenttool", "export", "--store", "sqlite:agenttool.db"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=side) as process:
+        os.close(side)
+        pieces = []
+        with contextlib.suppress(OSError):  # a terminal that was closed raises
+            while piece := os.read(main, 65536):
+                pieces.append(piece)
+        assert process.wait() == 0
+    os.close(main)
+    lines = b"".join(pieces).decode().replace("\r\n", "\n").splitlines()
+    assert [line for line in lines if not line.isprintable()] == []
+    records = [json.loads(line) for line in lines]
+    [result] = [each for each in records if each["record_type"] == "tool_result"]
+    assert result["content"][0]["text"] == nasty
 
 
 @pytest.mark.usefixtures("journal")

@@ -26,7 +26,17 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     def __init__(self):
         self.moment = 0.0
+        self.in_threads = 0
         super().__init__(SkippingSelector(self))
+
+    def run_in_executor(self, executor, func, *args):
+        def end(_):
+            self.in_threads -= 1
+
+        future = super().run_in_executor(executor, func, *args)
+        self.in_threads += 1
+        future.add_done_callback(end)
+        return future
 
     def time(self):
         return self.moment
@@ -41,6 +51,10 @@ class SkippingSelector(selectors.DefaultSelector):
 
     def select(self, timeout=None):
         ready = super().select(0)
+        while not ready and self.loop.in_threads:
+            ready = super().select(0.1)
+        if not ready and timeout is None:
+            ready = super().select(5)  # the loop waits for its threads when it is closed
         if not ready and timeout is None:
             raise AssertionError("everybody waits, and nothing will ever happen")
         if not ready:

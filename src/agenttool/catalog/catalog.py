@@ -8,13 +8,15 @@ from agenttool.catalog.entry import Entry, deferred_ref, estimate_tokens, traits
 from agenttool.catalog.filters import Absence, withdrawal
 from agenttool.catalog.names import NameTable
 from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, ToolColumns
-from agenttool.codec import read, write
+from agenttool.codec import json_bytes, parse_value, read, write
+from agenttool.codec.visible_text import visible_text
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     UNSET,
     AccessKind,
     InputContract,
+    Json,
     Record,
     ToolDeclaration,
     ToolId,
@@ -153,9 +155,25 @@ def _validated(tool: DeclaredTool) -> DeclaredTool:
 
 def _decoded(record: _R, name: str) -> _R:
     try:
-        return read(write(record), type(record))
+        written = write(record)
+        return read(written if written.isascii() else json_bytes(_visible(parse_value(written))), type(record))
     except (RecordError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"the {type(record).__name__} of {name!r} is invalid: {error}") from error
+
+
+def _visible(value: Json) -> Json:
+    """Return a record with visible descriptions and titles, also inside schemas: models and terminals show them."""
+    if isinstance(value, list):
+        return [_visible(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: visible_text(each) if name in _SHOWN and isinstance(each, str) else _visible(each)
+        for name, each in value.items()
+    }
+
+
+_SHOWN = frozenset({"description", "title", "search_hint", "user_facing_name"})
 
 
 def _complete(tool: DeclaredTool) -> DeclaredTool:

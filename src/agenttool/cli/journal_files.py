@@ -1,6 +1,7 @@
 """`agenttool export`, `backup` and `retain`: commands about the journal file as a whole."""
 
 import asyncio
+import json
 import os
 import secrets
 import sys
@@ -64,8 +65,15 @@ def journal_records(reader: SqliteReader) -> Iterator[Record]:
 
 
 def _write_records(reader: SqliteReader, target: BinaryIO) -> None:
-    target.writelines(write(record) + b"\n" for record in journal_records(reader))
+    shown = _terminal_line if target.isatty() else bytes
+    target.writelines(shown(write(record)) + b"\n" for record in journal_records(reader))
     target.flush()
+
+
+def _terminal_line(line: bytes) -> bytes:
+    """Return the same JSON with every control and invisible character escaped."""
+    text = line.decode()
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text).encode()
 
 
 def _write_file(reader: SqliteReader, out: Path) -> None:

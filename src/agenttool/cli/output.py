@@ -30,7 +30,7 @@ _json_errors: ContextVar[bool] = ContextVar("_json_errors", default=False)
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return text with every character that could control the terminal escaped, except those in `keep`."""
+    """Return text with every control and invisible character escaped, except those in `keep`."""
     return "".join(each if each in keep or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 

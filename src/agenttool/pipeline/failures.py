@@ -9,8 +9,9 @@ from agenttool.errors import RecordError, words_of
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.records import CRASH_CLASSES, AbortReason, ErrorClass, Phase, ToolError, replace
-from agenttool.results.failure import guided, result_of_failure
+from agenttool.results.failure import MAX_SCRUBBED_CHARS, guided, result_of_failure
 from agenttool.results.mapping import Mapped
+from agenttool.results.redaction import scrubbed_message
 from agenttool.schema.explain import Misfit
 
 _UNREACHABLE = (ConnectionError, TimeoutError)
@@ -35,11 +36,18 @@ def failed_result(call: Call, error: ToolError) -> Mapped:
 def valid_error(call: Call, error: ToolError) -> ToolError:
     """Return an error with its phase; an invalid error is replaced by one that says so."""
     try:
-        message = None if error.message is None else str(error.message).encode(errors="replace").decode()
+        message = None if error.message is None else str(error.message)
+        if message is not None:
+            message = scrubbed_message(message, call.scrubber, MAX_SCRUBBED_CHARS) if _is_long(message) else message
+            message = message.encode(errors="replace").decode()
         return read(write(replace(error, phase=error.phase or call.phase.value, message=message)), ToolError)
     except (RecordError, TypeError, ValueError, AttributeError, RecursionError) as flaw:
         message = f"the error that was raised is not a valid ToolError: {words_of(flaw)}; fill it as declared"
         return guided(CRASH_CLASSES[call.phase], phase=call.phase, message=message)
+
+
+def _is_long(message: str) -> bool:
+    return len(message) > MAX_SCRUBBED_CHARS
 
 
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:

@@ -10,7 +10,7 @@ from agenttool.pipeline.services import PayloadAccess
 from agenttool.ports.deferred import Thread
 from agenttool.records import Json, ProgressStatus
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
-from agenttool.results.redaction import Redactor, Scrubber
+from agenttool.results.redaction import Redactor, Scrubber, scrubbed_message
 
 
 class Update(NamedTuple):
@@ -31,9 +31,9 @@ def progress_of(
     return Progressed(
         number,
         ProgressStatus.RUNNING if update.partial is None else ProgressStatus.PARTIAL_RESULT,
-        scrub.text(message) if scrub and message else message,
+        message and scrubbed_message(message, scrub),
         None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
-        scrub.text(step) if scrub and step else step,
+        step and scrubbed_message(step, scrub),
         elapsed_ms,
         counters(update.facts, scrub) if update.facts else None,
         part,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from agenttool.codec import parse_value
+from agenttool.codec.visible_text import visible_text
 from agenttool.errors import RecordError
 from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
@@ -101,7 +102,12 @@ class ContentReader:
         return replace(item, data=UNSET, ref=stored.ref, media_type=stored.media_type)
 
     def for_model(self, item: ContentItem) -> ContentItem:
-        """Return what a model reads: data as text, a text file as its text, media with a caption."""
+        """Return what a model reads: data as text, a text file as its text, media with a caption; all of it visible."""
+        shown = self._for_model(item)
+        text = shown.text and visible_text(shown.text)
+        return shown if text is shown.text else replace(shown, text=text)
+
+    def _for_model(self, item: ContentItem) -> ContentItem:
         if item.data is not UNSET and item.text is None:
             return text_item(encode(item.data).decode())
         if item.type not in _HOLDS_MEDIA or item.text is not None or item.ref is None:

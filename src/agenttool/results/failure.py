@@ -22,9 +22,12 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.redaction import Scrubber, clean_message, shorten
+from agenttool.results.redaction import Scrubber, clean_message, scrubbed_message, shorten
 
 _MAX_SUMMARY_CHARS = 200
+
+MAX_SCRUBBED_CHARS = 20_000
+"""How many characters of an error message are searched for secrets and stack traces."""
 
 
 class Effects(ClosedEnum):
@@ -217,8 +220,16 @@ def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolEr
 
     Secrets are masked first, while they are whole, and again at the end, because cleaning can join two halves.
     """
+    error = _shortened(error, scrubber)
     filled = _filled(error if scrubber is None else scrubber.part(error))
     return filled if scrubber is None else scrubber.part(filled)
+
+
+def _shortened(error: ToolError, scrubber: Scrubber | None) -> ToolError:
+    """Return an error whose message is short enough to be searched."""
+    if error.message is None or len(error.message) <= MAX_SCRUBBED_CHARS:
+        return error
+    return replace(error, message=scrubbed_message(error.message, scrubber, MAX_SCRUBBED_CHARS))
 
 
 def _filled(error: ToolError) -> ToolError:
@@ -263,6 +274,7 @@ def result_of_failure(
     scrubber: Scrubber | None = None,
 ) -> ToolResult:
     """Return the one result of a call that failed; its content is `error_text`."""
+    error = _shortened(error, scrubber)
     is_scrubbed = scrubber is not None and scrubber.part(error) is not error
     error = complete_error(error, scrubber)
     outcome = outcome_of(error)

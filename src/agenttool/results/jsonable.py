@@ -6,7 +6,7 @@ reports no place, merges equal keys and turns bytes into text, so it cannot do t
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -36,8 +36,14 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """How deeply a result may be nested; many readers of records reject deeper JSON."""
 
-MAX_VALUES = 2_000_000
+MAX_VALUES = 200_000
 """How many values a result may hold."""
+
+MAX_TEXT_CHARS = 5_000_000
+"""How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
+
+_QUICK_VALUES = 1000
+_CHARS_PER_VALUE = 100
 
 _LONE_SURROGATE = "text with a lone surrogate"
 _REPLACE_IT = "decode it with errors='replace'"
@@ -99,6 +105,57 @@ def run_tool_code(function: Callable[[_V], _T], value: _V) -> _T:
         ) from error
 
 
+def is_quick(value: object) -> bool:
+    """Return whether an output is small enough to be mapped on the event loop; the count stops at the limit."""
+    if type(value) in _SCALARS and type(value) is not str:
+        return True
+    room, rest = _QUICK_VALUES, [value]
+    while rest and room >= 0:
+        each = rest.pop()
+        kind = type(each)
+        if isinstance(each, str | bytes | bytearray):
+            room -= len(each) // _CHARS_PER_VALUE
+        elif kind in _CONTAINERS:
+            items = cast("list[object]", each)
+            room -= len(items)
+            rest += () if room < 0 else cast("dict[str, object]", each).values() if kind is dict else items
+        elif kind not in _SCALARS:
+            names = cast("tuple[str, ...]", getattr(kind, "__struct_fields__", getattr(kind, "__slots__", ())))
+            room -= 1
+            rest += [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in names)]
+    return room >= 0
+
+
+def refuse_many_values(value: object) -> None:
+    """Refuse a container with too many items before anything looks at them.
+
+    Raises:
+        ToolFailure: result_mapping_failed.
+    """
+    if (
+        isinstance(value, Sized)
+        and not isinstance(value, str | bytes | bytearray | memoryview)
+        and len(value) > MAX_VALUES
+    ):
+        raise _too_many_values()
+
+
+def _too_many_values() -> ToolFailure:
+    return mapping_failure(f"output is more than {MAX_VALUES} values; return fewer, or a file", code="too_many_values")
+
+
+def refuse_long_text(chars: int) -> None:
+    """Refuse a text that is too long for a result.
+
+    Raises:
+        ToolFailure: result_mapping_failed.
+    """
+    if chars > MAX_TEXT_CHARS:
+        raise mapping_failure(
+            f"output has more than {MAX_TEXT_CHARS} characters; return less, or a file", code="too_many_characters"
+        )
+
+
 def copy_json(value: object) -> tuple[Json, bytes] | None:
     """Return a copy of a value that already is JSON, and its encoding; none if it must be converted.
 
@@ -115,6 +172,7 @@ def copy_json(value: object) -> tuple[Json, bytes] | None:
         plain = _decode(written)
     except Exception:  # noqa: BLE001 -- the conversion reports what is wrong
         return None
+    refuse_long_text(len(written))
     return (plain, written) if plain == value else None
 
 
@@ -151,6 +209,7 @@ def unicode_text(text: object) -> str:
         )
     if not is_unicode(text):
         raise mapping_failure(f"output is {_LONE_SURROGATE}; {_REPLACE_IT}", code="not_unicode")
+    refuse_long_text(len(text))
     return text
 
 
@@ -170,9 +229,7 @@ def _is_plain_json(value: object) -> bool:
         outers = cast("list[dict[str, object] | list[object]]", level)
         count += sum(map(len, outers))
         if count > MAX_VALUES:
-            raise mapping_failure(
-                f"output is more than {MAX_VALUES} values; return fewer, or a file", code="too_many_values"
-            )
+            raise _too_many_values()
         inners = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
         level = [inner for inner in inners if type(inner) not in _SCALARS]
         if not _JSON_CONTAINERS.issuperset(map(type, level)):
@@ -228,6 +285,7 @@ class _Conversion:
 
     def text(self, value: object) -> str:
         text = str.__str__(cast("str", value))
+        refuse_long_text(len(text))
         if not is_unicode(text):
             raise self._failure(_LONE_SURROGATE, _REPLACE_IT, code="not_unicode")
         return text

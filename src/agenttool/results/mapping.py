@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agenttool.codec import read, write
+from agenttool.codec.visible_text import visible_text
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
 from agenttool.records import (
@@ -35,7 +36,16 @@ from agenttool.records import (
 )
 from agenttool.results.content import ContentReader, content_entries, is_content, is_content_list, json_in
 from agenttool.results.failure import complete_error, error_text, guided, outcome_of
-from agenttool.results.jsonable import REJECT_BYTES, copy_json, encode, mapping_failure, run_tool_code, to_jsonable
+from agenttool.results.jsonable import (
+    REJECT_BYTES,
+    copy_json,
+    encode,
+    mapping_failure,
+    refuse_long_text,
+    refuse_many_values,
+    run_tool_code,
+    to_jsonable,
+)
 from agenttool.results.media import MediaExtractor, find_media, may_hold_media
 from agenttool.results.payloads import Payload
 from agenttool.results.redaction import (
@@ -246,6 +256,7 @@ def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetT
     structured: Json | UnsetType = UNSET
     if type(output) is str:
         text = output
+        refuse_long_text(len(text))
         if not text or not is_unicode(text) or find_media(text):
             return None
     else:
@@ -254,6 +265,8 @@ def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetT
             return None
         structured = found[0]
         text = found[1].decode()
+    if visible_text(text) is not text:
+        return None
     if plan.check is not None:
         structured = text if structured is UNSET else structured
         if not plan.check.accepts(structured):
@@ -308,6 +321,7 @@ def _map_any(
 
 def _native(output: object, plan: MappingPlan) -> NativeOutput:
     mapped = output if plan.mapper is None else plan.mapper(output)
+    refuse_many_values(mapped.value if isinstance(mapped, NativeOutput) else mapped)
     if isinstance(mapped, NativeOutput):
         return mapped
     # A subclass of str, such as the safe string of a template library, is text.

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from bisect import bisect_left
 from typing import TypeVar
 
 from agenttool.ports.output import Media
@@ -23,9 +24,11 @@ _LONG_BASE64 = re.compile(
     r"|(?:[A-Za-z0-9+/]{60,128}\r?\n){7,}[A-Za-z0-9+/]+={0,2})"
 )
 _LONG_STRING = re.compile(rb'"[^"]{%d}' % _MIN_BASE64_CHARS)
-_DATA_URL = re.compile(
-    r"data:(?P<type>[A-Za-z0-9.+\-]+/[A-Za-z0-9.+\-]+)?(?:;[A-Za-z0-9.+\-]+=[^;,\s]*)*;base64,(?P<data>[A-Za-z0-9+/_\-=%]{32,})"
-)
+# A data URL is found from its middle, and its head is short, so that no text is read twice.
+_BASE64 = ";base64,"
+_MAX_URL_HEAD = 256
+_URL_HEAD = re.compile(r"data:(?P<type>[A-Za-z0-9.+\-]+/[A-Za-z0-9.+\-]+)?(?:;[A-Za-z0-9.+\-]+=[^;,\s]*)*")
+_URL_DATA = re.compile(r"[A-Za-z0-9+/_\-=%]{32,}")
 # Random bytes use nearly all of the 64 characters; DNA, a hexadecimal dump or one long word does not.
 _MIN_DISTINCT = 40
 _ARMOR = "-----"
@@ -187,18 +190,25 @@ def _may_hold_base64(text: str) -> bool:
 
 def _data_urls(text: str) -> list[EmbeddedMedia]:
     found: list[EmbeddedMedia] = []
-    for match in _DATA_URL.finditer(text):
-        data = _decoded(match["data"])
-        if data is not None:
-            found.append(EmbeddedMedia(start=match.start(), end=match.end(), data=data, media_type=match["type"]))
+    at = text.find(_BASE64)
+    while at >= 0:
+        start = text.rfind("data:", max(at - _MAX_URL_HEAD, 0), at)
+        head = _URL_HEAD.fullmatch(text, start, at) if start >= 0 else None
+        coded = _URL_DATA.match(text, at + len(_BASE64)) if head is not None else None
+        data = None if coded is None else _decoded(coded[0])
+        if head is not None and coded is not None and data is not None:
+            found.append(EmbeddedMedia(start=start, end=coded.end(), data=data, media_type=head["type"]))
+        at = text.find(_BASE64, at + 1 if coded is None else coded.end())
     return found
 
 
 def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedia]) -> list[EmbeddedMedia]:
     found: list[EmbeddedMedia] = []
+    starts = [each.start for each in data_urls]
     for match in _LONG_BASE64.finditer(text):
-        inside = any(each.start < match.end() and match.start() < each.end for each in data_urls)
-        armored = text[: match.start()].rstrip("\r\n").endswith(_ARMOR)
+        before = bisect_left(starts, match.end())
+        inside = before > 0 and match.start() < data_urls[before - 1].end
+        armored = text[max(match.start() - 2 * len(_ARMOR), 0) : match.start()].rstrip("\r\n").endswith(_ARMOR)
         data = None if inside or armored else _decoded(match[0])
         if data is None:
             continue

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agenttool.codec import to_json
+from agenttool.codec.visible_text import visible_text
 from agenttool.ports.output import NativeOutput
 from agenttool.records import (
     UNSET,
@@ -250,7 +251,7 @@ def _stored(
         shown = "\n".join(each for each in lines if each is not None)
     else:
         budget = max(min(PREVIEW_CHARS, policy.max_inline_chars), _LEAST_PREVIEW_CHARS)
-        shown = preview(document.text, budget=budget, hint=hint)
+        shown = visible_text(preview(document.text, budget=budget, hint=hint))
     return PersistencePlan(
         strategy=policy.over_limit,
         reason="policy_ref_only" if threshold is None else _OVER_LIMIT,

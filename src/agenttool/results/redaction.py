@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from agenttool.codec import json_bytes, parse_object, sorted_json
+from agenttool.codec.visible_text import visible_text
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
@@ -27,6 +28,9 @@ _WHOLE = ("", "$", "*", "/*")
 # Shorter values occur in too many ordinary words.
 _MIN_SECRET_CHARS = 4
 _MIN_BASE64_CORE = 8
+MAX_SECRETS = 100
+"""A call with more secrets has its texts masked as a whole: the search takes time for each secret."""
+
 _OWN_FIELDS = frozenset({"result_id", "invocation_id", "schema_version", "created_at", "digest", "media_type", "phase"})
 
 # A trace can be long and its last line short, so more text is read than is returned.
@@ -42,6 +46,7 @@ _CHAINS = (
     "The above exception was the direct cause of the following exception:",
 )
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
+_CUT = " … (more characters left out) … "
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 _P = TypeVar("_P", bound=Part)
@@ -235,6 +240,7 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
+        self._masks_all = len(self.secrets) > MAX_SECRETS
         shortest = min(map(len, self.secrets))
         # A part of longer base64 data may leave out two characters of the secret's own.
         self._shortest = min(shortest, shortest * 4 // 3 - 2)
@@ -244,6 +250,11 @@ class Scrubber:
         spellings = {each for secret in self.secrets for each in _spellings(secret)}
         # The longest first, so that no part of a longer spelling remains.
         return sorted(spellings, key=lambda each: (-len(each), each))
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest spelling of a secret."""
+        return len(self._spellings[0])
 
     @cached_property
     def _masks(self) -> list[tuple[bytes, bytes]]:
@@ -257,6 +268,8 @@ class Scrubber:
         """Mask every secret in a text; return the same object if there is none."""
         if len(text) < self._shortest:
             return text
+        if self._masks_all:
+            return MARKER
         for spelling in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, MARKER)
@@ -264,6 +277,8 @@ class Scrubber:
 
     def data(self, data: bytes) -> bytes:
         """Mask every secret in bytes without moving any other byte."""
+        if self._masks_all:
+            return b"*" * len(data)
         for spelling, mask in self._masks:
             if spelling in data:
                 data = data.replace(spelling, mask)
@@ -403,13 +418,13 @@ def is_unicode(text: str) -> bool:
 
 
 def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a message without stack traces and control characters, in at most `limit` characters (AT-ERR-15).
+    """Return a message without stack traces, control and invisible characters (AT-ERR-15), at most `limit` long.
 
     A lone surrogate becomes a question mark, so that the message can be encoded.
     """
     text = shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST)
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()
+        text = visible_text(text.encode("utf-8", "replace").decode())
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
     text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
@@ -432,6 +447,20 @@ def _without_traces(lines: list[str]) -> Iterator[str]:
 def _is_frame(line: str) -> bool:
     is_call = line.startswith("at ") and line.endswith(")") and "(" in line
     return is_call or line in _CHAINS or _FRAME.match(line) is not None
+
+
+def scrubbed_message(text: str, scrubber: Scrubber | None, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """Return a message without secrets, in about `limit` characters.
+
+    It is cut first, so that the search is short. A secret that the cut divides is removed with what is beside it.
+    """
+    if scrubber is None:
+        return shorten(text, limit)
+    if len(text) > limit:
+        half, margin = limit // 2, scrubber.longest
+        head, tail = scrubber.text(text[: half + margin]), scrubber.text(text[-half - margin :])
+        text = f"{head[: max(len(head) - margin, 0)]}{_CUT}{tail[margin:]}"
+    return shorten(scrubber.text(text), limit)
 
 
 def shorten(text: str, limit: int) -> str:

@@ -64,8 +64,8 @@ def _compiled(pattern: str) -> tuple[jsonschema_rs.Validator, int, bool]:
         if found is not None:
             return found, kilobytes * _BACKTRACKING_FACTOR, False
     raise RecordError(
-        f"the pattern {pattern!r} cannot be matched in bounded time, or is no regular expression; remove look-around"
-        " and back references, or replace large repetitions by minLength and maxLength"
+        f"not a usable JSON Schema: the pattern {pattern!r} cannot be matched in bounded time, or is no regular"
+        " expression; remove look-around and back references, or replace large repetitions by maxLength"
     )
 
 
@@ -100,7 +100,9 @@ class PatternWork:
                 self._has_pattern = True
             for name in members(node, "patternProperties"):
                 if not compile_pattern(name).is_linear:
-                    raise RecordError(f"patternProperties {name!r} has look-around or a back reference; remove it")
+                    raise RecordError(
+                        f"not a usable JSON Schema: the name pattern {name!r} has look-around or a back reference"
+                    )
                 self._name_cost += compile_pattern(name).cost
         self._spent = 0
 

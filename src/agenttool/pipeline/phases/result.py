@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import TypeVar
 
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
@@ -38,6 +39,7 @@ from agenttool.results.persistence import (
     with_stored_output,
 )
 
+_T = TypeVar("_T")
 _MAP_RESULT = Phase.MAP_RESULT
 _POST_HOOKS = Phase.POST_HOOKS
 _PERSIST_RESULT = Phase.PERSIST_RESULT
@@ -53,6 +55,13 @@ def map_result(call: Call, output: object) -> Mapped:
         return map_output(output, plan, call.invocation_id, timestamp(moment), scrubber, call.mutation_refs)
     except ToolFailure as failure:
         return with_stored_output(failed_result(call, failure.error), _encodable_payloads(call, plan, output))
+
+
+async def map_large_result(call: Call, output: object) -> Mapped:
+    """Map a large output in a worker thread, so that other calls continue meanwhile."""
+    call.phase = _MAP_RESULT
+    call.publish()
+    return await _despite_cancel(call, call.core.timing.loop.run_in_executor(None, map_result, call, output))
 
 
 def _encodable_payloads(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
@@ -152,15 +161,19 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
 
 
 async def _put(call: Call, data: bytes, digest: Digest) -> str:
-    """Store bytes even if the caller is canceled meanwhile, as the tool has run; a second cancel aborts."""
-    storing = asyncio.ensure_future(call.core.payloads.store.put(data, digest))
+    """Store bytes and return their address."""
+    return await _despite_cancel(call, asyncio.ensure_future(call.core.payloads.store.put(data, digest)))
+
+
+async def _despite_cancel(call: Call, work: "asyncio.Future[_T]") -> _T:
+    """Wait for work even if the caller is canceled meanwhile, as the tool has run; a second cancel aborts."""
     try:
-        return await asyncio.shield(storing)
+        return await asyncio.shield(work)
     except asyncio.CancelledError as crash:
-        if storing.cancelled():
+        if work.cancelled():
             raise
         call.stop.interrupted = call.stop.interrupted or crash
     try:
-        return await storing
+        return await work
     except asyncio.CancelledError:
-        raise InterruptedError("storing the payload was canceled") from None
+        raise InterruptedError("storing the result was canceled") from None
