@@ -51,7 +51,7 @@ class SkippingSelector(selectors.DefaultSelector):
 
     def select(self, timeout=None):
         ready = super().select(0)
-        while not ready and self.loop.in_threads:
+        while not ready and self.loop.in_threads and timeout != 0:
             ready = super().select(0.1)
         if not ready and timeout is None:
             ready = super().select(5)  # the loop waits for its threads when it is closed
