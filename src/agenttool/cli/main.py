@@ -36,6 +36,7 @@ COMMANDS = {
     "search": ("tools:search", "Find tools by what they do, or by exact name, as a model would."),
     "call": ("call:call", "Call one tool through the whole pipeline, and ask for approval if needed."),
     "approvals": ("approvals:approvals", "List the calls that wait for approval, and answer them."),
+    "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
     "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
     "views": ("views:views", "Show the views that servers publish for each thread."),
     "show": ("show:show", "Show one call: its inputs, who decided, and its result."),

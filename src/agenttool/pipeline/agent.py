@@ -95,11 +95,13 @@ class Agent:
         return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.with_ancestors())
 
     async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
-        """Request the cancellation of a call, which may be parked; return whether it is possible."""
+        """Request the cancellation of a call, of any process on the store; return whether it is possible."""
         call = self.core.registry.calls.get(invocation_id)
         if call is not None:
             return request_cancel(call, reason)
-        return self.results is not None and await self.results.cancel(invocation_id, reason)
+        if self.results is not None and await self.results.cancel(invocation_id, reason):
+            return True
+        return self.recovery is not None and await self.recovery.cancel(invocation_id, reason)
 
     def interrupt(self, *, blocking: bool = False) -> None:
         """Request the cancellation of the open calls; `blocking` includes those whose tools block interruption."""

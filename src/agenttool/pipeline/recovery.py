@@ -9,7 +9,9 @@ from agenttool.catalog.surface import Surface
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.pipeline.call import Call, Core
+from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
+from agenttool.pipeline.completion import fail
 from agenttool.pipeline.lease import Lease
 from agenttool.pipeline.resume import (
     deliver_made_result,
@@ -25,7 +27,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Approver, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, OpenCalls
-from agenttool.records import ApprovalId, Digest, InvocationId, ToolId, ToolResult
+from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, ToolId, ToolResult
 
 POLL_S = 0.2
 """How often answers from other processes are polled."""
@@ -35,6 +37,11 @@ RECOVER_EVERY_S = 2.0
 
 ABANDONED_AFTER_S = 86_400.0
 """After so long without a process that has its tool, a call is ended; not while it waits for a deferred result."""
+
+CANCEL_REQUEST = "cancel_request"
+"""The kind of the documents that ask the owner of a call to cancel it; the key is the call, the body the reason."""
+
+_DEFERRED = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
 
 PAGE = 64
 """How many calls of dead processes are claimed together."""
@@ -153,6 +160,53 @@ class Recovery:
                 if claimed is not None:
                     await self._resume(claimed)
 
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
+        """Cancel a call of another process; return whether it was ended, or its owner was asked to cancel it.
+
+        A call of a dead process is ended here, without its tool. The owner of any other call polls for the request.
+        """
+        opened, documents = await self.calls.get(invocation_id), self.core.durability.documents
+        if opened is None or documents is None or not self._is_resumable(opened):
+            return False
+        if opened.kind in _DEFERRED:
+            return False  # its server must be asked, which needs the tool
+        await self.start()
+        async with self._claiming:
+            await self._lease.keep()
+            claimed = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
+            if claimed is not None:
+                return await self._end(claimed, reason)
+        await documents.put(CANCEL_REQUEST, invocation_id, reason.value.encode())
+        return True
+
+    async def _end(self, opened: OpenCall, reason: AbortReason) -> bool:
+        """End a claimed call; return false if its result was made before its process died."""
+        checkpoint = checkpoint_in(opened)
+        call = restore_call(
+            self.core, opened, checkpoint, None if checkpoint is None else self.tool_of(checkpoint.tool_id)
+        )
+        if call.recovery is not None and call.recovery.unreleased is not None:
+            await deliver_made_result(call, call.recovery.unreleased)
+            return False
+        is_waiting = opened.kind in (CheckpointKind.ASKED, CheckpointKind.APPROVED)
+        if is_waiting and request_cancel(call, reason):
+            await fail(call, failure_of_stop(call))
+        else:
+            await end_without_checkpoint(call)
+        return True
+
+    async def _deliver_cancel_requests(self) -> None:
+        """Cancel the calls of this process that another one asked to cancel; delete requests for calls that ended."""
+        documents, calls = self.core.durability.documents, self.core.registry.calls
+        if documents is None or not calls:
+            return
+        for key, body in await documents.page(CANCEL_REQUEST, limit=1000):
+            call = calls.get(InvocationId(key))
+            if call is not None:
+                request_cancel(call, AbortReason(body.decode()))
+            if call is not None or await self.calls.get(InvocationId(key)) is None:
+                await documents.put(CANCEL_REQUEST, key, None)
+
     async def _poll(self) -> None:
         now = self.core.timing.deadlines.now
         recovered_at = 0.0
@@ -160,6 +214,7 @@ class Recovery:
             try:
                 await self._lease.keep()
                 has_other_answers = await self._deliver_answers()
+                await self._deliver_cancel_requests()
                 if has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
                     recovered_at = now()
                     await self.recover()
@@ -245,8 +300,7 @@ class Recovery:
         if opened.invocation_id not in self._abandoned_ns:
             facts = self.core.journal.log.facts_of(opened.invocation_id)
             last_ns = facts[-1].at_ns if facts else 0
-            is_deferred = opened.kind in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
-            expires_ns = (opened.expires_at_ns or 0) if is_deferred else 0
+            expires_ns = (opened.expires_at_ns or 0) if opened.kind in _DEFERRED else 0
             self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
         return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
 

@@ -1,0 +1,87 @@
+"""`agenttool cancel`: cancel an open call of any process on a store."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.cli.format import print_json, print_result
+from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.output import print_error, print_text
+from agenttool.codec import to_json
+from agenttool.records import InvocationId, ResultStatus, ToolResult
+from agenttool.runtime import Runtime
+
+NOT_CANCELED = 1
+"""Exit code: the call is unknown, had ended, or did not stop in time."""
+
+TIMEOUT_S = 15.0
+"""How long to wait for the end of the call; a tool has ten seconds to stop."""
+
+_POLL_S = 0.05
+
+
+def cancel(
+    call: Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as inv_01a1…")],
+    *,
+    store: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File of the store; default: as settings say")
+    ] = None,
+    settings: SettingsOption = None,
+    places: ToolsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else")] = False,
+) -> None:
+    """Cancel an open call, whichever process runs it.
+
+    The process of the call is asked to cancel it. A call whose process is gone is ended at
+    once. The command waits for the result. It exits with 0 if the call was canceled, else
+    with 1.
+    """
+    options = StoreOptions(store, settings).or_default()
+    options.existing_file()
+    command = CancelCommand(InvocationId(call), options, load_tools(places or []))
+    result, problem = asyncio.run(command.run())
+    if result is not None:
+        print_json(to_json(result)) if as_json else print_result(result)
+    if problem is not None:
+        print_error("not_canceled", f"{call}: {problem}")
+        raise typer.Exit(NOT_CANCELED)
+    if not as_json:
+        print_text(Console(stderr=True), f"canceled {call}", "green")
+
+
+class CancelCommand:
+    """The cancellation of one call."""
+
+    def __init__(self, call: InvocationId, options: StoreOptions, tools: list[Tool]) -> None:
+        """Take the call, its store, and the tools that are needed to withdraw a deferred call."""
+        self._call = call
+        self._options = options
+        self._tools = tools
+
+    async def run(self) -> tuple[ToolResult | None, str | None]:
+        """Cancel the call; return its result, if it has one, and why it was not canceled."""
+        config = find_settings(self._options.settings)
+        async with Runtime.open(config=config, store=self._options.url, tools=self._tools) as rt:
+            if (ended := await rt.journal.result(self._call)) is not None:
+                return ended, f"it had ended before ({ended.status.value})"
+            if await rt.journal.invocation(self._call) is None:
+                return None, f"there is no such call; list calls: agenttool log{self._options.journal_arguments}"
+            is_requested = await rt.cancel(self._call)
+            if not is_requested and await rt.journal.result(self._call) is None:
+                return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
+            result = await self._wait_for_result(rt)
+        if result is None:
+            show = f"agenttool show {self._call}{self._options.journal_arguments}"
+            return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
+        is_canceled = result.status is ResultStatus.CANCELED
+        return result, None if is_canceled else f"it ended otherwise ({result.status.value})"
+
+    async def _wait_for_result(self, rt: Runtime) -> ToolResult | None:
+        for _ in range(round(TIMEOUT_S / _POLL_S)):
+            if (result := await rt.journal.result(self._call)) is not None:
+                return result
+            await asyncio.sleep(_POLL_S)
+        return None

@@ -1,0 +1,85 @@
+"""A call of any process is canceled from the terminal."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+TOOLS = '''
+import asyncio
+from pathlib import Path
+from agenttool import tool
+
+@tool(namespace="bank", approval_required=True)
+async def transfer(to: str) -> str:
+    """Transfer money. Not for refunds."""
+    Path("ledger").write_text(to)
+    return "sent"
+
+@tool(namespace="bank", read_only=True)
+async def audit() -> str:
+    """Read the books for an hour. Not for refunds."""
+    Path("started").touch()
+    await asyncio.sleep(3600)
+    return "done"
+'''
+pytestmark = pytest.mark.slow
+PROGRAM = [sys.executable, "-m", "agenttool"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bank.py").write_text(TOOLS)
+    (tmp_path / "agenttool.toml").write_text(
+        '[store]\nurl = "sqlite:calls.db"\n[[rules]]\nbehavior = "allow"\ntool = "bank.audit"\n'
+    )
+    return tmp_path
+
+
+def command(folder, *words):
+    return subprocess.run([*PROGRAM, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def open_question(folder):
+    command(folder, "call", "transfer", "to=ada", "--from", "bank")
+    return json.loads(command(folder, "approvals", "--json").stdout)
+
+
+def test_a_waiting_call_whose_process_is_gone_is_ended_without_its_tool(folder):
+    question = open_question(folder)
+    call = question["invocation_id"]
+    done = command(folder, "cancel", call)
+    assert (done.returncode, f"canceled {call}" in done.stderr) == (0, True)
+    assert command(folder, "approvals").stdout == "nothing waits for an answer\n"
+    shown = json.loads(command(folder, "show", call, "--json").stdout)
+    assert (shown["invocation"]["status"], shown["invocation"]["cancellation"]["outcome"]) == ("canceled", "canceled")
+    assert not (folder / "ledger").exists()
+    again = command(folder, "cancel", call)
+    assert (again.returncode, "it had ended before (canceled)" in again.stderr) == (1, True)
+    assert command(folder, "verify").returncode == 0
+
+
+def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
+    with subprocess.Popen(
+        [*PROGRAM, "call", "audit", "--from", "bank", "--json"], cwd=folder, stdout=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            until = time.monotonic() + 60
+            while not (folder / "started").exists():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            events = [json.loads(each) for each in command(folder, "log", "--json").stdout.splitlines()]
+            (call,) = {each["event"]["invocation_id"] for each in events if "invocation_id" in each["event"]}
+            done = command(folder, "cancel", call, "--json")
+            assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "canceled")
+            assert json.loads(running.communicate(timeout=60)[0])["status"] == "canceled"
+        finally:
+            running.kill()
+
+
+def test_an_unknown_call_cannot_be_canceled(folder):
+    open_question(folder)
+    done = command(folder, "cancel", "inv_0")
+    assert (done.returncode, "there is no such call" in done.stderr) == (1, True)
