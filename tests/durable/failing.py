@@ -93,14 +93,16 @@ async def main(mode, folder):
             ],
         ]
         await call("pay", 3, "effect on a broken disk")
-        await call("look", 4, "reading on a broken disk")
+        reading = await call("look", 4, "reading on a broken disk")
         await call("send", 5, "asking on a broken disk")
         group_commit.BACKLOG = len(rt._core.journal.log.group.batch.facts) + 20
         many = await asyncio.gather(*(call("look", number, "behind a backlog") for number in range(100)))
         disk.mends()
         await settled(rt._core.journal.log)
         await call("pay", 7, "effect on a mended disk")
-        told["kept at last"] = (await rt.journal.result(broken.invocation_id)).content[0].text
+        told["broken is kept as it was told"] = await rt.journal.result(broken.invocation_id) == broken
+        kept = [(each, await rt.journal.result(each.invocation_id)) for each in (reading, *many)]
+        told["kept otherwise than told"] = sum(stored not in (None, each) for each, stored in kept)
         told["handed out as kept"] = sum(each.error is None for each in many)
         told["flaws"] = [str(flaw) for flaw in rt._core.journal.log.verify()]
     told["ledger"] = [number for _, _, number in living.ledger_of(folder)]

@@ -44,7 +44,8 @@ def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_pa
         "behind a backlog": unavailable,
         "handed out as kept": 0,
         "effect on a mended disk": None,
-        "kept at last": "2",
+        "broken is kept as it was told": True,
+        "kept otherwise than told": 0,
         "flaws": [],
         "ledger": [1, 7],
     }

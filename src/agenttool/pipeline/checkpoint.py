@@ -6,13 +6,19 @@ tool adds two: before the request is sent, and once the tool has acknowledged it
 by the store as started. Checkpoints may contain secrets; they are deleted when the call ends.
 """
 
+from typing import cast
+
 from agenttool.codec import json_bytes, read_own, write_own
 from agenttool.errors import StoreError, ToolFailure
+from agenttool.journal import steps
+from agenttool.journal.projection import result_in
 from agenttool.pipeline.call import Call
 from agenttool.policy.approvals import Question
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Thread, result_key
-from agenttool.ports.evidence import CallRequest
+from agenttool.ports.evidence import CallEnded, CallRequest
+from agenttool.ports.facts import Fact
+from agenttool.ports.stores import DurableLog, LeaseLost
 from agenttool.records import (
     ApprovalId,
     ClosedEnum,
@@ -216,12 +222,32 @@ def journal_unavailable(call: Call, error: StoreError) -> ToolFailure:
 
 
 async def when_durable(call: Call, result: ToolResult) -> ToolResult:
-    """Return a result once it is on disk, or else the failure that says that it could not be stored."""
-    try:
-        await call.core.journal.log.settle()
-    except StoreError as error:
-        return persistence_failure(call, result, error)
-    return result
+    """Return a result once it is on disk, or else the failure that says that it could not be stored.
+
+    The journal says the same, or nothing: the end that is queued for the next write is replaced by the failure.
+    """
+    log, failure = call.core.journal.log, None
+    while True:
+        try:
+            await log.settle()
+            break
+        except StoreError as error:
+            failure = persistence_failure(call, result, error)
+            if failure is result or isinstance(error, LeaseLost) or _amend_end(call, failure):
+                return failure
+    # It was written meanwhile, or the file was lost with it.
+    return result if failure is None or result_in(log.stored_facts_of(call.invocation_id)) is not None else failure
+
+
+def _amend_end(call: Call, failure: ToolResult) -> bool:
+    """Replace the queued end of a call by a failure; return whether it was possible."""
+    unreleased = None if call.recovery is None else call.recovery.unreleased
+    if unreleased is not None:  # the end is not written yet
+        call.ensure_recovery().unreleased = CallEnded(failure, unreleased.context_modifiers)
+        return True
+    step = steps.ENDED[InvocationStatus.FAILED]
+    end = Fact(step, call.core.now_ns(), 0, call.invocation_id, call.tool_id, CallEnded(failure))
+    return cast("DurableLog", call.core.journal.log).amend_end(end)
 
 
 def persistence_failure(call: Call, result: ToolResult, error: StoreError) -> ToolResult:

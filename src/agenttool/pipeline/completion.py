@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import final
 
-from agenttool.errors import StoreError, ToolFailure
+from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.checkpoint import persistence_failure
+from agenttool.pipeline.checkpoint import when_durable
 from agenttool.pipeline.failures import error_of_interruption, failed_result
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.result import persist_result, post_hooks
@@ -78,10 +78,7 @@ async def _record(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
     """Record the end, and return the result once it is on disk."""
     result = emit_terminal(call, mapped, result)
     if call.core.durable:
-        try:
-            await call.core.journal.log.settle()
-        except StoreError as error:
-            result = persistence_failure(call, result, error)
+        result = await when_durable(call, result)
     if call.stop.interrupted is not None:
         raise call.stop.interrupted
     return result

@@ -87,6 +87,14 @@ class DurableLog(EventLog, Protocol):
         """Call `wake` whenever there may be new facts; return the function that stops this."""
         ...
 
+    def amend_end(self, end: Fact) -> bool:
+        """Replace the end of a call that is queued by another end, whose `sequence` does not count.
+
+        If nothing of the call is stored, all that is queued of it is dropped instead. Returns whether it was possible:
+        not if nothing of the call is queued, or while it is being written.
+        """
+        ...
+
     def head(self) -> Head:
         """Return the end of the chain, to be pinned where a writer of the log cannot change it."""
         ...

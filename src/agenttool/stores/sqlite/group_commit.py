@@ -144,6 +144,20 @@ class GroupCommit:
             yield from self._committing.facts
         yield from self.batch.facts
 
+    def amendable(self, call: str) -> list[bytes]:
+        """Return the facts of a call that no commit has begun to write."""
+        if self._committing is not None and any(each == call for each, _ in self._committing.facts):
+            return []
+        return [line for each, line in self.batch.facts if each == call]
+
+    def amend(self, call: str, line: bytes | None) -> None:
+        """Replace the last fact of a call that is `amendable`; without a line, drop all of them."""
+        if line is None:
+            self.batch.drop({call})
+            return
+        facts = self.batch.facts
+        facts[max(index for index, (each, _) in enumerate(facts) if each == call)] = (call, line)
+
     def removing(self) -> list[str]:
         """Return the calls whose removal is not known to be stored."""
         committing = () if self._committing is None else self._committing.removed

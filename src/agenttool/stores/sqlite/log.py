@@ -8,7 +8,7 @@ from contextlib import suppress
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head, JournalFlaw
-from agenttool.records import InvocationId
+from agenttool.records import InvocationId, replace
 from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, split_lines, time_of
 from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import (
@@ -87,6 +87,16 @@ class SqliteLog:
                 started.calls[call] = None
             return
         group.forget(call)
+
+    def amend_end(self, end: Fact) -> bool:
+        """Replace the end of a call that is queued; drop all of a call of which nothing is stored."""
+        call = end.invocation_id
+        queued = [] if call is None else self.group.amendable(call)
+        if call is None or not queued:
+            return False
+        first, last = (decode_fact(queued[place], self._steps).sequence for place in (0, -1))
+        self.group.amend(call, encode_fact(replace(end, sequence=last)) if first else None)
+        return True
 
     def ended(self, chars: int) -> None:
         """Do nothing: retention deletes facts."""
