@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from agenttool.errors import StoreError
+
 TOOLS = '''
 from pathlib import Path
 from agenttool import tool
@@ -244,6 +246,19 @@ def test_an_answer_as_json_contains_the_result(folder):
     done = answer(folder, other, "deny", "--json", "--from", "bank")
     told = json.loads(done.stdout)
     assert (done.returncode, told["answer"], told["result"]["status"]) == (0, "refused", "rejected")
+
+
+def test_questions_are_listed_though_the_store_cannot_be_written(folder, run, monkeypatch):
+    question = asked(folder)
+
+    def fail(**_):
+        raise StoreError("the disk is full")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("agenttool.runtime.Runtime.open", fail)
+    listed = run("approvals", "--json")
+    first, error = map(json.loads, listed.stdout.splitlines())
+    assert (listed.exit_code, first, error["error"]["message"]) == (2, question, "the disk is full")
 
 
 def test_one_of_many_questions_is_found_by_its_tool_its_input_and_its_age(folder):

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -36,12 +37,15 @@ from agenttool.cli.prompt import (
 )
 from agenttool.cli.recorded_call import server_state
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
+from agenttool.journal.steps import STEPS
+from agenttool.pipeline.stored_approvals import checkpoint_in
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
 from agenttool.records import ApprovalId, InvocationId, Timestamp, ToolResult
 from agenttool.runtime import Runtime
+from agenttool.stores.sqlite.reader import SqliteReader
 
 REJECTED = 1
 """Exit code: the answer had no effect, because the question does not exist, was answered, or has expired."""
@@ -102,8 +106,27 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         session = ApprovalSession(rt, Terminal(), tools, shown_options, by=by, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 
-    if not asyncio.run(run()):
+    try:
+        is_accepted = asyncio.run(run())
+    except (ConfigError, StoreError):
+        if answer is None and not count:
+            _print_read_only(options.existing_file(), questions, as_json=as_json)
+        raise
+    if not is_accepted:
         raise typer.Exit(REJECTED)
+
+
+def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) -> None:
+    """Print the questions of a store that cannot be written, such as one on a full disk; none can be answered."""
+    with SqliteReader.open(file, steps=STEPS) as reader:
+        checkpoints = (checkpoint_in(each) for each in reader.open_calls() if each.approval_id and each.answer is None)
+        found = [each.question for each in checkpoints if each is not None and each.question is not None]
+    wanted = [each for each in found if questions.matches(each)]
+    for question in wanted[: DEFAULT_LIMIT if questions.limit is None else questions.limit]:
+        if as_json:
+            print_json(question_json(question))
+        else:
+            print_question(Console(), question)
 
 
 class ApprovalAnswer(NamedTuple):
