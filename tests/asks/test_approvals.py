@@ -84,9 +84,9 @@ async def test_ask_08_an_approval_is_good_for_one_call_and_a_late_one_for_none(b
         await rt.approvals.decide(second.approval_id, "deny")
         assert (await waiting).status == "rejected"
         rt._core.questions.ttl_s = 0.02
-        waiting, third = await asked(rt, "transfer", {"to": "ada", "amount": 5})
-        stale = await waiting
-        late = await rt.approvals.decide(third.approval_id, Allow())
+        stale = await rt.call("transfer", {"to": "ada", "amount": 5}, surface=await rt.surface())
+        third = (await rt.journal.invocation(stale.invocation_id)).approval_request_ref
+        late = await rt.approvals.decide(third, Allow())
     assert len(bank.ran) == 1
     assert (stale.error.error_code, late.reason) == ("approval_expired", "expired")
 

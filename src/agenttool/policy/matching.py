@@ -473,8 +473,8 @@ def _operands(subcommand: Subcommand) -> Iterator[Word]:
         yield from (after for word, after in pairwise(words) if word.text == "-C")
     elif words and (name in WRITERS or in_place or subcommand.opaque is not None):
         takes_urls = name in ("curl", "wget") or name not in WRITERS
-        kept = [word for word in words[1 + in_place :] if not (takes_urls and "://" in word.text)]
-        for word in _path_words(Subcommand(words=(words[0], *kept))):
+        files = [word for word in words[1 + in_place :] if not (takes_urls and "://" in word.text)]
+        for word in _path_words(Subcommand(words=(words[0], *files))):
             if word.text != "/dev/null" or name not in ("curl", "tee", "wget"):
                 yield _known_folder(word)
 

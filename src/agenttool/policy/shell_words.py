@@ -206,8 +206,8 @@ class WordParser(ABC):
                 self.at += 1
                 break
             if char == "\\":
-                kept = "" if self.text[self.at + 1 : self.at + 2] in set('$`"\\\n') else "\\"
-                parts.append(Word(kept + self.text[self.at + 1 : self.at + 2].replace("\n", "")))
+                escape = "" if self.text[self.at + 1 : self.at + 2] in set('$`"\\\n') else "\\"
+                parts.append(Word(escape + self.text[self.at + 1 : self.at + 2].replace("\n", "")))
                 self.at += 2
             elif char in "$`":
                 parts.append(self._expansion(is_quoted=True))

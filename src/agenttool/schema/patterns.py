@@ -1,4 +1,4 @@
-"""Patterns of schemas, matched with bounded work, whoever wrote the pattern and the text.
+"""Patterns of schemas, matched with bounded work for any pattern and any text.
 
 The engine is linear in the text, but its factor is the size of the compiled pattern. So each match is charged the
 length of the text times that size, and the charges of one check have a limit. A pattern with look-around or a back
