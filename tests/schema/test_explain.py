@@ -29,7 +29,7 @@ def fit(pointer, expected, advice):
         ({"name": 1, "a/b": {"c~d": None}},
          fit("/a~1b/c~0d", "integer or string", "change it from null, or leave the member out")),
         ({"name": 1, "color": "green"}, fit("/color", "one of red, blue", "use a listed value")),
-        ({"name": 1, "share": 101}, fit("/share", "maximum 100", "change the value")),
+        ({"name": 1, "share": 101}, fit("/share", "a number of at most 100", "change the value")),
         ({"name": 1, "version": "1"}, fit("/version", "'0.2.0'", "write '0.2.0'")),
         ({"name": 1, "either": 5}, fit("/either", "string or object", "make it fit one of them")),
         ({"name": 1, "x": 1}, fit("", "no other members", "remove 'x'")),
@@ -62,3 +62,22 @@ def test_a_misfit_never_quotes_the_document():
 
 def test_a_pointer_escapes_what_it_must():
     assert pointer_of(["a/b", 0, "~"]) == "/a~1b/0/~0"
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"anyOf": [POINT, {"type": "null"}]}, {"x": None}, ("/q/x", "integer")),
+        ({"anyOf": [POINT, {"type": "null"}]}, {}, ("/q/x", "a member 'x'")),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, [], ("/q", "string or integer")),
+        ({"uniqueItems": True}, [1, 1], ("/q", "items that all differ")),
+        ({"exclusiveMinimum": 0}, 0, ("/q", "a number more than 0")),
+        ({"minLength": 3}, "a", ("/q", "text of at least 3 characters")),
+    ],
+)
+def test_a_misfit_names_the_place_of_the_fault_in_a_sentence(schema, value, expected):
+    (misfit,) = Checker({"properties": {"q": schema}}).misfits({"q": value})
+    assert (misfit.pointer, misfit.expected) == expected

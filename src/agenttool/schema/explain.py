@@ -31,7 +31,14 @@ def pointer_of(path: Iterable[str | int]) -> str:
 
 
 def explain(error: jsonschema_rs.ValidationError) -> Misfit:
-    """Return the misfit of one failed check."""
+    """Return the misfit of one failed check; of alternatives, that of the only one that fits at its top."""
+    match error.kind:
+        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
+            meant = [branch[0] for branch in context if branch and not _is_other_type(branch[0], error)]
+            if len(meant) == 1:
+                return explain(meant[0])
+        case _:
+            pass
     expected, advice = _words(error)
     pointer = pointer_of(error.instance_path)
     values, unknown = (pointer,), ()
@@ -43,6 +50,12 @@ def explain(error: jsonschema_rs.ValidationError) -> Misfit:
         case _:
             pass
     return Misfit(pointer=pointer, expected=expected, advice=advice, values=values, names=unknown)
+
+
+def _is_other_type(branch: jsonschema_rs.ValidationError, error: jsonschema_rs.ValidationError) -> bool:
+    """Return whether an alternative is for another type, so that the value was not meant for it."""
+    is_here = len(branch.instance_path) == len(error.instance_path)
+    return is_here and isinstance(branch.kind, _Kind.Type | _Kind.Constant | _Kind.Enum)
 
 
 def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
@@ -66,9 +79,10 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case _Kind.Custom():
             words = error.message, "change the value"
         case _:
-            # The keyword and its limit, such as `maximum 100`.
             limits = [repr(value) for value in cast("dict[str, object]", error.kind.as_dict()).values()]
-            words = " ".join([error.kind.name, *limits[:1]]), "change the value"
+            sentence = _SENTENCES.get(error.kind.name)
+            keyword = " ".join([error.kind.name, *limits[:1]])
+            words = keyword if sentence is None else sentence.format(*limits[:1]), "change the value"
     return words
 
 
@@ -81,3 +95,23 @@ _TYPE_NAMES: dict[type, str] = {
     list: "an array",
     dict: "an object",
 }
+
+_SENTENCES = {
+    "exclusiveMinimum": "a number more than {}",
+    "exclusiveMaximum": "a number less than {}",
+    "minimum": "a number of at least {}",
+    "maximum": "a number of at most {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "text of at least {} characters",
+    "maxLength": "text of at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "uniqueItems": "items that all differ",
+    "minProperties": "at least {} members",
+    "maxProperties": "at most {} members",
+    "pattern": "text that matches {}",
+    "format": "text in the format {}",
+    "contains": "an item of the kind that the schema asks for",
+    "not": "a value that the schema does not exclude",
+}
+"""What a keyword expects; the limit of the schema is filled in."""
