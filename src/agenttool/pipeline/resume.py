@@ -29,7 +29,6 @@ from agenttool.pipeline.phases.execute import execute, run_with_retries, save_ru
 from agenttool.pipeline.phases.result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
-from agenttool.pipeline.run import wait_for_permit
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answered, Question, rejection
 from agenttool.policy.rules import has_passed
@@ -186,8 +185,9 @@ async def _continue_approval(
         call_input = await decide_with_hooks(call, tool, call_input, concluding)
     else:
         _check_approval(call, tool, call_input, checkpoint, question)
-    call_input = await wait_for_permit(call, tool, call_input)
+    await schedule(call, tool, call_input)
     try:
+        refuse_if_denied(call, tool, call_input)  # a rule may have been added while it waited
         output = await execute(call, tool, call_input)
     finally:
         release(call)

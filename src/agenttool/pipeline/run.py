@@ -48,7 +48,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
             call_input = await permission(call, tool, call_input)  # 6
             refuse_if_stopped(call)
         if not try_acquire_permit(call, tool, call_input):
-            call_input = await wait_for_permit(call, tool, call_input)  # 7
+            call_input = await _wait_for_permit(call, tool, call_input)  # 7
         try:
             output = start_tool(call, tool, call_input)  # 8
             if type(output) is PendingOutput:
@@ -64,7 +64,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
     return await result.coroutine if type(result) is PendingEnd else result
 
 
-async def wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
+async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
     """Wait for a permit, and return the input that may run.
 
     A permission that expired meanwhile is requested again, and rules that were added meanwhile can deny the call.

@@ -16,7 +16,7 @@ from agenttool.policy.subject import Subject, subject_of
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Job
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.tool import Check, DeclaredTool, Normalize
+from agenttool.ports.tool import Check, DeclaredTool, FillDefaults, Normalize
 from agenttool.records import (
     ContextModifierPolicy,
     ExecutionProfile,
@@ -36,7 +36,6 @@ from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
-from agenttool.schema.defaults import DefaultTree
 from agenttool.schema.explain import pointer_of
 from agenttool.schema.plain import is_plain
 from agenttool.schema.typed_reader import TypedReader, typed_reader
@@ -61,7 +60,7 @@ class Tool:
         has_normal_form: phase 4 has something to do.
         has_common_start: its calls share their scheduling facts, so the steps up to the start can be one fact.
         needs_run_loop: it has retries or a rate limit, or its result is deferred.
-        defaults_by_members: what `missing_defaults` returned for inputs with certain members.
+        defaults_by_members: the defaults that inputs with certain members leave out, and their pointers.
         inline_below: a result of at most this many characters is delivered inline; -1 if a hook must see it.
     """
 
@@ -72,7 +71,7 @@ class Tool:
     check_model: Checker
     check_runtime: Checker
     defaults: JsonObject
-    nested_defaults: DefaultTree | None
+    fill_nested: FillDefaults | None
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
@@ -122,24 +121,22 @@ class Tool:
             return value
         return {name: _integral(each) if name in self.integer_fields else each for name, each in value.items()}
 
-    def missing_defaults(self, value: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-        """Return copies of the defaults of the members that an input leaves out, and their pointers in order."""
-        given = tuple(value)
-        known = self.defaults_by_members.get(given)
-        if known is None:
-            values = {name: default for name, default in self.defaults.items() if name not in value}
-            known = values, tuple([pointer_of((name,)) for name in sorted(values)])
-            if len(self.defaults_by_members) < MAX_MEMBER_LISTS:
-                self.defaults_by_members[given] = known
-        return clone(known[0]), known[1]
-
     def with_defaults(self, value: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-        """Return an input with the defaults that it leaves out on any level, and their pointers."""
-        missing, pointers = self.missing_defaults(value) if self.defaults else ({}, ())
-        if self.nested_defaults is None:
-            return {**value, **missing}, pointers
+        """Return an input with the defaults that it leaves out on any level, and their pointers in order."""
+        given = tuple(value)
+        missing, pointers = self.defaults_by_members.get(given) or self._find_missing(given)
+        if self.fill_nested is None:
+            return {**value, **clone(missing)}, pointers
         filled = [*pointers]
-        return cast("JsonObject", self.nested_defaults.fill(value, filled)) | missing, tuple(sorted(filled))
+        return cast("JsonObject", self.fill_nested(value, filled)) | clone(missing), tuple(sorted(filled))
+
+    def _find_missing(self, given: tuple[str, ...]) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return the defaults of the members that are not given, and their pointers; cached for the next call."""
+        values = {name: default for name, default in self.defaults.items() if name not in given}
+        found = values, tuple([pointer_of((name,)) for name in sorted(values)])
+        if len(self.defaults_by_members) < MAX_MEMBER_LISTS:
+            self.defaults_by_members[given] = found
+        return found
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Return the hooks of this tool for an event."""
@@ -203,7 +200,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     buckets = tuple(each for each in (own, source) if each is not None)
     has_checks = declared.check_values is not None or declared.preflight is not None
     defaults = dict(sorted({**declared.secret_defaults, **(contract.defaults or {})}.items()))
-    has_normal_form = bool(defaults or declared.nested_defaults or declared.normalize)
+    has_normal_form = bool(defaults or declared.fill_nested or declared.normalize)
     has_pre_hooks = bool(its_hooks.get(HookEvent.PRE_TOOL_USE))
     return Tool(
         entry=entry,
@@ -213,7 +210,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         check_model=check_model,
         check_runtime=check_runtime,
         defaults=defaults,
-        nested_defaults=declared.nested_defaults,
+        fill_nested=declared.fill_nested,
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,

@@ -15,7 +15,9 @@ from agenttool.records import (
     ToolDeclaration,
     ToolInterface,
 )
-from agenttool.schema.defaults import DefaultTree
+
+FillDefaults = Callable[[Json, list[str]], Json]
+"""Returns a value with the defaults that its objects leave out, and adds their pointers to a list."""
 
 Check = Callable[[JsonObject], None]
 """Checks an input and raises `ToolFailure` if the tool cannot accept it."""
@@ -36,7 +38,7 @@ class DeclaredTool:
 
     The records describe the tool. The callables compute what records cannot express.
     `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
-    converts it. `secret_defaults` are defaults of sensitive members, which no record may show, and `nested_defaults`
+    converts it. `secret_defaults` are defaults of sensitive members, which no record may show; `fill_nested` fills in
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     """
@@ -55,7 +57,7 @@ class DeclaredTool:
     rate_limit: RateLimit | None = None
     integer_fields: frozenset[str] = frozenset()
     secret_defaults: JsonObject = field(default_factory=dict[str, Json], repr=False)
-    nested_defaults: DefaultTree | None = None
+    fill_nested: FillDefaults | None = None
     is_trusted: bool = False
     later: DeferredTool | None = None
     copies_input: bool = False

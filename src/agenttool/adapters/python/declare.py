@@ -99,7 +99,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         executor=FunctionExecutor(function, signature),
         integer_fields=signature.integer_fields,
         secret_defaults=signature.secret_defaults,
-        nested_defaults=signature.nested_defaults,
+        fill_nested=None if signature.nested_defaults is None else signature.nested_defaults.fill,
         check_values=_check_of(signature, options),
         normalize=options.get("normalize"),
         locks=options.get("locks"),

@@ -72,8 +72,9 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
 
 def _own(result: ToolResult) -> ToolResult:
     """Return a result that shares no list or dictionary with the one in a log in memory."""
-    if any(type(item.data) in _CONTAINERS for item in result.content or ()):
-        return read(write(result), ToolResult)
+    for item in result.content or ():
+        if type(item.data) in _CONTAINERS:
+            return read(write(result), ToolResult)
     structured = result.structured_content
     return replace(result, structured_content=clone(structured)) if isinstance(structured, _CONTAINERS) else result
 

@@ -115,7 +115,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
     call.phase = _PREPARE
     observable, changed, source, reason = parsed, (), "defaults", "defaults filled in"
-    if tool.defaults or tool.nested_defaults is not None:
+    if tool.defaults or tool.fill_nested is not None:
         observable, changed = tool.with_defaults(parsed)
     if tool.normalize is not None:
         observable = tool.with_integers(parse_object(json_bytes(tool.normalize(clone(observable)))))
