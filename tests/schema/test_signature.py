@@ -93,6 +93,7 @@ def test_a_plain_function_is_read_completely():
         model_input_schema=schema,
         runtime_input_schema=None,
         output_schema=None,
+        output_scalars=None,
         defaults={"limit": 2000},
         secret_defaults={},
         nested_defaults=None,

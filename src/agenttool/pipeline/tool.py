@@ -235,6 +235,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             interface,
             declared.declaration.output_contract,
             mapper=declared.map_result,
+            scalars=declared.output_scalars,
             supports_artifacts=bool(profile.supports_artifacts),
         ),
         persistence=persistence,

@@ -41,6 +41,7 @@ class DeclaredTool:
     converts it. `secret_defaults` are defaults of sensitive members, which no record may show; `fill_nested` fills in
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
+    `output_scalars` are the types of an output without a schema, if it is a number, a boolean or a plain value.
     """
 
     declaration: ToolDeclaration
@@ -61,3 +62,4 @@ class DeclaredTool:
     is_trusted: bool = False
     later: DeferredTool | None = None
     copies_input: bool = False
+    output_scalars: frozenset[type] | None = None

@@ -82,6 +82,8 @@ class MappingPlan:
         is_plain: at most a schema applies, so a plain output can be mapped directly.
         is_bare: nothing applies, not even a schema.
         fails_if_empty: a success without output is a failure, not a marker (G-56).
+        scalars: the JSON types of an output without a schema; none if any is accepted.
+        takes_int: an integer can be mapped without any check.
     """
 
     check: Checker | None = None
@@ -94,6 +96,8 @@ class MappingPlan:
     transcript_search_text: str | None = None
     has_artifacts: bool = False
     effects: bool | None = None
+    scalars: frozenset[type] | None = None
+    takes_int: bool = field(init=False, default=False)
     is_plain: bool = field(init=False, default=False)
     is_bare: bool = field(init=False, default=False)
 
@@ -108,6 +112,7 @@ class MappingPlan:
         )
         object.__setattr__(self, "is_plain", all(each is None for each in special))
         object.__setattr__(self, "is_bare", self.is_plain and self.check is None)
+        object.__setattr__(self, "takes_int", self.is_bare and (self.scalars is None or int in self.scalars))
 
 
 PLAIN = MappingPlan()
@@ -119,6 +124,7 @@ def plan_mapping(
     contract: OutputContract | None = None,
     *,
     mapper: Callable[[object], object] | None = None,
+    scalars: frozenset[type] | None = None,
     supports_artifacts: bool = False,
 ) -> MappingPlan:
     """Return the plan of a tool; `mapper` is the code behind `result_mapper`, if the tool has one.
@@ -134,6 +140,7 @@ def plan_mapping(
         check=output_checker(interface, contract),
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
         mapper=mapper,
+        scalars=scalars,
         redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
         fails_if_empty=interface.empty_result_policy == "fail",
         fallback_summary=contract.fallback_summary,
@@ -221,13 +228,14 @@ def map_output(
         ToolFailure: result_mapping_failed; the tool ran, so a retry is not safe.
     """
     result_id: ResultId = "res_" + invocation_id[_INV:]  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
-    if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare:
+    if type(output) is int and -_EXACT < output < _EXACT and plan.takes_int:
         plain = str(output), output
     else:
-        plain = _plain_output(output, plan) if plan.is_plain else None
+        may_be_plain = plan.is_plain and (plan.scalars is None or type(output) in plan.scalars)
+        plain = _plain_output(output, plan) if may_be_plain else None
     if plain is None or (scrubber is not None and scrubber.text(plain[0]) is not plain[0]):
         ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
-        if output is None and plan.is_bare and not plan.fails_if_empty:
+        if output is None and plan.is_bare and not plan.fails_if_empty and plan.scalars is None:
             return _empty(ids)
         return measured(*_map_any(output, plan, ids, scrubber))
     text, structured = plain
@@ -353,6 +361,8 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
     raw = _structured_value(native, reader, has_schema=plan.check is not None)
     if plan.check is not None and not _is_failure(native):
         _check_schema(raw, plan.check)
+    elif plan.scalars is not None and not _is_failure(native) and native.content is None:
+        _check_scalar(native.value if raw is UNSET else raw, plan.scalars)
     structured = raw if raw is UNSET else reader.cleaned(raw)
     items = _items_of(native, reader, structured)
     if plan.content_types is not None:
@@ -410,6 +420,16 @@ def _check_schema(value: Json | UnsetType, check: Checker) -> None:
     raise mapping_failure(
         f"output does not fit output_schema: {listed}; correct the tool or its schema", code="schema_misfit"
     )
+
+
+def _check_scalar(value: object, scalars: frozenset[type]) -> None:
+    if type(value) not in scalars and value is not UNSET and not is_content(value):
+        declared = " or ".join(sorted(each.__name__ for each in scalars))
+        raise mapping_failure(
+            f"output is of the type {type(value).__name__}, but the tool declares that it returns {declared};"
+            " correct the tool or its annotation",
+            code="schema_misfit",
+        )
 
 
 def _check_content_types(

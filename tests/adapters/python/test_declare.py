@@ -1,6 +1,6 @@
 import pytest
 
-from agenttool import ConfigError, Context, tool
+from agenttool import ConfigError, Context, Runtime, tool
 from agenttool.codec import to_json
 from agenttool.records import CAPABILITY_FLAGS, complete_interface
 
@@ -71,3 +71,44 @@ def test_a_parameter_without_a_type_is_refused():
         @tool
         def vague(n):
             """Do something."""
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "is_error"),
+    [
+        (int, "text", True),
+        (int, None, True),
+        (int, True, True),
+        (int, 5, False),
+        (float, 5, False),
+        (float, "5", True),
+        (bool, 1, True),
+        (int | None, None, False),
+        (int | str, "text", False),
+        (int | None, [1], True),
+        (list[int], ["text"], True),
+        (str, "text", False),
+    ],
+)
+async def test_a_function_that_returns_another_type_than_it_declares_fails(returns, value, is_error):
+    async def answer():
+        """Answer. Not for asking."""
+        return value
+
+    answer.__annotations__["return"] = returns
+    async with Runtime.open(tools=[tool(read_only=True, open_world=False)(answer)]) as rt:
+        result = await rt.call("answer", {}, surface=await rt.surface())
+    assert result.is_error is is_error
+    if is_error:
+        assert (result.error.error_class, result.error.error_code) == ("result_mapping_failed", "schema_misfit")
+
+
+def test_a_default_of_another_type_is_refused_at_declaration():
+    def wrong(a: int = "nope") -> str:
+        """Do. Not for undoing."""
+        return str(a)
+
+    with pytest.raises(
+        ConfigError, match=r"parameter 'a' of wrong\(\) has a default of the type str, but is declared as"
+    ):
+        tool(wrong)

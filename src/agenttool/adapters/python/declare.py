@@ -105,6 +105,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
         copies_input=True,
+        output_scalars=signature.output_scalars,
     )
 
 

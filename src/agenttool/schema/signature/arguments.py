@@ -25,7 +25,14 @@ from agenttool.schema.signature.callables import (
     read_callable,
 )
 from agenttool.schema.signature.conversion import Convert, PydanticConversion, conversion_of
-from agenttool.schema.signature.schemas import CompactJsonSchema, output_schema, read_fields, reason_of, without_marks
+from agenttool.schema.signature.schemas import (
+    CompactJsonSchema,
+    output_scalars,
+    output_schema,
+    read_fields,
+    reason_of,
+    without_marks,
+)
 from agenttool.schema.traverse import members
 from agenttool.schema.views import mark_internal, model_view, pointers_to
 
@@ -40,6 +47,17 @@ _UNUSABLE = (PydanticUserError, SchemaError, TypeError, ValueError, NameError, A
 """What a type without a schema can raise."""
 
 _make_typed_dict = cast("Callable[..., type[dict[str, object]]]", TypedDict)
+
+_PLAIN_VALUES = (str, int, float, bool)
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (),
+    "object": (),
+}
+"""The plain Python values that are of a type of JSON Schema."""
 
 _NO_JSON_DEFAULT = (RecordError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """What a default without JSON form can raise; comparing it runs code of the tool."""
@@ -111,6 +129,7 @@ class Signature:
         model_input_schema: what a model may send; it accepts no undeclared members and has no internal fields.
         runtime_input_schema: the same with the internal fields; none if there are no internal fields.
         output_schema: the schema of a structured return value; none for text, plain numbers and streams.
+        output_scalars: the JSON types of a return value that is a number, a boolean or one of several plain values.
         defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
         secret_defaults: those of sensitive members, which are in no record.
         nested_defaults: the defaults inside the members; none if there are none.
@@ -127,6 +146,7 @@ class Signature:
     model_input_schema: JsonObject
     runtime_input_schema: JsonObject | None
     output_schema: JsonObject | None
+    output_scalars: frozenset[type] | None
     defaults: JsonObject
     secret_defaults: JsonObject = field(repr=False)
     nested_defaults: DefaultTree | None
@@ -161,6 +181,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     fields = read_fields(function, generated)
     sensitive, internal = frozenset(fields[Sensitive]), fields[Internal]
     schema = without_marks(generated, sensitive)
+    _reject_defaults(function, arguments, schema)
     found = _json_defaults(adapter, arguments, schema)
     secret = {name for name, default in found.items() if pointers_to({name: default}, sensitive)}
     defaults: JsonObject = {name: default for name, default in found.items() if name not in secret}
@@ -176,6 +197,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         model_input_schema=model_schema,
         runtime_input_schema=runtime_schema if runtime_schema != model_schema else None,
         output_schema=output_schema(function),
+        output_scalars=output_scalars(function),
         defaults=defaults,
         secret_defaults={name: found[name] for name in secret},
         nested_defaults=compile_defaults(generated),
@@ -241,6 +263,20 @@ def _schema(adapter: ArgumentsType, arguments: Sequence[Argument]) -> JsonObject
     if any(each.is_required for each in arguments):
         schema["required"] = [each.sent_as for each in arguments if each.is_required]
     return schema
+
+
+def _reject_defaults(function: CallableInfo, arguments: Sequence[Argument], schema: JsonObject) -> None:
+    """Reject plain values of another type than their parameter; none and other objects may mean "not given".
+
+    Raises:
+        ConfigError: names the parameter.
+    """
+    for each in arguments:
+        kind = members(members(schema, "properties"), each.sent_as).get("type")
+        allowed = _PYTHON_TYPES.get(kind) if isinstance(kind, str) else None
+        if type(each.default) in _PLAIN_VALUES and allowed is not None and not isinstance(each.default, allowed):
+            flaw = f"has a default of the type {type(each.default).__name__}, but is declared as {kind}"
+            raise function.parameter_error(each.name, flaw, "correct the default or the annotation")
 
 
 def _json_defaults(

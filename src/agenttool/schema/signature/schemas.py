@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
-from typing import cast, get_args, get_origin
+from types import UnionType
+from typing import Union, cast, get_args, get_origin
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
@@ -197,6 +198,28 @@ def output_schema(function: CallableInfo) -> JsonObject | None:
             f"{function.name}() returns {returns!r}, which has no usable schema ({reason_of(error)}); correct the type"
         ) from error
     return schema if _is_structured(schema, members(schema, "$defs")) else None
+
+
+_JSON_SCALARS: dict[object, frozenset[type]] = {
+    int: frozenset({int}),
+    float: frozenset({float, int}),
+    bool: frozenset({bool}),
+    str: frozenset({str}),
+    type(None): frozenset({type(None)}),
+}
+
+_UNCHECKED_SCALARS: tuple[object, ...] = (str, type(None))
+
+
+def output_scalars(function: CallableInfo) -> frozenset[type] | None:
+    """Return the JSON types of a number, a boolean or a union of plain values; none for text and any other type."""
+    returns = function.returns
+    if function.kind in {FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR} or returns in _UNCHECKED_SCALARS:
+        return None
+    choices = get_args(returns) if get_origin(returns) in (Union, UnionType) else (returns,)
+    found = [_JSON_SCALARS.get(each) if isinstance(each, type) else None for each in choices]
+    kinds = [each for each in found if each is not None]
+    return frozenset[type]().union(*kinds) if len(kinds) == len(found) else None
 
 
 def _is_stream(annotation: object) -> bool:
