@@ -146,13 +146,14 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
 @tool
 async def post(text: str, tenant: Annotated[str, Internal] = "none", region: Annotated[str, Internal] = "none") -> str:
     """Post a note. Not for letters."""
+    if text == "refuse":
+        raise ValueError("as asked")
     return f"{text} for {tenant} in {region}"
 
 
-async def posted(asked_questions, call, hook):
+async def posted(asked_questions, call, hook, raw='{"text":  "h\\u00e9llo"}'):
     """A hook sets one internal field, an approver the other."""
     injecting = hook(lambda question: {"updated_input": {**question.input, "tenant": "acme"}}, name="tenancy")
-    raw = '{"text":  "h\\u00e9llo"}'
     async with Runtime.open(tools=[post], hooks=[injecting]) as rt:
         calling = asyncio.ensure_future(call(rt, "post", raw))
         (question,) = await asked_questions(rt)
@@ -183,14 +184,16 @@ async def test_a_field_that_a_hook_injects_is_marked_internal_and_its_source_is_
 
 
 @pytest.mark.requirement("AT-IO-11")
-async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, story):
-    rt, result = await posted(asked_questions, call, hook)
+@pytest.mark.parametrize(("text", "status"), [("hello", "succeeded"), ("refuse", "failed")])
+async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, story, text, status):
+    rt, result = await posted(asked_questions, call, hook, {"text": text})
     told = await story(rt, result)
+    assert told.result["status"] == status
     refs = [each["mutation_id"] for each in told.mutations]
     assert told.result["input_mutation_refs"] == told.invocation["input_mutation_refs"] == refs
     sources = {field: each["source_type"] for each in told.mutations for field in each["changed_fields"]}
     assert (sources["/tenant"], sources["/region"]) == ("hook", "permission_prompt")
-    assert told.invocation["model_input"] == {"text": "héllo"}
+    assert told.invocation["model_input"] == {"text": text}
 
 
 @pytest.mark.requirement("AT-IO-14")
