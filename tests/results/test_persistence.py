@@ -138,6 +138,7 @@ def test_what_is_stored_of_a_large_redacted_result_is_redacted(mapped):
     assert plan.payload.ref.redaction_state == "partial"
 
 
+@pytest.mark.requirement("AT-PERS-12")
 def test_media_that_may_not_be_stored_cannot_be_delivered(mapped):
     policy = policy_of(interface(persistence_policy_ref="never_persist"))
     plan = decide_persistence(mapped(Media(b"\x00" * 100)), policy)

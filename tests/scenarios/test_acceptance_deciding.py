@@ -206,6 +206,7 @@ async def test_16_policy_explains_why_a_tool_was_allowed_denied_deferred_or_waiv
     rules = [
         rule("allow", "test.read", ref="reading-is-fine"),
         rule("deny", "test.wipe", ref="no-wiping"),
+        rule("allow", "test.wipe", ref="not-of-the-policy-layer", hook="release"),
         rule("deny", "test.deploy", ref="no-deploys"),
         rule("allow", "test.deploy", ref="release-day", source=RuleSource.POLICY_SETTINGS, hook="release"),
     ]

@@ -294,6 +294,7 @@ async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_
     assert [each["status"] for each in told.progress] == ["partial_result"]
 
 
+@pytest.mark.requirement("AT-PERS-12")
 async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, allow, call, story):
     async def part(job):
         job.report(partial={"rows": [1]})

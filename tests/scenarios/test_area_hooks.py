@@ -100,7 +100,7 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
         return text
 
     advising = hook({"permission_result": hint, "permission_reason": "so I think"}, name="advisor")
-    async with Runtime.open(tools=[note], hooks=[advising]) as rt:
+    async with asyncio.timeout(60), Runtime.open(tools=[note], hooks=[advising]) as rt:
         calling = asyncio.ensure_future(call(rt, "note", {"text": "milk"}))
         if hint in ("ask", "passthrough"):
             (question,) = await asked_questions(rt)
