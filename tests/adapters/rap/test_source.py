@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
 from agenttool import ConfigError, Runtime, tool
-from agenttool.adapters.rap import discovery
+from agenttool.adapters.rap import discovery, source
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.http_client import HttpClient, RawResponse
 from agenttool.adapters.rap.settings import RapSource
@@ -32,7 +33,8 @@ async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_ser
 
 @pytest.mark.requirement("RAP-282", "RAP-283", "RAP-301", "RAP-302")
 @pytest.mark.parametrize("path", ["/close_thread", "/cancel_tool_call"])
-async def test_notices_go_to_all_servers_at_once_and_block_nothing(running, tool_server, started, path):
+async def test_notices_go_to_all_servers_at_once_and_block_nothing(running, tool_server, started, monkeypatch, path):
+    monkeypatch.setattr(source, "HttpClient", partial(HttpClient, timeout_s=600))  # no notice times out
     all_have_it, may_answer = asyncio.Barrier(3), asyncio.Event()
 
     class Waiting(tool_server):

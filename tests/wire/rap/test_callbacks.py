@@ -188,6 +188,7 @@ def test_an_unknown_segment_is_preserved():
     assert [segment.is_known for segment in message.display_as] == [False, True]
 
 
+@pytest.mark.requirement("RAP-072", "RAP-241")
 def test_a_tool_cannot_make_what_a_runtime_must_refuse():
     with pytest.raises(ValueError, match="'text' or a 'content'"):
         ToolResultMessage(group_id="g", id="i")
