@@ -144,6 +144,7 @@ async def test_what_a_surface_offers_is_offered_under_names_that_rap_allows(gove
     assert {"read_probe", "photo", "valves_open"} <= {each["name"] for each in manifest["tools"]}
 
 
+@pytest.mark.requirement("RAP-054")
 async def test_each_invocation_is_a_governed_call_on_behalf_of_its_user(governed, serving):
     provider, runtimes = governed
     async with serving(provider) as client:

@@ -137,7 +137,7 @@ async def test_an_unanswered_authorization_ends_in_an_error(listing, serving, se
     assert used == []
 
 
-@pytest.mark.requirement("RAP-055", "RAP-220")
+@pytest.mark.requirement("RAP-054", "RAP-055", "RAP-220")
 async def test_tokens_belong_to_their_user_and_a_call_without_one_gets_none(listing, serving, serve_app):
     async with serve_app(Authority()) as url:
         provider, used = listing(url)

@@ -78,7 +78,7 @@ async def ring() -> str:
     return "rung"
 
 
-@pytest.mark.requirement("RAP-004", "RAP-040", "RAP-042", "RAP-049", "RAP-070", "RAP-071")
+@pytest.mark.requirement("RAP-004", "RAP-040", "RAP-042", "RAP-049", "RAP-054", "RAP-070", "RAP-071")
 async def test_a_call_is_acknowledged_and_ends_in_a_result_with_its_names(greenhouse, serving):
     async with serving(greenhouse) as client:
         status = await client.invoke("read_probe", {"bed": 12}, call_id="m-4", user_id="gardener-5")

@@ -116,7 +116,7 @@ async def test_a_dispatch_that_never_succeeds_is_an_error_result(running, tool_s
         assert cancel[0]["tool_call_id"] == result.invocation_id
 
 
-@pytest.mark.requirement("RAP-031", "RAP-402")
+@pytest.mark.requirement("RAP-031")
 @pytest.mark.parametrize("status", [400, 401, 429])
 async def test_a_rejection_after_an_unacknowledged_attempt_is_reported_as_uncertain(running, tool_server, status):
     server = tool_server()

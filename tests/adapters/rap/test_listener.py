@@ -189,7 +189,7 @@ async def test_a_call_is_sent_again_word_for_word_by_a_process_that_stood_by_whe
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("RAP-031", "RAP-402")
+@pytest.mark.requirement("RAP-031")
 async def test_a_call_that_is_refused_when_it_is_sent_again_may_have_been_taken_before(bequeathed, tool_server):
     server = tool_server()
     async with bequeathed(server) as rt:

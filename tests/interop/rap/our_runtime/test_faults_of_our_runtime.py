@@ -133,7 +133,7 @@ async def test_a_killed_provider_finishes_for_a_runtime_that_waits(governed, nod
         assert text_of(await runtime.wait(call.invocation_id)) == "grown after 400 ms"
 
 
-@pytest.mark.requirement("RAP-009", "RAP-400")
+@pytest.mark.requirement("RAP-400")
 def test_a_killed_runtime_hears_the_results_of_its_calls(our_runtime, node_provider):
     provider = node_provider()
     runtime = our_runtime(provider)

@@ -74,7 +74,6 @@ async def test_an_invocation_says_where_it_comes_from_and_no_more_than_it_may(go
         assert root["id"] != child["id"]
 
 
-@pytest.mark.requirement("RAP-054")
 async def test_a_source_with_shares_user_gets_the_user_id(governed):
     async with governed(shares_user=True) as (provider, runtime):
         await result_of(runtime, "list_beds", actor_ref="gardener")
