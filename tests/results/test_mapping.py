@@ -223,6 +223,7 @@ def test_an_error_is_not_held_to_the_schema_of_a_success(mapped):
     assert mapped(NativeOutput(value="no such row", is_error=True), plan).result.status is ResultStatus.FAILED
 
 
+@pytest.mark.requirement("AT-IO-16")
 def test_content_of_an_undeclared_class_fails(mapped):
     plan = MappingPlan(content_types=frozenset({ContentClass.TEXT}))
     assert mapped("words", plan).result.content == (text_item("words"),)

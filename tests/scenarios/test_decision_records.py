@@ -37,7 +37,7 @@ async def test_a_decision_by_rule_names_the_rule_its_source_and_its_reason(call,
     assert {"decision_id", "invocation_id", "decided_at", "input_digest"} <= decision.keys()
 
 
-@pytest.mark.requirement("AT-PERM-14", "AT-PERM-26")
+@pytest.mark.requirement("AT-PERM-14", "AT-PERM-22", "AT-PERM-26")
 async def test_a_decision_by_an_approver_carries_the_edit_and_when_the_question_expires(asked_questions, call, records):
     async with Runtime.open(tools=[pay]) as rt:
         calling = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))

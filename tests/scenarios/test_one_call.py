@@ -8,7 +8,10 @@ import pytest
 from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
 from agenttool.hooks.definition import Hook
-from agenttool.records import HookEvent
+from agenttool.records import HookEvent, InputContract
+from agenttool.testing.fakes import scripted_tool
+
+OPEN = {"type": "object", "properties": {"user": {"type": "string"}}, "anyOf": [{"required": ["user"]}]}
 
 
 @tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
@@ -152,6 +155,17 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
     assert seen == [("correct horse battery", "acme")]
     assert "correct horse battery" not in everything + repr(result)
     assert error(refused) == "schema_validation_failed"
+
+
+@pytest.mark.requirement("AT-IO-07")
+async def test_a_caller_may_not_set_an_internal_field_that_a_composed_schema_lets_in(call, error, allow, changed):
+    contract = InputContract(model_input_schema=OPEN, internal_only_fields=("tenant",))
+    probe = changed(scripted_tool("probe", schema=OPEN), declaration={"input_contract": contract})
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        refused = await call(rt, "probe", {"user": "ada", "tenant": "evil"})
+        taken = await call(rt, "probe", {"user": "ada"})
+    assert (error(refused), error(taken)) == ("schema_validation_failed", None)
+    assert probe.executor.inputs == [{"user": "ada"}]
 
 
 async def test_progress_comes_in_order_and_before_the_result(call, records, allow):
