@@ -49,7 +49,7 @@ FAILS, SPEAKS = 0.25, 0.8
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
 NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier"]
-NOT_KEPT = ("journal_unavailable", "continues once there is one")
+NOT_KEPT = ("journal_unavailable", "result_not_stored", "continues once there is one")
 """What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
 
@@ -243,7 +243,7 @@ def ended_without_its_journal(decision, results):
     no effect and no record.
     """
     result = results.get("inv_" + decision.partition("_")[2].rpartition("-")[0])
-    return result is not None and result.error is not None and result.error.error_code == "journal_unavailable"
+    return result is not None and result.error is not None and result.error.error_code in NOT_KEPT
 
 
 def wrong_answers(given, answers, results):

@@ -36,12 +36,12 @@ def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_pa
     unavailable = ["journal_unavailable", True]
     assert json.loads(done.stdout) == {
         "whole disk": None,
-        "breaks while it runs": ["journal_unavailable", False],
+        "breaks while it runs": ["result_not_stored", False],
         "given to who looks": [None, None],
         "effect on a broken disk": unavailable,
-        "reading on a broken disk": unavailable,
+        "reading on a broken disk": ["result_not_stored", True],
         "asking on a broken disk": unavailable,
-        "behind a backlog": unavailable,
+        "behind a backlog": ["result_not_stored", True],
         "handed out as kept": 0,
         "effect on a mended disk": None,
         "broken is kept as it was told": True,
@@ -67,6 +67,6 @@ async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, 
 
         monkeypatch.setattr(journal, "_append", refuse_the_first_end)
         result = await rt.call("count", {"number": 1}, surface=surface)
-        assert result.error.error_code == "journal_unavailable"
+        assert result.error.error_code == "result_not_stored"
         assert await rt.journal.result(result.invocation_id) == result
         assert await rt._core.durability.checkpoints.page(limit=1) == []

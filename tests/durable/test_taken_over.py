@@ -110,7 +110,7 @@ async def test_a_process_taken_for_dead_goes_on_with_other_calls(living, tmp_pat
         assert write(await rt.journal.result(done.invocation_id)) == write(done)
         await slept.cancel(invocation_id)
         mine = await calling
-        assert mine.error.error_code == "journal_unavailable", "what another process said of it stands"
+        assert mine.error.error_code == "result_not_stored", "what another process said of it stands"
         assert write(await rt.journal.result(invocation_id)) == write(told)
         assert list(rt._core.journal.log.verify()) == []
 

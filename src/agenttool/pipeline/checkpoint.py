@@ -34,7 +34,10 @@ from agenttool.records import (
 from agenttool.results.failure import guided, result_of_failure
 
 UNAVAILABLE = "journal_unavailable"
-"""The code of the error that the journal could not be written."""
+"""The code of the error that the journal could not be written, so that nothing was run."""
+
+NOT_STORED = "result_not_stored"
+"""The code of the error that a call ended and its result could not be stored."""
 
 
 class CheckpointKind(ClosedEnum):
@@ -234,6 +237,7 @@ async def when_durable(call: Call, result: ToolResult) -> ToolResult:
         except StoreError as error:
             failure = persistence_failure(call, result, error)
             if failure is result or isinstance(error, LeaseLost) or _amend_end(call, failure):
+                call.result = failure  # a batch delivers it later
                 return failure
     # It was written meanwhile, or the file was lost with it.
     return result if failure is None or result_in(log.stored_facts_of(call.invocation_id)) is not None else failure
@@ -252,7 +256,7 @@ def _amend_end(call: Call, failure: ToolResult) -> bool:
 
 def persistence_failure(call: Call, result: ToolResult, error: StoreError) -> ToolResult:
     """Return the result of a call whose own result could not be stored; one with that error stays as it is."""
-    if result.error is not None and result.error.error_code == UNAVAILABLE:
+    if result.error is not None and result.error.error_code in (UNAVAILABLE, NOT_STORED):
         return result
     message = f"the call has ended, but its result could not be stored: {error}"
     only_reads = call.tool is not None and not call.tool.has_effects
@@ -260,7 +264,7 @@ def persistence_failure(call: Call, result: ToolResult, error: StoreError) -> To
         ErrorClass.DEPENDENCY_UNAVAILABLE,
         phase=call.phase,
         message=message,
-        code=UNAVAILABLE,
+        code=NOT_STORED,
         effects=False if only_reads or not call.started_ns else None,
     )
     return result_of_failure(
