@@ -10,7 +10,7 @@ from agenttool.records import ErrorClass, ToolError
 
 HIDDEN = "".join(chr(0xE0000 + ord(each)) for each in "evil")
 NASTY = f"a\u200bb \u202ereversed {HIDDEN} \u2066x\u2069 \ufeff"
-MARKS = ("\\u{200b}", "\\u{202e}", "\\u{e0065}", "\\u{2066}", "\\u{feff}")
+MARKS = ("\\u200b", "\\u202e", "\\udb40\\udc65", "\\u2066", "\\ufeff")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_ordinary_text_stays_as_it_is(text):
 def test_what_cannot_be_seen_is_marked(text):
     marked = visible_text(text)
     assert marked != text
-    assert "\\u{" in marked
+    assert "\\u" in marked
     assert visible_text(marked) is marked
 
 

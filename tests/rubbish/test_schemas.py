@@ -133,6 +133,7 @@ async def test_a_schema_of_true_takes_anything_there(once):
 HOSTILE = r"""
     import asyncio
     from agenttool import Runtime
+    from agenttool.errors import ConfigError
     from agenttool.testing.fakes import scripted_tool
 
     async def main():
@@ -145,12 +146,15 @@ HOSTILE = r"""
         ):
             by_value = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
             by_name = {"type": "object", "patternProperties": {pattern: False}}
-            tools = [scripted_tool("value", schema=by_value), scripted_tool("name", schema=by_name)]
-            async with Runtime.open(tools=tools, interactive=False) as rt:
-                surface = await rt.surface()
-                first = await rt.call("value", {"a": text}, surface=surface)
-                await rt.call("name", {text: 1}, surface=surface)
+            async with Runtime.open(tools=[scripted_tool("value", schema=by_value)], interactive=False) as rt:
+                first = await rt.call("value", {"a": text}, surface=await rt.surface())
                 print(first.error.error_class, flush=True)
+                try:
+                    rt.declare(scripted_tool("name", schema=by_name))
+                except ConfigError as error:
+                    assert "has look-around or a back reference" in str(error)
+                else:
+                    await rt.call("name", {text: 1}, surface=await rt.surface())
     asyncio.run(main())
 """
 

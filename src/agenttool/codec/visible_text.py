@@ -1,5 +1,6 @@
 """Invisible characters in texts for models and terminals: marked, so that no reader misses what is written there."""
 
+import json
 import re
 
 # Zero-width and bidirectional controls, fillers, variation selectors and tag characters.
@@ -19,11 +20,12 @@ _INVISIBLE = re.compile(
 
 
 def visible_text(text: str) -> str:
-    r"""Return a text in which each invisible character is written as `\u{200b}`; the same object if it has none.
+    r"""Return a text in which each invisible character is written as `\u200b`; the same object if it has none.
 
+    This is the form of JSON, so that text which is JSON stays JSON with the same value.
     Texts for models and terminals are passed through this function: descriptions when a tool is declared, and
     model-facing content and messages when a result is made. Values that programs read are not changed.
     """
     if text.isascii() or _INVISIBLE.search(text) is None:
         return text
-    return _INVISIBLE.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -387,3 +388,73 @@ async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(runn
         slow.continues.set()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
+
+
+CALLER = """
+import asyncio, sys
+from agenttool import Runtime
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
+
+async def main(url, store, within_s):
+    source = RapSource(name="s0", url=url, allow=("127.0.0.1",), within_s=float(within_s) or None)
+    rules = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+    async with Runtime.open(sources=[source], rules=rules, store=store, lease_s=1.0) as rt:
+        await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def unacknowledged(serve_app, tool_server, tmp_path, monkeypatch):
+    """Kill a process while its call is unacknowledged, and open a runtime on its store while the server is down."""
+    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.1)
+    monkeypatch.setattr(discovery, "MAX_DELAY_S", 0.1)
+
+    @asynccontextmanager
+    async def unacknowledged(within_s=0):
+        server, store, release = tool_server(), f"sqlite:{tmp_path}/calls.db", asyncio.Event()
+
+        async def stall(_):
+            await release.wait()
+
+        server.on_invoke = stall
+        async with asyncio.timeout(90):
+            async with serve_app(server, lifespan="off") as server.url:
+                program = [sys.executable, "-c", CALLER, server.url, store, str(within_s)]
+                child = await asyncio.create_subprocess_exec(*program)
+                invocation = await server.invoked()
+                child.kill()
+                await child.wait()
+                release.set()
+            source = RapSource(name="s0", url=server.url, allow=("127.0.0.1",), within_s=within_s or None)
+            async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
+                yield rt, server, invocation
+            await server.hang_up()
+
+    return unacknowledged
+
+
+@pytest.mark.slow
+async def test_a_call_to_be_sent_again_waits_for_its_server(unacknowledged, serve_app):
+    async with unacknowledged() as (rt, server, invocation):
+        (status,) = await rt.sources.status()
+        assert status.state.value == "connecting"
+        await asyncio.sleep(2.0)  # the lease of the dead process expires
+        assert await rt.recover() == 0
+        assert [each.is_sent for each in await rt.deferred.list()] == [False]
+        async with serve_app(server, lifespan="off", port=int(server.url.rpartition(":")[2])):
+            assert (await server.invoked(2))["id"] == invocation["id"]
+            assert await server.settle(server.invocations[-1], "wet") == 200
+            assert (await rt.wait(invocation["id"])).content[0].text == "wet"
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("RAP-127")
+async def test_within_s_holds_though_the_process_and_the_server_are_dead(unacknowledged):
+    async with unacknowledged(within_s=0.5) as (rt, server, invocation):
+        result = await rt.wait(invocation["id"])
+        assert result.error.error_class.value == "timeout"
+        assert len(server.invocations) == 1
