@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agenttool import Context, Runtime, Sensitive, tool
+from agenttool.records import JsonObject
 
 VALUES = 100_000
 CHARS = 1_000_000
@@ -30,7 +31,7 @@ OUTPUTS: dict[str, Callable[[], object]] = {
     "heads of data URLs": lambda: ("data:" + ";a=" * 20) * (CHARS // 650) + "base64,",
     "bytes": lambda: bytes(CHARS * 10),
 }
-INPUTS: dict[str, tuple[str, object]] = {
+INPUTS: dict[str, tuple[str, list[str]]] = {
     "pattern with look-ahead": ("look", ["a" * 30_000]),
     "pattern with look-ahead, many texts": ("look", ["a" * 200] * 2000),
     "pattern with many states": ("explode", ["abaab" * 20_000]),
@@ -83,9 +84,9 @@ async def _longest_pause(stop: asyncio.Event) -> float:
 async def main() -> None:
     """Measure every case, or those whose names are given."""
     secrets = [f"secret-{number}" for number in range(50)]
-    cases = {f"output: {name}": ("make", {"name": name}) for name in OUTPUTS}
-    cases |= {f"input: {name}": (called, {"texts": texts}) for name, (called, texts) in INPUTS.items()}
-    cases |= {f"message: {name}": (name, {"pin": secrets}) for name in ("fail", "report")}
+    cases: dict[str, tuple[str, JsonObject]] = {f"output: {name}": ("make", {"name": name}) for name in OUTPUTS}
+    cases |= {f"input: {name}": (called, {"texts": [*texts]}) for name, (called, texts) in INPUTS.items()}
+    cases |= {f"message: {name}": (name, {"pin": [*secrets]}) for name in ("fail", "report")}
     async with Runtime.open(tools=[make, look, explode, fail, report]) as runtime:
         surface = await runtime.surface()
         for name, (called, arguments) in cases.items():
