@@ -217,7 +217,9 @@ def _recorded_tool(tool_id: str, qualified_name: str, arguments: frozenset[str])
         non_interactive_prompt=NonInteractivePrompt.AVOID,
     )
     strict, harmless = subject_of(declaration), subject_of(declaration, permission_profile=profile)
-    return replace(strict, computed=_COMPUTED_FACTS), replace(harmless, computed=_COMPUTED_FACTS)
+    return replace(strict, computed=_COMPUTED_FACTS), replace(
+        harmless, computed=_COMPUTED_FACTS, is_assumed_closed=True
+    )
 
 
 class UncertainRule(NamedTuple):

@@ -9,6 +9,7 @@ from agenttool.policy.fields import MatchingField, MatchingFields, matching_fiel
 from agenttool.records import (
     UNREADABLE_FACT,
     Digest,
+    ExecutionKind,
     ExecutionProfile,
     ExternalMapping,
     InterfaceId,
@@ -17,6 +18,7 @@ from agenttool.records import (
     ToolDeclaration,
     ToolInterface,
     acted_on,
+    declares,
     replace,
 )
 
@@ -50,6 +52,7 @@ class Subject:
         operations: its native ids, in each spelling that a rule may use.
         facts: the declared effects; strictest where they are computed per call.
         computed: the facts that a classifier computes for each call.
+        is_assumed_closed: whether it is code of this process whose owner does not declare an open world.
         sensitive: the top-level arguments whose values no suggestion may repeat.
         imagined: its fields, if they are not read from its records.
     """
@@ -62,6 +65,7 @@ class Subject:
     facts: EffectFacts
     computed: frozenset[str]
     sensitive: frozenset[str]
+    is_assumed_closed: bool = False
     imagined: MatchingFields | None = None
 
     @cached_property
@@ -118,6 +122,7 @@ def subject_of(
     if interface is None:
         interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
     contract = declaration.input_contract
+    is_own_code = execution_profile is not None and execution_profile.execution_kind is ExecutionKind.EMBEDDED_RUNTIME
     facts = {fact: _fact(interface, fact) for fact in ("is_read_only", "is_destructive", "is_open_world")}
     mappings = [each.external_mappings or () for each in (declaration, interface, execution_profile) if each]
     return Subject(
@@ -129,6 +134,7 @@ def subject_of(
         facts=EffectFacts(**{fact: value for fact, (value, _) in facts.items()}),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
         sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
+        is_assumed_closed=is_own_code and not declares(interface, "is_open_world"),
     )
 
 

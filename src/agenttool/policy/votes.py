@@ -42,7 +42,11 @@ class PermissionMode(OpenEnum):
     """
 
     DEFAULT = "default"
-    """Only calls that are declared harmless in every respect run unasked, and only inside the workspace."""
+    """Only calls that are declared harmless run unasked, and only inside the workspace.
+
+    A function of this process is harmless if its owner declares it read-only, and not that it reaches an open world.
+    A tool of any other kind must also be declared closed.
+    """
     ACCEPT_EDITS = "accept_edits"
     """As the default; tools that only change files of the workspace run unasked too."""
     READ_ONLY = "read_only"
@@ -75,7 +79,7 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call
     if _is_edit(mode, subject, facts):
         weight, why = Weight.ALLOW_EDIT, f"the mode {str(mode)!r} accepts changes to files of the workspace"
     elif _is_harmless(subject, facts):
-        weight, why = Weight.ALLOW_HINT, "the tool is declared to be harmless: read-only, closed, low risk, no approval"
+        weight, why = Weight.ALLOW_HINT, "its owner declares the tool to be harmless: read-only, low risk, no approval"
     else:
         return None
     if _touches_files(subject) or (call is not None and call.paths):
@@ -101,7 +105,9 @@ def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
         profile is not None
         and profile.approval_required is False
         and profile.risk_level == RiskLevel.LOW
-        and facts == EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
+        and facts.is_read_only
+        and not facts.is_destructive
+        and not (facts.is_open_world and not subject.is_assumed_closed)
         and all(WriteEffect(effect).is_harmless for effect in profile.write_effects or ())
         and frozenset(profile.access_kinds or ()) <= {AccessKind.FILE_READ}
         and not _runs_commands(subject)

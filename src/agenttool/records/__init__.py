@@ -61,6 +61,7 @@ from agenttool.records.interface import acted_on as acted_on
 from agenttool.records.interface import complete_interface as complete_interface
 from agenttool.records.interface import complete_policy as complete_policy
 from agenttool.records.interface import complete_profile as complete_profile
+from agenttool.records.interface import declares as declares
 from agenttool.records.invocation import InputMutation as InputMutation
 from agenttool.records.invocation import InputStage as InputStage
 from agenttool.records.invocation import MutationSource as MutationSource

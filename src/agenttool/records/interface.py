@@ -176,6 +176,11 @@ SYNTHETIC_RESULTS: Json = {"sibling_error": "synthetic_error", "runtime_shutdown
 """Why a call of a batch ends before its tool ran, and the status of its result."""
 
 
+def declares(interface: ToolInterface, fact: str) -> bool:
+    """Return whether the owner of a tool declares a fact; an inferred fact is not declared."""
+    return getattr(interface, fact) not in (None, UNSET) and fact not in (interface.inferred_facts or ())
+
+
 def acted_on(interface: ToolInterface, fact: str) -> bool | str:
     """Return the value to act on: the declared one, or the strict default.
 
@@ -183,9 +188,7 @@ def acted_on(interface: ToolInterface, fact: str) -> bool | str:
         KeyError: the fact has no fail-closed default.
     """
     default = _ACTED_ON[fact]
-    declared: bool | str | UnsetType | None = getattr(interface, fact)
-    if declared is None or declared is UNSET or fact in (interface.inferred_facts or ()):
-        return default
+    declared: bool | str = getattr(interface, fact) if declares(interface, fact) else default
     return declared
 
 

@@ -112,9 +112,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
 def _declaration(
     signature: Signature, options: ToolOptions, tool_id: ToolId, name: str, namespace: str
 ) -> ToolDeclaration:
-    description = options.get("description") or signature.description
-    if not description:
-        raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
+    description = options.get("description") or signature.description or signature.title or name
     sensitive = (*signature.fields[Sensitive], *options.get("sensitive", ()))
     schema = signature.runtime_input_schema or signature.model_input_schema
     check_sensitive_fields(options.get("sensitive", ()), schema, name)
@@ -197,17 +195,17 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
 
 
 def _permission_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> PermissionProfile:
-    """Return the permission profile. A read-only function of a closed world needs no approval by default."""
+    """Return the permission profile. A read-only function needs no approval, unless it reaches an open world."""
     matched = {"path": PathArg, "url": UrlArg, "command": CommandArg}
     only_reads = options.get("read_only", False)
-    stays_inside = options.get("open_world") is False
+    needs_approval = None if options.get("open_world") or not only_reads else False
     effects = options.get("write_effects", (WriteEffect.NONE,) if only_reads else ())
     return PermissionProfile(
         permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
         risk_level=options.get("risk", RiskLevel.LOW if only_reads else RiskLevel.MEDIUM),
         access_kinds=tuple(options["access"]) if "access" in options else None,
         write_effects=tuple(effects) or None,
-        approval_required=options.get("approval_required", False if only_reads and stays_inside else None),
+        approval_required=options.get("approval_required", needs_approval),
         approval_reason=options.get("approval_reason"),
         rule_matching_fields=tuple(name for name, marker in matched.items() if signature.fields[marker]) or None,
     )
