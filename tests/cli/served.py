@@ -4,10 +4,10 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import httpcore
+from waiting import wait_until
 
 from agenttool import Runtime
 
@@ -148,12 +148,7 @@ class Garden:
 
     def page_when(self, is_so):
         """Ask what waits until something is so."""
-        last = None
-        for _ in attempts():
-            last = self.page()
-            if is_so(last):
-                return last
-        raise AssertionError(last)
+        return wait_until(self.page, is_so)
 
     def stop(self, child, by):
         """Ask it to stop, and give how it ended and what it said of it."""
@@ -167,10 +162,7 @@ class Garden:
 
     def wait_until_it_lets_nobody_in(self):
         """Wait until new connections are refused."""
-        for _ in attempts():
-            if not is_taken(int(self.url.rpartition(":")[2])):
-                return
-        raise AssertionError("new connections are still taken")
+        wait_until(lambda: not is_taken(int(self.url.rpartition(":")[2])))
 
     def has(self, **counts):
         """Ask what waits until there are so many of each."""
@@ -186,14 +178,6 @@ def garden(folder, port):
         told,
     ):
         yield Garden(folder, port, told["port"])
-
-
-def attempts():
-    """Go on trying, and be done with it some day."""
-    end = time.monotonic() + BOUND_S
-    while time.monotonic() < end:
-        yield
-        time.sleep(0.05)
 
 
 def is_taken(port):

@@ -9,9 +9,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from waiting import wait_until
 
 from agenttool.errors import StoreError
 
@@ -72,21 +72,26 @@ def at_terminal(folder, words, script):
         env={**os.environ, "TERM": "dumb", "COLUMNS": "80", "EDITOR": "", "VISUAL": ""},
     )  # fmt: skip
     os.close(slave)
-    shown, searched, left, until = "", 0, list(script), time.monotonic() + 60
+    shown, searched, left = "", 0, list(script)
+
+    def has_ended():
+        nonlocal shown, searched
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                shown += os.read(master, 65536).decode()
+            except OSError:
+                return True
+        if left and left[0][0] in shown[searched:]:
+            searched = len(shown)
+            typed = left.pop(0)[1]
+            if typed is signal.SIGINT:
+                process.send_signal(typed)
+            else:
+                os.write(master, typed.encode())
+        return False
+
     try:
-        while time.monotonic() < until:
-            if select.select([master], [], [], 0.1)[0]:
-                try:
-                    shown += os.read(master, 65536).decode()
-                except OSError:
-                    break
-            if left and left[0][0] in shown[searched:]:
-                searched = len(shown)
-                typed = left.pop(0)[1]
-                if typed is signal.SIGINT:
-                    process.send_signal(typed)
-                else:
-                    os.write(master, typed.encode())
+        wait_until(has_ended, pause_s=0)
         return process.wait(timeout=60), shown.replace("\r\n", "\n")
     finally:
         process.kill()
@@ -135,9 +140,7 @@ def test_an_answer_reaches_the_process_that_waits_for_it(folder):
     )
     waiting = subprocess.Popen([sys.executable, "-c", program], cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
-        until = time.monotonic() + 60
-        while not ((folder / "calls.db").exists() and (found := open_questions(folder))):
-            assert time.monotonic() < until
+        found = wait_until(lambda: (folder / "calls.db").exists() and open_questions(folder))
         answered = answer(folder, found[0], "allow")
         assert (answered.returncode, waiting.communicate(timeout=60)[0]) == (0, "sent 5 to ada\n")
         assert answered.stdout == "sent 5 to ada\n"

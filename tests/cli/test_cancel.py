@@ -3,9 +3,9 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
+from waiting import wait_until
 
 TOOLS = '''
 import asyncio
@@ -66,10 +66,7 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
         [*PROGRAM, "call", "audit", "--from", "bank", "--json"], cwd=folder, stdout=subprocess.PIPE, text=True
     ) as running:
         try:
-            until = time.monotonic() + 60
-            while not (folder / "started").exists():
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            wait_until((folder / "started").exists)
             events = [json.loads(each) for each in command(folder, "log", "--json").stdout.splitlines()]
             (call,) = {each["event"]["invocation_id"] for each in events if "invocation_id" in each["event"]}
             done = command(folder, "cancel", call, "--json")

@@ -5,12 +5,12 @@ import queue
 import signal
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpcore
 import pytest
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -83,19 +83,12 @@ def invoke(port, operation, callbacks):
     assert httpcore.request("POST", f"http://127.0.0.1:{port}/invoke", content=body).status == 200
 
 
-def wait_for(path):
-    end = time.monotonic() + BOUND_S
-    while not path.exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_timeout(running, tmp_path):
     (tmp_path / "bells.py").write_text(STUBBORN)
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
     with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
         invoke(told["port"], "block", 9)
-        wait_for(tmp_path / "held.txt")
+        wait_until((tmp_path / "held.txt").exists)
         child.send_signal(signal.SIGTERM)
         _, said = child.communicate(timeout=BOUND_S)
     assert child.returncode == 1
@@ -111,8 +104,8 @@ def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeo
     with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
         invoke(told["port"], "hold", callbacks)
         invoke(told["port"], "ring", callbacks)
-        wait_for(tmp_path / "held.txt")
-        wait_for(tmp_path / "rung.txt")
+        wait_until((tmp_path / "held.txt").exists)
+        wait_until((tmp_path / "rung.txt").exists)
         child.send_signal(signal.SIGTERM)
         _, said = child.communicate(timeout=BOUND_S)
     assert child.returncode == 1

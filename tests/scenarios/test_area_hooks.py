@@ -101,10 +101,14 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
 
     advising = hook({"permission_result": hint, "permission_reason": "so I think"}, name="advisor")
     async with asyncio.timeout(60), Runtime.open(tools=[note], hooks=[advising]) as rt:
-        calling = asyncio.ensure_future(call(rt, "note", {"text": "milk"}))
-        if hint in ("ask", "passthrough"):
-            (question,) = await asked_questions(rt)
-            await rt.approvals.decide(question.approval_id, "allow")
+        calling, asking = (
+            asyncio.ensure_future(each) for each in (call(rt, "note", {"text": "milk"}), asked_questions(rt))
+        )
+        await asyncio.wait((calling, asking), return_when=asyncio.FIRST_COMPLETED)
+        assert asking.done() is (hint in ("ask", "passthrough"))
+        if asking.done():
+            await rt.approvals.decide(asking.result()[0].approval_id, "allow")
+        asking.cancel()
         told = await story(rt, await calling)
     assert told.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
     assert told.hooks[0]["hook_id"] in str(told.decisions[0])
