@@ -152,6 +152,25 @@ async def test_a_stranger_is_refused_at_every_door(ringing, serving, headers):
         await client.result()
 
 
+class GardenKey:
+    """An authentication scheme of one deployment."""
+
+    def caller_of(self, request):
+        return "garden" if request.headers.get("x-garden-key") == "rose" else None
+
+    def headers(self, method, url, body):
+        return {"X-Garden-Key": "rose"}
+
+
+@pytest.mark.requirement("RAP-340")
+async def test_callers_are_authenticated_by_a_scheme_of_the_deployment(ringing, serving):
+    async with serving(ringing(auth=GardenKey())) as client:
+        assert await client.invoke("ring") == 401
+        client.headers = {"X-Garden-Key": "rose"}
+        assert await client.invoke("ring") == 200
+        await client.result()
+
+
 @pytest.mark.requirement("RAP-290", "RAP-291")
 async def test_one_caller_cannot_cancel_the_call_of_another(make, serving):
     provider, gate = make(auth=Bearer({TOKEN: "a", OTHER: "b"})), asyncio.Event()

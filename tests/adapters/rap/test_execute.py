@@ -189,6 +189,24 @@ async def test_a_credential_is_presented_to_its_server_only(running, tool_server
         assert "a-token-of-sixteen" not in repr(rt.sources.get("rap").servers)
 
 
+class GardenKey:
+    """An authentication scheme of one deployment."""
+
+    def caller_of(self, request):
+        return None
+
+    def headers(self, method, url, body):
+        return {"X-Garden-Key": "rose"}
+
+
+@pytest.mark.requirement("RAP-340")
+async def test_requests_are_authenticated_by_a_scheme_of_the_deployment(running, tool_server, started):
+    server = tool_server()
+    async with running(server, credential=GardenKey()) as rt:
+        await started(rt, server)
+        assert {headers["x-garden-key"] for headers in server.headers} == {"rose"}
+
+
 @pytest.mark.requirement("RAP-412")
 async def test_an_endpoint_in_a_private_network_is_not_contacted_unless_allowed(running, tool_server):
     server = tool_server()

@@ -34,7 +34,8 @@ class StoreFile:
         self.path = path
         self._log_path = path.with_name(f"{path.name}-wal")
         self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
-        self._log_name = _name_of(self._log)
+        self._log_link = Path(f"/proc/self/fd/{self._log}")
+        self._log_name = self._find_log_name()
         self._file_id, self._log_id = _identity(path.stat()), _identity(os.fstat(self._log))
         self._size = 0
         self._is_truncated = False
@@ -53,8 +54,8 @@ class StoreFile:
             raise self._lost("was replaced by another file")
         # After a stat of a file, the kernel writes the exact time of the next change into it. That would make each
         # commit slower, so the log is not asked for its state as long as it has its name.
-        is_named = self._log_name is not None and _name_of(self._log) == self._log_name
-        if not is_named and _identity(self._find(self._log_path)) != self._log_id:
+        name = self._find_log_name()
+        if (name is None or name != self._log_name) and _identity(self._find(self._log_path)) != self._log_id:
             raise self._lost("has another write-ahead log")
         # A checkpoint empties the log, too; it begins again with a header. A truncated log is continued without one.
         is_cut = file.st_size < self._size or os.pread(self._log, len(_NO_HEADER), 0) == _NO_HEADER
@@ -81,19 +82,18 @@ class StoreFile:
             what = "lost its write-ahead log" if path is self._log_path else "is gone"
             raise self._lost(f"{what} ({error.strerror})") from error
 
+    def _find_log_name(self) -> Path | None:
+        """Return the present path of the open write-ahead log, and none on systems that do not list open files."""
+        try:
+            return self._log_link.readlink()
+        except OSError:
+            return None
+
     def _lost(self, what: str) -> StoreFileLost:
         return StoreFileLost(
             f"the journal {str(self.path)!r} {what} while this process uses it, so nothing can be stored;"
             f" put the same file back, or {_RESTART}"
         )
-
-
-def _name_of(descriptor: int) -> str | None:
-    """Return the present path of an open file, and none on systems that do not list open files."""
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return None
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
