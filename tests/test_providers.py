@@ -168,12 +168,20 @@ def test_calls_with_missing_or_repeated_ids_get_unique_ids(provider):
     assert (answered[2] is None) == (provider == "gemini")
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("raw", [None, {}, [], "text", 7, {"content": None}, {"choices": []}, {"output": [None]},
-                                  {"candidates": [{}]}, {"content": [{"type": "tool_use"}]}])  # fmt: skip
-def test_a_malformed_reply_has_a_result_for_each_of_its_calls(provider, raw):
-    taken, _, _ = turn(provider, raw=raw or {"content": []})
-    assert len(taken.results) == len(taken.calls)
+@pytest.mark.parametrize(
+    ("provider", "raw"),
+    [
+        ("openai", {"choices": [{"message": {"tool_calls": [{}, None, {"function": 7}]}}]}),
+        ("openai", {"role": "assistant", "tool_calls": [{"id": 7}]}),
+        ("openai_responses", {"output": [None, {"type": "function_call"}, 7]}),
+        ("anthropic", {"role": "assistant", "content": [None, {"type": "tool_use"}, 7]}),
+        ("gemini", {"candidates": [{"content": {"parts": [None, {"functionCall": {"id": 7}}]}}]}),
+    ],
+)
+def test_every_malformed_call_of_a_reply_has_a_result(provider, raw):
+    taken, _, _ = turn(provider, raw=raw)
+    assert len(taken.results) == len(taken.calls) > 0
+    assert all(each.is_error for each in taken.results)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -4,6 +4,7 @@ AgentToolError
 ├── ToolFailure     ends one call; carries a `ToolError` record; never leaves `Runtime.call`
 ├── ConfigError     the deployment is wrong; raised before the first call
 ├── RecordError     a document does not fit its schema; names the JSON pointer
+├── ReplyError      a model's reply is of another format, an error, or incomplete
 └── StoreError      a store failed to read or write
 """
 
@@ -49,6 +50,10 @@ class RecordError(AgentToolError):
         """Take the message and the place of the error."""
         super().__init__(f"{message} (at {pointer!r})" if pointer else message)
         self.pointer = pointer
+
+
+class ReplyError(AgentToolError):
+    """A model's reply cannot be used: it has another format, it is an error, or its stream ended early."""
 
 
 class StoreError(AgentToolError):

@@ -28,7 +28,7 @@ from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
 from agenttool.pipeline.background import key_of_caller, unique_part
-from agenttool.pipeline.batch import BatchItem, make_batch
+from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.plan import plan
@@ -495,13 +495,7 @@ class Runtime:
         policy: SchedulerPolicy | None = None,
         actor_ref: str | None = None,
     ) -> AsyncIterator[BatchItem]:
-        """Call several tools under one scheduler policy; yield progress and results in the order of the policy.
-
-        Raises:
-            ConfigError: `calls` is not a list of calls.
-            RecordError: the policy is invalid.
-            ToolFailure: the calls depend on each other in a circle.
-        """
+        """Call several tools as `batch` does; yield progress and results in the order of the policy."""
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
         planned = [
@@ -562,6 +556,12 @@ class Runtime:
         key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
         return await self._agent.background.start(call, key)
+
+    async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:
+        """Start one call of a model's reply, as `start` does; the data of its provider are recorded with it."""
+        planned = plan(self._core, self._surfaces, call.name, call.arguments, surface, call.native_call_id, None)
+        attach_request(planned, call)
+        return await self._agent.background.start(planned)
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
         """Wait for the result of a call, in whichever process it ends; None if it does not end within that time.

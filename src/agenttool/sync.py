@@ -181,6 +181,7 @@ class SyncModelTools(LoopProxy[ModelTools]):
 
     request = _called(ModelTools.request)
     answer = _awaited(ModelTools.answer)
+    resume = _awaited(ModelTools.resume)
     repair = _called(ModelTools.repair)
     load = _awaited(ModelTools.load)
 
@@ -228,6 +229,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     batch = _awaited(Runtime.batch)
     stream_batch = _iterated(Runtime.stream_batch)
     start = _awaited(Runtime.start)
+    start_call = _awaited(Runtime.start_call)
     wait = _awaited(Runtime.wait)
     new_invocation_id = _called(Runtime.new_invocation_id)
     cancel = _awaited(Runtime.cancel)

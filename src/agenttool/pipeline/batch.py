@@ -140,17 +140,18 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.batch = BatchMembership(policy, limiter, delivers_in_order=delivery_of(policy).results_in_order)
         call.needs_detailed_end = call.batch.delivers_in_order
-        call.fault = call.fault or wanted[index].fault
-        call.shown = wanted[index].shown
-        call.request = replace(
-            call.request,
-            depends_on=needed or None,
-            scheduler_policy_ref=policy.scheduler_policy_id,
-            mapping=wanted[index].mapping,
-        )
+        attach_request(call, wanted[index])
+        call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
     for call in calls[:1]:
         call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
     return Batch(calls, policy, siblings)
+
+
+def attach_request(call: Call, wanted: ToolCall) -> None:
+    """Add to a call what its caller was shown, what is wrong with the request, and the provider's data."""
+    call.fault = call.fault or wanted.fault
+    call.shown = wanted.shown
+    call.request = replace(call.request, mapping=wanted.mapping)
 
 
 def _progress(call: Call, update: Progressed) -> ToolProgress:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
@@ -34,6 +35,105 @@ def reply(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = Fals
             return _content(calls, text, cut_off=cut_off)
         case _:
             raise ConfigError(f"no format is called {provider!r}; use one that `tools_for` takes")
+
+
+def stream(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = False) -> list[JsonObject]:
+    """Write the events of a stream in the JSON of its provider, with texts and arguments in several pieces.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
+    whole = reply(provider, *calls, text=text, cut_off=cut_off)
+    match provider:
+        case "openai":
+            return _chunks(whole, calls, text)
+        case "openai_responses":
+            return _response_events(whole)
+        case "anthropic":
+            return _message_events(whole)
+        case _:
+            return _contents(whole)
+
+
+def _pieces(text: str) -> list[str]:
+    """Cut a text into two pieces; an empty one has none."""
+    middle = len(text) // 2 or 1
+    return [piece for piece in (text[:middle], text[middle:]) if piece]
+
+
+def _chunks(whole: JsonObject, calls: Sequence[ModelCall], text: str) -> list[JsonObject]:
+    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
+    deltas.extend({"content": piece} for piece in _pieces(text))
+    for place, each in enumerate(calls):
+        start: JsonObject = {"name": each.name, "arguments": ""}
+        deltas.append({"tool_calls": [{"index": place, "id": each.call_id, "type": "function", "function": start}]})
+        pieces = _pieces(_spelled(each))
+        deltas.extend({"tool_calls": [{"index": place, "function": {"arguments": piece}}]} for piece in pieces)
+    base: JsonObject = {**whole, "object": "chat.completion.chunk"}
+    reason = _objects(whole, "choices")[0]["finish_reason"]
+    choices: list[JsonObject] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": reason})
+    return [{**base, "choices": [choice]} for choice in choices]
+
+
+def _response_events(whole: JsonObject) -> list[JsonObject]:
+    empty: JsonObject = {**whole, "status": "in_progress", "output": []}
+    events: list[JsonObject] = [{"type": "response.created", "response": empty}]
+    for place, item in enumerate(_objects(whole, "output")):
+        is_call = item["type"] == "function_call"
+        at: JsonObject = {"output_index": place, "item_id": item["id"]}
+        bare: JsonObject = {**item, "status": "in_progress", **({"arguments": ""} if is_call else {"content": []})}
+        events.append({"type": "response.output_item.added", "output_index": place, "item": bare})
+        if is_call:
+            kind, written = "response.function_call_arguments", str(item["arguments"])
+            events += [{"type": f"{kind}.delta", **at, "delta": piece} for piece in _pieces(written)]
+            events.append({"type": f"{kind}.done", **at, "name": item["name"], "arguments": written})
+        else:
+            at |= {"content_index": 0, "logprobs": []}
+            written = str(_objects(item, "content")[0]["text"])
+            part: JsonObject = {"type": "output_text", "text": "", "annotations": []}
+            events.append({"type": "response.content_part.added", **at, "part": part})
+            events += [{"type": "response.output_text.delta", **at, "delta": piece} for piece in _pieces(written)]
+            events.append({"type": "response.output_text.done", **at, "text": written})
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    events.append({"type": f"response.{whole['status']}", "response": whole})
+    return [{**each, "sequence_number": place} for place, each in enumerate(events)]
+
+
+def _message_events(whole: JsonObject) -> list[JsonObject]:
+    empty: JsonObject = {**whole, "content": [], "stop_reason": None}
+    events: list[JsonObject] = [{"type": "message_start", "message": empty}, {"type": "ping"}]
+    for place, block in enumerate(_objects(whole, "content")):
+        deltas: list[JsonObject]
+        if block["type"] == "text":
+            bare: JsonObject = {"type": "text", "text": ""}
+            deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(str(block["text"]))]
+        else:
+            bare, given = {**block, "input": {}}, block["input"]
+            written = given if isinstance(given, str) else json_bytes(given).decode() if given else ""
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(written))]
+        events.append({"type": "content_block_start", "index": place, "content_block": bare})
+        events.extend({"type": "content_block_delta", "index": place, "delta": delta} for delta in deltas)
+        events.append({"type": "content_block_stop", "index": place})
+    end: JsonObject = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}})
+    return [*events, {"type": "message_stop"}]
+
+
+def _contents(whole: JsonObject) -> list[JsonObject]:
+    (candidate,) = _objects(whole, "candidates")
+    parts: list[JsonObject] = []
+    for part in _objects(cast("JsonObject", candidate["content"]), "parts"):
+        pieces = _pieces(str(part["text"])) if "text" in part else ()
+        parts.extend({"text": piece} for piece in pieces)
+        parts.extend(() if "text" in part else (part,))
+    contents: list[JsonObject] = [{"content": {"role": "model", "parts": [part]}, "index": 0} for part in parts]
+    contents.append({**candidate, "content": {"role": "model", "parts": []}})
+    return [{"candidates": [content], "responseId": "response_1"} for content in contents]
+
+
+def _objects(value: JsonObject, key: str) -> list[JsonObject]:
+    return cast("list[JsonObject]", value[key])
 
 
 def _completion(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:

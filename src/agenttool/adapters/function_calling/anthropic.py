@@ -16,15 +16,20 @@ from agenttool.adapters.function_calling.conversation_repair import MessageParts
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
+    StreamAssembler,
+    error_in,
     function_name_or_unknown,
     object_in,
     objects_at,
 )
 from agenttool.adapters.function_calling.strict_schema import ANTHROPIC
 from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
+from agenttool.codec import parse_object
+from agenttool.errors import RecordError
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
+API: str = "Anthropic Messages"
 SEARCH = "tool_search_tool_bm25"
 
 LIMITS = ProviderLimits(
@@ -75,6 +80,12 @@ def tool_choice(payload: ToolPayload) -> JsonObject | None:
             return {"type": "tool", "name": chosen_name(payload)} | serial
 
 
+def recognizes(reply: JsonObject) -> bool:
+    """Return whether this is a message."""
+    is_message = reply.get("type", "message") == "message" and reply.get("role", "assistant") == "assistant"
+    return is_message and isinstance(reply.get("content"), list) and bool({"type", "role"} & reply.keys())
+
+
 def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a message."""
     message = object_in(reply)
@@ -87,9 +98,82 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     return ModelReply(
         echo=({"role": "assistant", "content": repeated},) if repeated else (),
         calls=calls,
+        text="".join(str(each.get("text") or "") for each in blocks if each.get("type") == "text"),
         found=tuple(_found(blocks)),
         is_final=not calls and message.get("stop_reason") != "pause_turn",
     )
+
+
+def assembler() -> StreamAssembler:
+    """Return what assembles a streamed reply."""
+    return MessageAssembler()
+
+
+class MessageAssembler:
+    """Assembles a message from its events.
+
+    A call is complete when the next block starts, or with the message. That its block stopped does not suffice: a
+    token limit also stops it.
+    """
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self.is_finished, self.complete = False, 0
+        self._message: JsonObject = {}
+        self._blocks: list[JsonObject] = []
+        self._inputs: dict[int, str] = {}
+
+    def add(self, event: object) -> str:
+        """Add an event; return its text."""
+        event = object_in(event)
+        kind, text = event.get("type"), ""
+        match kind:
+            case "message_start":
+                self._message = object_in(event.get("message"))
+            case "content_block_start":
+                self.complete = len(self._blocks)
+                self._blocks.append(object_in(event.get("content_block")))
+            case "content_block_delta" if self._blocks:
+                text = self._add_delta(object_in(event.get("delta")))
+            case "content_block_stop" if self._blocks:
+                self._stop_block(len(self._blocks) - 1)
+            case "message_delta":
+                self._message |= object_in(event.get("delta"))
+                self.is_finished = self._message.get("stop_reason") is not None
+                self.complete = len(self._blocks)
+            case _ if kind == "error" or not self._message:
+                raise error_in(event)
+            case _:  # new kinds of events, which the API may add at any time, and those of the SDK's helper
+                pass
+        return text
+
+    def _add_delta(self, delta: JsonObject) -> str:
+        block, place = self._blocks[-1], len(self._blocks) - 1
+        for key, value in delta.items():
+            if key == "partial_json":
+                self._inputs[place] = self._inputs.get(place, "") + str(value)
+            elif key == "citation":
+                block["citations"] = [*objects_at(block, "citations"), value]
+            elif key != "type" and isinstance(value, str):
+                block[key] = str(block.get(key) or "") + value
+        return str(delta.get("text") or "") if delta.get("type") == "text_delta" else ""
+
+    def _stop_block(self, place: int) -> None:
+        written = self._inputs.get(place, "")
+        if written.strip():
+            try:
+                self._blocks[place]["input"] = parse_object(written.encode(), what="arguments")
+            except (RecordError, UnicodeError):
+                self._blocks[place]["input"] = written  # it was cut off, or the model made a mistake; a result says so
+
+    def reply(self) -> JsonObject:
+        """Return the message so far, without calls that are not complete."""
+        blocks = [
+            each
+            for place, each in enumerate(self._blocks)
+            if place < self.complete or each.get("type") in ("text", "thinking")
+        ]
+        return {**self._message, "type": "message", "role": "assistant", "content": [*blocks]}
 
 
 def _request_in(block: JsonObject) -> tuple[Json, Json, Json] | None:

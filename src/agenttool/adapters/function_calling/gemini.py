@@ -10,6 +10,8 @@ from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
+    StreamAssembler,
+    error_in,
     function_name_or_unknown,
     object_in,
     objects_at,
@@ -17,10 +19,12 @@ from agenttool.adapters.function_calling.model_reply import (
 from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolPayload, chosen_name
 from agenttool.records import Json, JsonObject
 
+API: str = "Gemini generate_content"
 LIMITS = ProviderLimits(max_tools=128)
 
 _ACCEPTED_MEDIA = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 _CUT = ("MAX_TOKENS",)
+_IN_CHUNKS = ("candidates", "prompt_feedback", "usage_metadata", "response_id")
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
@@ -61,20 +65,100 @@ def tool_choice(payload: ToolPayload) -> JsonObject | None:
             return {"mode": "ANY", "allowed_function_names": [chosen_name(payload)]}
 
 
+def recognizes(reply: JsonObject) -> bool:
+    """Return whether this is a response: it has a candidate, or says why there is none."""
+    candidates = _objects(reply, "candidates")
+    is_written = bool(candidates) and (
+        "content" in candidates[0] or _member(candidates[0], "finish_reason") is not None
+    )
+    return is_written or bool(_block_reason(reply))
+
+
 def read(reply: object, payload: ToolPayload) -> ModelReply:
-    """Read the first candidate of a response."""
+    """Read the first candidate of a response.
+
+    Raises:
+        ReplyError: the prompt was blocked, so that there is no candidate.
+    """
     response = _object(reply)
+    if not _objects(response, "candidates"):
+        raise error_in(response, f"no candidate, because the prompt was blocked: {_block_reason(response)}")
     candidate = (_objects(response, "candidates") or [_object(None)])[0]
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
-    finish_reason = _member(candidate, "finish_reason")
-    reason = str(getattr(finish_reason, "value", finish_reason) or "")  # it may be a member of an enum
+    reason = _finish_reason(candidate)
     reader = CallReader(payload, "gemini", response, tool_choice)
     if not parts and reason in _UNREADABLE:
         return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
     repeated, calls = reader.read(parts, _request_in, _echo, is_cut=reason in _CUT)
     echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}
-    return ModelReply(echo=(echo,) if parts else (), calls=calls, is_final=not calls)
+    text = "".join(str(each.get("text") or "") for each in parts if not each.get("thought"))
+    return ModelReply(echo=(echo,) if parts else (), calls=calls, text=text, is_final=not calls)
+
+
+def assembler() -> StreamAssembler:
+    """Return what assembles a streamed reply."""
+    return CandidateAssembler()
+
+
+class CandidateAssembler:
+    """Assembles a response from its chunks. A call is complete when the next part arrives, or with the reply."""
+
+    def __init__(self) -> None:
+        """Start without chunks."""
+        self.is_finished, self.complete = False, 0
+        self._response: JsonObject = {}
+        self._candidate: JsonObject = {}
+        self._parts: list[JsonObject] = []
+
+    def add(self, event: object) -> str:
+        """Add a chunk; return its text."""
+        event = _object(event)
+        if not self._response and not any(_member(event, key) is not None for key in _IN_CHUNKS):
+            raise error_in(event)
+        self._response |= {key: value for key, value in event.items() if key != "candidates"}
+        candidate = (_objects(event, "candidates") or [_object(None)])[0]
+        self._candidate |= candidate
+        parts = _objects(_object(candidate.get("content")), "parts")
+        for part in parts:
+            call = _call_in(part)
+            if _member(call, "partial_args") or _member(call, "will_continue"):
+                raise error_in(event, "arguments in pieces; leave stream_function_call_arguments off")
+            if not self._continues(part):
+                self._parts.append(part)
+        self.is_finished = bool(_finish_reason(self._candidate) or _block_reason(self._response))
+        self.complete = len(self._parts) if self.is_finished else max(len(self._parts) - 1, 0)
+        return "".join(str(each.get("text") or "") for each in parts if not each.get("thought"))
+
+    def _continues(self, part: JsonObject) -> bool:
+        """Join a text to the last part if that is one of the same kind; a signature belongs to its own part."""
+        last = self._parts[-1] if self._parts else {}
+        is_joined = "text" in last and {"text"} <= part.keys() <= {"text", "thought"}
+        if is_joined and last.keys() <= {"text", "thought"} and last.get("thought") == part.get("thought"):
+            self._parts[-1] = {**last, "text": f"{last['text']}{part['text']}"}
+            return True
+        return False
+
+    def reply(self) -> JsonObject:
+        """Return the response so far."""
+        if not self._candidate:
+            return self._response
+        parts = [each for place, each in enumerate(self._parts) if place < self.complete or not _call_in(each)]
+        content: JsonObject = {**_object(self._candidate.get("content")), "parts": [*parts]}
+        return {**self._response, "candidates": [{**self._candidate, "content": content}]}
+
+
+def _finish_reason(candidate: JsonObject) -> str:
+    return _word(_member(candidate, "finish_reason"))
+
+
+def _block_reason(response: JsonObject) -> str:
+    return _word(_member(_object(_member(response, "prompt_feedback")), "block_reason"))
+
+
+def _word(value: Json) -> str:
+    """Return a constant of the API, which the SDK has as the member of an enum."""
+    return str(getattr(value, "value", value) or "")
 
 
 def _request_in(part: JsonObject) -> tuple[Json, Json, Json] | None:

@@ -4,16 +4,20 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 from agenttool.adapters.function_calling.strict_schema import remove_placeholder_nulls
 from agenttool.adapters.function_calling.tool_payload import ToolPayload
 from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError, RecordError, ReplyError
 from agenttool.ports.calls import ToolCall
 from agenttool.records import UNSET, FunctionMapping, Json, JsonObject, UnsetType
 
 CUT_OFF = "the reply was cut off before this call was complete, and it was not run; ask again, with shorter arguments"
+_IDENTITY = ("id", "response_id", "responseId", "created", "created_at", "create_time", "createTime")
+"""The members of a reply that distinguish it from others, and that a stream has from its start."""
+
+_MAX_NAMED = 6
 UNKNOWN_FUNCTION = "unknown"
 """The name of a call without a name where the conversation must repeat it."""
 
@@ -38,14 +42,40 @@ class ModelReply:
 
     Attributes:
         echo: the reply as the next request must repeat it.
+        text: what the model wrote to the user.
         found: function names of deferred tools that the provider's native search has found.
         is_final: the reply has no calls, and the model does not expect to continue.
     """
 
     echo: tuple[JsonObject, ...]
     calls: tuple[RequestedCall, ...]
+    text: str = ""
     found: tuple[str, ...] = ()
     is_final: bool = True
+
+
+class StreamAssembler(Protocol):
+    """Assembles a reply from the events of its stream.
+
+    Attributes:
+        is_finished: the stream has said why the reply ended.
+        complete: how many parts of the reply are complete; it grows with a call that can run.
+    """
+
+    is_finished: bool
+    complete: int
+
+    def add(self, event: object) -> str:
+        """Add an event; return the text that it adds for the user.
+
+        Raises:
+            ReplyError: it is an error, or no event of this format.
+        """
+        ...
+
+    def reply(self) -> JsonObject:
+        """Return the reply so far, without calls that are not complete."""
+        ...
 
 
 def object_in(value: object, *, as_json: bool = True) -> JsonObject:
@@ -61,6 +91,23 @@ def objects_at(value: JsonObject, key: str, *, as_json: bool = True) -> list[Jso
     found = value.get(key)
     objects = (object_in(each, as_json=as_json) for each in found) if isinstance(found, list | tuple) else ()
     return [each for each in objects if each]
+
+
+def error_in(document: JsonObject, what: str | None = None) -> ReplyError:
+    """Return the exception for a document that is no usable reply or event, with the message of the provider.
+
+    Args:
+        document: what was received.
+        what: what it is; by default an error if it has one, else its type or its members.
+    """
+    given = document.get("error")
+    error = object_in(given) or (document if document.get("type") == "error" else {})
+    message = error.get("message") or (given if isinstance(given, str) else None)
+    if what is None:
+        members = ", ".join(sorted(map(str, document))[:_MAX_NAMED]) or "no members"
+        kind = f"an object of the type {document['type']!r}" if "type" in document else f"an object with {members}"
+        what = "an error" if given or error else kind
+    return ReplyError(f"received {what}: {message}" if message else f"received {what}")
 
 
 def function_name_or_unknown(name: Json) -> str:
@@ -120,7 +167,7 @@ class CallReader:
         return repeated, tuple(calls)
 
     def _call(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None) -> RequestedCall:
-        own_id, called = self._unique_id(call_id), name if isinstance(name, str) else ""
+        own_id, called = self._unique_id(call_id, name, arguments), name if isinstance(name, str) else ""
         sent = self.payload.tools.get(called)
         mapping = FunctionMapping(
             provider=self.provider,
@@ -145,11 +192,12 @@ class CallReader:
         )
         return RequestedCall(call_id=own_id, came_with_id=bool(call_id), function_name=called, call=call)
 
-    def _unique_id(self, given: Json) -> str:
+    def _unique_id(self, given: Json, name: Json, arguments: Json) -> str:
         """Return the provider's id; replace one that is missing or already used in this reply."""
         call_id = given if isinstance(given, str) and given else ""
         if not call_id or call_id in self.seen:
-            written = repr(sorted(self.reply.items(), key=str)).encode(errors="replace")
+            identity = [self.reply.get(key) for key in _IDENTITY]
+            written = repr((identity, name, arguments)).encode(errors="replace")
             call_id = f"call_{hashlib.sha256(written).hexdigest()[:16]}_{len(self.seen)}"
         self.seen.add(call_id)
         return call_id

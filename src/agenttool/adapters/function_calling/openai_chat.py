@@ -1,6 +1,6 @@
 """The Chat Completions API of OpenAI, which many other servers implement."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agenttool.adapters.function_calling.call_output import (
     IMAGES,
@@ -15,7 +15,9 @@ from agenttool.adapters.function_calling.conversation_repair import MessageParts
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
+    StreamAssembler,
     arguments_text,
+    error_in,
     function_name_or_unknown,
     object_in,
     objects_at,
@@ -25,6 +27,7 @@ from agenttool.adapters.function_calling.tool_payload import PayloadTool, Provid
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
+API: str = "OpenAI Chat Completions"
 LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024)
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -55,6 +58,15 @@ def tool_choice(payload: ToolPayload) -> Json:
     return payload.options.tool_choice if name is None else {"type": "function", "function": {"name": name}}
 
 
+def recognizes(reply: JsonObject) -> bool:
+    """Return whether this is a completion, or the message of one."""
+    if "choices" in reply:
+        options = objects_at(reply, "choices")
+        return bool(options) and isinstance(options[0].get("message"), Mapping)
+    is_written = "tool_calls" in reply or isinstance(reply.get("content"), str)
+    return reply.get("role") == "assistant" and "type" not in reply and is_written
+
+
 def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a completion, or the message of one."""
     whole = object_in(reply)
@@ -71,7 +83,71 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     if audio:
         repeated["audio"] = {"id": audio}
     is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
-    return ModelReply(echo=() if is_empty else (repeated,), calls=calls, is_final=not calls)
+    text = str(message.get("content") or message.get("refusal") or "")
+    return ModelReply(echo=() if is_empty else (repeated,), calls=calls, text=text, is_final=not calls)
+
+
+def assembler() -> StreamAssembler:
+    """Return what assembles a streamed reply."""
+    return CompletionAssembler()
+
+
+class CompletionAssembler:
+    """Assembles a completion from its chunks. A call is complete when the next one starts, or with the reply."""
+
+    def __init__(self) -> None:
+        """Start without chunks."""
+        self.is_finished, self.complete = False, 0
+        self._whole: JsonObject = {}
+        self._message: JsonObject = {}
+        self._calls: list[JsonObject] = []
+        self._places: dict[Json, int] = {}
+        self._reason: Json = None
+
+    def add(self, event: object) -> str:
+        """Add a chunk; return its text."""
+        chunk = object_in(event)
+        if chunk.get("type") == "chunk":  # an event of the SDK's stream helper, which adds events of its own
+            chunk = object_in(chunk.get("chunk"))
+        elif "type" in chunk and self._whole:
+            return ""
+        if "choices" not in chunk:
+            raise error_in(chunk)
+        self._whole |= {key: value for key, value in chunk.items() if key not in ("choices", "object")}
+        choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), object_in(None))
+        delta = object_in(choice.get("delta"))
+        for key, value in delta.items():
+            if key == "tool_calls":
+                for call in objects_at(delta, key):
+                    self._add_call(call)
+            elif isinstance(value, str) and key != "role":
+                self._message[key] = str(self._message.get(key) or "") + value
+            elif isinstance(value, Mapping):
+                self._message[key] = {**object_in(self._message.get(key)), **value}
+        self._reason = choice.get("finish_reason") or self._reason
+        self.is_finished = self._reason is not None
+        self.complete = len(self._calls) if self.is_finished else max(len(self._calls) - 1, 0)
+        return str(delta.get("content") or "")
+
+    def _add_call(self, part: JsonObject) -> None:
+        """Add a part of a call. Some servers give every call the index 0, so a new id starts a call, too."""
+        place = self._places.get(part.get("index"))
+        if place is None or (part.get("id") and part["id"] != self._calls[place].get("id")):
+            place = self._places[part.get("index")] = len(self._calls)
+            self._calls.append({"id": part.get("id"), "type": "function", "function": {"arguments": ""}})
+        function, given = object_in(self._calls[place]["function"]), object_in(part.get("function"))
+        name, arguments = function.get("name") or given.get("name"), given.get("arguments")
+        if isinstance(arguments, str):
+            arguments = str(function["arguments"]) + arguments
+        function |= {"name": name, "arguments": function["arguments"] if arguments is None else arguments}
+        self._calls[place] = {**self._calls[place], "function": function}
+
+    def reply(self) -> JsonObject:
+        """Return the completion so far, without the call that is not complete."""
+        message: JsonObject = {"role": "assistant", **self._message, "content": self._message.get("content") or None}
+        message |= {"tool_calls": [*self._calls[: self.complete]]} if self.complete else {}
+        choice: JsonObject = {"index": 0, "message": message, "finish_reason": self._reason}
+        return {**self._whole, "object": "chat.completion", "choices": [choice]}
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:

@@ -7,7 +7,9 @@ from agenttool.adapters.function_calling.conversation_repair import Position, ma
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
+    StreamAssembler,
     arguments_text,
+    error_in,
     function_name_or_unknown,
     object_in,
     objects_at,
@@ -18,10 +20,13 @@ from agenttool.adapters.function_calling.tool_payload import PayloadTool, Provid
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
+API: str = "OpenAI Responses"
 LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024, search_name="tool_search")
 
 _CALL, _RESULT = "function_call", "function_call_output"
 _ONLY_IN_REPLIES = ("parsed_arguments", "created_by")
+_ENDED = ("response.completed", "response.incomplete")
+_ENDED_STATUS = (None, "completed", "incomplete")
 
 
 def request(payload: ToolPayload) -> JsonObject:
@@ -42,15 +47,76 @@ def tool_choice(payload: ToolPayload) -> Json:
     return payload.options.tool_choice if name is None else {"type": "function", "name": name}
 
 
+def recognizes(reply: JsonObject) -> bool:
+    """Return whether this is a response."""
+    return isinstance(reply.get("output"), list) and reply.get("object", "response") == "response"
+
+
 def read(reply: object, payload: ToolPayload) -> ModelReply:
-    """Read a response."""
+    """Read a response.
+
+    Raises:
+        ReplyError: it failed, was canceled, or has not ended.
+    """
     response = object_in(reply)
+    if response.get("status") not in _ENDED_STATUS:
+        raise error_in(response, f"a response with the status {response['status']!r}")
     items = objects_at(response, "output")
     reader = CallReader(payload, "openai", response, tool_choice)
     is_cut = response.get("status") == "incomplete"
     echo, calls = reader.read(items, _request_in, _echo, is_cut=is_cut)
     repeated = tuple(map(_repeat, echo))
-    return ModelReply(echo=repeated, calls=calls, found=tuple(_found(items)), is_final=not calls)
+    return ModelReply(echo=repeated, calls=calls, text=_text(items), found=tuple(_found(items)), is_final=not calls)
+
+
+def _text(items: Sequence[JsonObject]) -> str:
+    parts = [part for item in items if item.get("type") == "message" for part in objects_at(item, "content")]
+    return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+
+
+def assembler() -> StreamAssembler:
+    """Return what assembles a streamed reply."""
+    return ResponseAssembler()
+
+
+class ResponseAssembler:
+    """Assembles a response from its events. A call is complete when its item is done."""
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self.is_finished, self.complete = False, 0
+        self._response: JsonObject = {}
+        self._items: dict[int, JsonObject] = {}
+
+    def add(self, event: object) -> str:
+        """Add an event; return its text."""
+        event = object_in(event)
+        kind = str(event.get("type"))
+        if kind in ("error", "response.failed") or not kind.startswith("response."):
+            if kind == "keepalive":
+                return ""
+            raise error_in(object_in(event.get("response")) or event)
+        if kind == "response.output_item.done":
+            place = event.get("output_index")
+            self._items[place if isinstance(place, int) else len(self._items)] = object_in(event.get("item"))
+            while self.complete in self._items:
+                self.complete += 1
+        response = object_in(event.get("response"))
+        if response:
+            self._response = response
+        if kind in _ENDED:
+            self.is_finished = True
+            self._items = self._items or dict(enumerate(objects_at(response, "output")))
+            self.complete = len(self._items)
+        is_text = kind in ("response.output_text.delta", "response.refusal.delta")
+        return str(event.get("delta") or "") if is_text else ""
+
+    def reply(self) -> JsonObject:
+        """Return the response so far, without items that are not done."""
+        done = sorted(self._items.items())
+        output: list[Json] = [item for place, item in done if self.is_finished or place < self.complete]
+        status = self._response.get("status") if self.is_finished else None
+        return {**self._response, "object": "response", "status": status, "output": output}
 
 
 def _request_in(item: JsonObject) -> tuple[Json, Json, Json] | None:
