@@ -83,7 +83,7 @@ def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():
         rt.change(credentials=["vault:key"])
         surface = rt.current(bare)
         found = rt.search("weigh something", surface=surface)
-        loaded = rt.load(surface, [match.name for match in found.matches])
+        loaded = rt.load(found, surface=surface)
         result = rt.call("weigh", {"article": "soap"}, surface=loaded)
     assert (bare.deferred_tools, len(surface.deferred_tools)) == ((), 1)
     assert result.structured_content == 4

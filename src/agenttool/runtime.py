@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, declared
@@ -24,18 +24,14 @@ from agenttool.codec import clone, read, write
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent
-from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
 from agenttool.pipeline.background import key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
-from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.plan import plan
-from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
-from agenttool.pipeline.surfaces import offered_tools
+from agenttool.pipeline.surface_access import SurfaceAccess
 from agenttool.pipeline.world import CoreOptions, World
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
@@ -44,7 +40,6 @@ from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.offer import OfferedTool
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelTools
@@ -55,10 +50,8 @@ from agenttool.records import (
     JsonObject,
     SchedulerPolicy,
     SchedulerPolicyId,
-    SurfaceId,
     ToolInvocation,
     ToolResult,
-    ToolSearchResult,
     ToolSurface,
 )
 
@@ -67,7 +60,7 @@ __all__ = ["Runtime", "World"]
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
-class Runtime:
+class Runtime(SurfaceAccess):
     """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`.
 
     A runtime belongs to one event loop. Every call returns a result; a call that failed is a result, too.
@@ -79,9 +72,6 @@ class Runtime:
         prompts: what those calls ask people: `list`, `choose`.
         sources: where tools come from besides `tools=`: `status`, `get`, `find`.
     """
-
-    approvals: ApprovalQueue
-    journal: JournalView
 
     _is_view = False  # whether it is another runtime's view of one conversation
 
@@ -281,14 +271,6 @@ class Runtime:
         child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- same class
         return child
 
-    def _bind(self, agent: Agent) -> None:
-        """Make this the interface of an agent."""
-        self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
-        self.approvals = ApprovalQueue(agent.core, agent.recovery)
-        self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
-        self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: self._surfaces.is_closed)
-        self.prompts = PromptQueue(agent.prompts)
-
     def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
         """Return this runtime for calls in another conversation, by default a child of its own one.
 
@@ -301,87 +283,6 @@ class Runtime:
         view = other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
         self._agent.surfacing.views.add(view)
         return other
-
-    def _check_open(self) -> None:
-        if self._surfaces.is_closed:
-            raise ConfigError("this runtime is closed; open another one")
-
-    async def surface(
-        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
-    ) -> ToolSurface:
-        """Create a surface: which tools are loaded, deferred or absent in one context, and why.
-
-        Raises:
-            ConfigError: an argument is invalid, or the runtime is closed.
-        """
-        self._check_open()
-        return self._agent.surfacing.create(surface_request(scope, only, context))
-
-    def find_surface(self, surface_id: str) -> ToolSurface | None:
-        """Return the surface with an id; None if it is unknown."""
-        self._check_open()
-        found = self._surfaces.with_id(SurfaceId(surface_id))
-        return None if found is None else found.record
-
-    def current(self, surface: ToolSurface) -> ToolSurface:
-        """Return the surface that replaced this one, because a model loaded tools or something changed.
-
-        Raises:
-            ConfigError: there is no such surface, or the runtime is closed.
-        """
-        self._check_open()
-        return self._agent.surfacing.current(surface)
-
-    def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
-        """Return the tools of a surface as a model may be shown them, deferred ones last.
-
-        Raises:
-            ConfigError: there is no such surface, or the runtime is closed.
-        """
-        self._check_open()
-        return offered_tools(self._surfaces.get(surface), deferred=deferred)
-
-    async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
-        """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
-
-        Raises:
-            ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
-        """
-        self._check_open()
-        return await self._agent.surfacing.search(surface, query, limit)
-
-    async def prepare_search(self, *, seconds: float = 60.0) -> bool:
-        """Index all tools now and wait for the search model. Optional: a search indexes tools itself.
-
-        Returns whether every tool can be found by its meaning, if there is a model. A model that is not ready in
-        time continues in the background.
-
-        Raises:
-            ConfigError: the runtime is closed.
-        """
-        self._check_open()
-        return await self._agent.surfacing.prepare_search(seconds)
-
-    async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Create a surface that also shows the named tools; return the same one if it shows them already.
-
-        Raises:
-            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
-        """
-        self._check_open()
-        return self._agent.surfacing.load(surface, names)
-
-    async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
-        """Change the policy or the circumstances of all surfaces: `await rt.change(credentials=["github"])`.
-
-        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Returns
-        the renewed surfaces by the ids of those they replace.
-
-        Raises:
-            ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
-        """
-        self._check_open()
-        return await self._agent.surfacing.change(changes)
 
     def declare(self, tool: Tool) -> None:
         """Add a tool, or replace the one with the same id. Existing surfaces do not change.
@@ -421,6 +322,8 @@ class Runtime:
     ) -> Coroutine[object, object, ToolResult]:
         """Call a tool by name: `await rt.call(...)`. A failed call is a result, too.
 
+        Without a surface, the call reaches every tool that this runtime may call; a surface narrows that.
+
         A second call of an actor with the same idempotency key, at the same time or later, in any process on the store,
         does not run; it returns the result of the first. A key is known as long as the journal has its call.
 
@@ -429,6 +332,8 @@ class Runtime:
             ConfigError: the key was used for another tool or other arguments, or is invalid.
             StoreError: the key cannot be reserved.
         """
+        if surface is None:
+            surface = self._surfaces.default or self._agent.surfacing.default()
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref)
         if idempotency_key is None:
             return run_call(call)
@@ -498,6 +403,7 @@ class Runtime:
         """Call several tools as `batch` does; yield progress and results in the order of the policy."""
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
+        surface = self._or_default(surface)
         planned = [
             plan(self._core, self._surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref)
             for each in calls
@@ -554,7 +460,8 @@ class Runtime:
             raise ConfigError("a call has an invocation_id or an idempotency_key, not both")
         unique = None if invocation_id is None else unique_part(invocation_id)
         key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
-        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
+        chosen = self._or_default(surface)
+        call = plan(self._core, self._surfaces, name, arguments, chosen, native_call_id, actor_ref, unique)
         return await self._agent.background.start(call, key)
 
     async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:

@@ -158,7 +158,7 @@ async def test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_find
         surface = await rt.surface()
         early = await rt.call("create_pull_request", {}, surface=surface)
         found = await rt.search("open a pull request", surface=surface)
-        loaded = await rt.load(surface, [found.matches[0].name])
+        loaded = await rt.load([found.matches[0].name], surface=surface)
         late = await rt.call("create_pull_request", {}, surface=loaded)
     shown = ("tool_test.read", "tool_agenttool.tool_search")
     assert (surface.loaded_tools, len(surface.deferred_tools)) == (shown, 301)

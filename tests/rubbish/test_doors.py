@@ -25,14 +25,14 @@ async def pay() -> str:
     return "paid"
 
 
-async def test_a_surface_of_another_runtime_or_of_none_leads_nowhere(sound):
+async def test_a_surface_of_another_runtime_or_what_is_no_surface_leads_nowhere(sound):
     async with Runtime.open(tools=[add]) as ours, Runtime.open(tools=[add]) as theirs:
         own, foreign = await ours.surface(), await theirs.surface()
-        for surface in (foreign, replace(own, surface_id="srf_forged"), None):
+        for surface in (foreign, replace(own, surface_id="srf_forged"), 0, ""):
             result = await ours.call("add", {"a": 1}, surface=surface)
             assert result.error.error_class == "unknown_tool"
             assert "surface(...)" in result.error.message
-            assert ("it is from another runtime" in result.error.message) is (surface is not None)
+            assert ("it is from another runtime" in result.error.message) is (surface not in (0, ""))
             assert (await ours.journal.invocation(result.invocation_id)).surface_id is None, "it is unknown here"
         await sound(ours)
 

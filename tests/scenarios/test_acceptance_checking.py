@@ -46,7 +46,7 @@ async def test_02_a_deferred_tool_is_found_by_name_and_by_keyword_and_loaded_bef
         too_early = await rt.call("code.create_pull_request", {}, surface=surface)
         by_name = await rt.search("select:code.create_pull_request", surface=surface)
         by_keyword = await rt.search("propose a change", surface=surface)
-        surface = await rt.load(surface, [match.name for match in by_name.matches])
+        surface = await rt.load([match.name for match in by_name.matches], surface=surface)
         result = await rt.call("code.create_pull_request", {}, surface=surface)
         told = await story(rt, result)
         log = [to_json(event) async for event in rt.journal.export() if to_json(event)["record_type"] == "tool_event"]

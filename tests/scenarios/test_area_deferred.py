@@ -80,7 +80,7 @@ async def test_loading_never_hides_what_was_shown():
     tools = [*crowd(12), *(issue_tool(should_defer=True),)]
     async with Runtime.open(tools=tools, surface=SurfacePolicy(max_tools=12)) as rt:
         before = await rt.surface()
-        after = await rt.load(before, ["create_issue"])
+        after = await rt.load(["create_issue"], surface=before)
     assert set(before.loaded_tools) - set(after.loaded_tools) == {"tool_agenttool.tool_search"}
     assert "tool_tracker.create_issue" in after.loaded_tools
 
@@ -145,7 +145,7 @@ async def test_a_tool_known_by_name_only_is_selected_and_not_found_by_words():
         surface = await rt.surface()
         by_words = await rt.search("create", surface=surface)
         by_name = await rt.search("select:create_invoice", surface=surface)
-        loaded = await rt.load(surface, ["create_invoice"])
+        loaded = await rt.load(["create_invoice"], surface=surface)
     states = {each.name: each.loading_state.value for each in surface.deferred_tools}
     assert states == {"create_issue": "discoverable", "create_invoice": "deferred"}
     assert [each.name for each in by_words.matches] == ["tracker.create_issue"]

@@ -25,7 +25,7 @@ async def test_a_tool_that_went_since_a_surface_was_made_is_not_loaded_on_it(rul
         for gone in ({"rules": [rule("deny", "test.two")]}, {"credentials": []}):
             await rt.change(**gone)
             with pytest.raises(ConfigError, match=r"'test.two' can no longer be loaded; .*gives the reason"):
-                await rt.load(surface, ["two"])
+                await rt.load(["two"], surface=surface)
         told = [each.event_type async for each in rt.journal.export() if hasattr(each, "event_type")]
         assert EventType.DEFERRED_LOADED not in told
 
@@ -193,7 +193,7 @@ async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(
         assert (await rt.search("probe", surface=old)).matches == ()
         assert (await rt.search("select:probe,later", surface=old)).matches == ()
         with pytest.raises(ConfigError, match="can no longer be loaded"):
-            await rt.load(old, ["later"])
+            await rt.load(["later"], surface=old)
         assert (await rt.call("rest", {}, surface=old)).status == "succeeded"
         rt.declare(probe)
         assert (await rt.call("probe", {}, surface=await rt.surface())).status == "succeeded"
@@ -301,7 +301,7 @@ async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, erro
 async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
     tools = [scripted_tool("waiting", should_defer=True), scripted_tool("other", should_defer=True)]
     async with Runtime.open(tools=tools) as rt:
-        surface = await rt.load(await rt.surface(), ["waiting"])
+        surface = await rt.load(["waiting"], surface=await rt.surface())
         await rt.change(gates=["beta"])
         current = rt.current(surface)
     assert loaded(current) >= {"waiting"}

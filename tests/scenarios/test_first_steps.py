@@ -2,7 +2,7 @@
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Runtime, SurfacePolicy, ToolCall, tool
 from agenttool.records import ToolInterface
 
 
@@ -47,3 +47,43 @@ def test_a_function_without_a_docstring_is_described_by_its_name():
         return name
 
     assert rename_file.declared.declaration.description == "Rename file"
+
+
+@tool(read_only=True, should_defer=True)
+def rare(n: int) -> int:
+    return -n
+
+
+async def test_a_call_without_a_surface_reaches_every_tool_as_it_is_declared_now():
+    async with Runtime.open(tools=[rare], surface=SurfacePolicy(max_tools=0)) as rt:
+        assert (await rt.call("rare", {"n": 1})).structured_content == -1
+        rt.declare(add)
+        results = await rt.batch([ToolCall("add", {"a": 1}), ToolCall("rare", {"n": 2})])
+        assert [each.structured_content for each in results] == [2, -2]
+        started = await rt.start("add", {"a": 2})
+        assert (await rt.wait(started.invocation_id)).structured_content == 3
+        rt.retire("local.add")
+        assert (await rt.call("add", {"a": 1})).error.error_class == "blocked_tool"
+        narrow = await rt.surface(only=["local.add"])
+        assert (await rt.call("rare", {"n": 1}, surface=narrow)).error.error_class == "blocked_tool"
+    assert (await rt.call("rare", {"n": 1})).abort_reason == "runtime_shutdown"
+
+
+async def test_the_default_surface_is_made_once_and_follows_the_rules_of_the_runtime():
+    async with Runtime.open(tools=[add, rare]) as rt:
+        first, second = [await rt.call("add", {"a": each}) for each in (1, 2)]
+        invocations = [await rt.journal.invocation(each.invocation_id) for each in (first, second)]
+        assert invocations[0].surface_id == invocations[1].surface_id
+        await rt.change(mode="read_only")
+        assert (await rt.call("add", {"a": 1})).structured_content == 2
+        async with rt.child(await rt.surface(only=["local.add"])) as child:
+            assert (await child.call("add", {"a": 4})).structured_content == 5
+            assert (await child.call("rare", {"n": 4})).is_error
+
+
+async def test_search_without_a_surface_finds_every_tool_and_load_shows_it_to_a_model():
+    async with Runtime.open(tools=[add, rare]) as rt:
+        found = await rt.search("rare")
+        assert found.names == ("local.rare",)
+        surface = await rt.load(found)
+        assert "tool_local.rare" in surface.loaded_tools

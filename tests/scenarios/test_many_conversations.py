@@ -35,7 +35,7 @@ async def test_every_door_takes_a_surface_that_was_put_away(allow):
         surfaces = [await rt.surface("session") for _ in range(5)]
         await push_out(rt)
         found = await rt.search("select:later", surface=surfaces[0])
-        loaded = await rt.load(surfaces[1], ["later"])
+        loaded = await rt.load(["later"], surface=surfaces[1])
         current = rt.current(surfaces[2])
         child = rt.child(surfaces[3])
         offered = rt.offered(surfaces[4])

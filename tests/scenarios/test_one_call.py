@@ -69,10 +69,10 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments, call, e
 async def test_a_name_that_leads_nowhere_is_a_result_too(call, error):
     async with Runtime.open(tools=[add]) as rt:
         unknown = await call(rt, "subtract", {})
-        homeless = await rt.call("add", {"a": 1})
+        homeless = await rt.call("add", {"a": 1}, surface=7)
         invocation = await rt.journal.invocation(unknown.invocation_id)
     assert (error(unknown), unknown.error.error_code) == ("unknown_tool", "unknown_tool")
-    assert (error(homeless), homeless.error.error_code) == ("unknown_tool", "no_surface")
+    assert (error(homeless), homeless.error.error_code) == ("unknown_tool", "unknown_surface")
     assert invocation.tool_id == "unresolved:subtract"
 
 

@@ -45,7 +45,7 @@ async def test_a_known_name_selects_one_tool_that_can_be_loaded(name):
     async with Runtime.open(tools=TOOLS) as rt:
         surface = await rt.surface()
         found = await rt.search(f"select:{name}", surface=surface)
-        loaded = await rt.load(surface, names(found))
+        loaded = await rt.load(names(found), surface=surface)
     assert names(found) == ["tracker.create_issue"]
     assert "tool_tracker.create_issue" in loaded.loaded_tools
 
@@ -111,7 +111,7 @@ async def test_a_name_that_two_tools_share_selects_both_and_loads_neither():
         with pytest.raises(
             ConfigError, match=r"2 tools have the name 'create_issue'; load one of 'backlog\.create_issue'"
         ):
-            await rt.load(surface, ["create_issue"])
+            await rt.load(["create_issue"], surface=surface)
     assert sorted(names(found)) == ["backlog.create_issue", "tracker.create_issue"]
 
 
@@ -120,9 +120,9 @@ async def test_a_later_surface_shows_the_chosen_tool_besides_and_no_other():
     async with Runtime.open(tools=TOOLS) as rt:
         before = await rt.surface("task")
         rt.declare(a_tool("latecomer", should_defer=False))
-        after = await rt.load(before, ["quokka.zebra"])
-        again = await rt.load(after, ["new_issue", "files.read_file"])
-        same = await rt.load(again, ["quokka.zebra"])
+        after = await rt.load(["quokka.zebra"], surface=before)
+        again = await rt.load(["new_issue", "files.read_file"], surface=after)
+        same = await rt.load(["quokka.zebra"], surface=again)
     assert after.surface_id != before.surface_id
     assert after.scope == "task"
     assert set(after.loaded_tools) - set(before.loaded_tools) == {"tool_quokka.zebra"}
@@ -137,7 +137,7 @@ async def test_a_refused_call_succeeds_once_its_tool_was_found_and_loaded(allow,
         surface = await rt.surface()
         refused = await rt.call("zebra", {}, surface=surface)
         await rt.search("zebra wombat", surface=surface)
-        loaded = await rt.load(surface, ["zebra"])
+        loaded = await rt.load(["zebra"], surface=surface)
         done = await rt.call("zebra", {}, surface=loaded)
         deferred, updated = await events(rt, "deferred"), await events(rt, "surface.updated")
         await sound_export(rt)
@@ -192,7 +192,7 @@ async def test_what_a_surface_leaves_out_is_never_found(query):
         rt.declare(a_tool("hidden_latecomer"))
         found = [await rt.search(query, surface=each) for each in (everything, some)]
         with pytest.raises(ConfigError, match="no tool that can be loaded on this surface is named 'hidden_draft'"):
-            await rt.load(everything, ["zebra", "hidden_draft"])
+            await rt.load(["zebra", "hidden_draft"], surface=everything)
     assert set(names(found[0])) <= {"test.hidden_not_asked_for"}
     assert found[1].matches == ()
     assert found[1].total_deferred_tools == 1
@@ -200,14 +200,14 @@ async def test_what_a_surface_leaves_out_is_never_found(query):
 
 async def test_a_sub_agent_finds_and_loads_nothing_beyond_its_bounds():
     async with Runtime.open(tools=TOOLS) as rt:
-        narrow = await rt.load(await rt.surface(), ["zebra"])
+        narrow = await rt.load(["zebra"], surface=await rt.surface())
         child = rt.child(narrow)
         own = await child.surface()
         for surface in (narrow, own):
             assert names(await child.search("select:zebra,new_issue", surface=surface)) == ["quokka.zebra"]
             assert names(await child.search("write down a fault", surface=surface)) == []
             with pytest.raises(ConfigError, match="no tool that can be loaded"):
-                await child.load(surface, ["new_issue"])
+                await child.load(["new_issue"], surface=surface)
 
 
 async def test_what_is_no_surface_query_limit_or_list_of_names_is_refused():
@@ -215,13 +215,11 @@ async def test_what_is_no_surface_query_limit_or_list_of_names_is_refused():
         surface, foreign = await rt.surface(), await other.surface()
         with pytest.raises(ConfigError, match="does not know this surface"):
             await rt.search("zebra", surface=foreign)
-        with pytest.raises(ConfigError, match="without a surface"):
-            await rt.load(None, ["zebra"])
         with pytest.raises(ConfigError, match="a query must be a string"):
             await rt.search(7, surface=surface)
         with pytest.raises(ConfigError, match="limit must be a positive integer"):
             await rt.search("zebra", surface=surface, limit=0)
         with pytest.raises(ConfigError, match="names must be a list"):
-            await rt.load(surface, "zebra")
+            await rt.load("zebra", surface=surface)
     with pytest.raises(ConfigError, match="closed"):
         await rt.search("zebra", surface=surface)

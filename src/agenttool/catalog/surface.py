@@ -39,6 +39,7 @@ class SurfaceRequest:
         tool_choice: `auto`, `none`, `required`, or the name of a tool.
         refs: the runtime, session, task or sandbox that it is for.
         reason: why it was created.
+        loads_all: load every deferred tool: it is for a program, which sends no schema to a model.
     """
 
     scope: SurfaceScope = SurfaceScope.TURN
@@ -48,6 +49,7 @@ class SurfaceRequest:
     tool_choice: str = "auto"
     refs: tuple[str, ...] = ()
     reason: str | None = None
+    loads_all: bool = False
 
 
 class VisibleTools(Mapping[ToolId, Entry]):

@@ -67,6 +67,7 @@ class SurfaceStore:
 
     Attributes:
         by_id: the surfaces that can be called on; calls look here first.
+        default: the surface of calls that name none; None if it has to be created or renewed.
         closed: the surfaces at the time the runtime was closed; None while it is open.
         changes: how often the situation has changed.
     """
@@ -74,6 +75,7 @@ class SurfaceStore:
     def __init__(self, rebuild: Rebuild, max_surfaces: int = MAX_SURFACES) -> None:
         """Start with no surfaces; `rebuild` restores an archived one."""
         self.by_id: dict[str, Surface] = {}
+        self.default: ToolSurface | None = None
         self.closed: dict[str, Surface] | None = None
         self.changes = 0
         self._rebuild = rebuild

@@ -27,9 +27,6 @@ class Unresolved:
 
 def unknown_surface(given: object) -> Unresolved:
     """Explain why a value is not a surface of this runtime."""
-    if given is None:
-        message = "a call without a surface reaches no tool; create one with `surface(...)` and pass it"
-        return Unresolved(ErrorClass.UNKNOWN_TOOL, "no_surface", message)
     if isinstance(given, ToolSurface):
         problem = "this runtime does not know this surface: it is from another runtime, or was deleted as too old"
     else:

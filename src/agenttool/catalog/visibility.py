@@ -55,6 +55,9 @@ _SPARSE = 20
 
 _CALLABLE_ONLY = bytes(code if code in CALLABLE else Visibility.ABSENT for code in range(256))
 _DEFER_LOADED = bytes(Visibility.DISCOVERABLE if code == Visibility.LOADED else code for code in range(256))
+_LOAD_ALL = bytes(
+    Visibility.REQUESTED if code == Visibility.LOADED or code in LOADABLE else code for code in range(256)
+)
 _UNREACHABLE = {ProviderState.CONNECTING: Visibility.PENDING, ProviderState.UNAVAILABLE: Visibility.UNAVAILABLE}
 
 
@@ -140,11 +143,13 @@ class VisibilityOptions:
         loaded: deferred tools that were loaded on request.
         denied: tools that rules deny whatever their arguments, and why.
         finder: the built-in search tool, which is shown only if a tool is deferred.
+        loads_all: load every deferred tool, whatever the limits are.
     """
 
     loaded: frozenset[ToolId] = frozenset()
     denied: Mapping[ToolId, Absence] = field(default_factory=dict["ToolId", Absence])
     finder: ToolId | None = None
+    loads_all: bool = False
     policy: SurfacePolicy = field(default_factory=SurfacePolicy)
 
 
@@ -165,6 +170,8 @@ def decide_visibility(snapshot: CatalogSnapshot, situation: Situation, options: 
     for number in map(snapshot.number, options.loaded):
         if number is not None and codes[number] in (Visibility.LOADED, *LOADABLE):
             codes[number] = Visibility.REQUESTED
+    if options.loads_all:
+        codes = codes.translate(_LOAD_ALL)
     finder = None if options.finder is None else snapshot.number(options.finder)
     if finder is not None:
         codes[finder] = Visibility.ABSENT

@@ -190,7 +190,7 @@ async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
     """Return a surface on which the named tool is loaded, even if models must search for it first."""
     surface = await rt.surface()
     with suppress(ConfigError):  # the call itself explains best what is wrong with the name
-        return await rt.load(surface, [name])
+        return await rt.load([name], surface=surface)
     return surface
 
 

@@ -141,6 +141,7 @@ class Agent:
         self.core.tools.admit(entry)
         before = self.catalog.find(entry.tool_id)
         self.catalog.add(entry)
+        self.surfacing.declared()
         is_withdrawn = self.catalog.is_withdrawn(entry.tool_id)
         if is_withdrawn:
             self._index.remove(entry.tool_id)

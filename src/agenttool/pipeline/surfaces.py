@@ -50,11 +50,14 @@ from agenttool.records import (
     InputContract,
     JsonObject,
     SurfaceId,
+    SurfaceScope,
     ToolId,
     ToolSearchResult,
     ToolSurface,
     replace,
 )
+
+_EVERYTHING = SurfaceRequest(scope=SurfaceScope.SESSION, reason="calls that name no surface", loads_all=True)
 
 MAX_RULE_REFS = 50
 """Up to this many rules are listed one by one in a surface record; beyond it, the version of the rule book."""
@@ -95,6 +98,7 @@ class AgentSurfaces:
         self._provider_states: dict[str, ProviderState] = {}
         self._parent = parent
         self._bounds: frozenset[ToolId] | None = None
+        self._default: Surface | None = None
         self._denied = DeniedTools(core, services.policy)
         self._children: WeakSet[AgentSurfaces] = WeakSet()
         self.views: WeakSet[Core] = WeakSet()
@@ -136,6 +140,19 @@ class AgentSurfaces:
         self.core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(_shortened(built.record)))
         return self._store(built)
 
+    def default(self) -> ToolSurface | None:
+        """Return the surface of calls that name none: every tool that this agent may call; None if it is closed.
+
+        It is renewed here if tools were declared, or the situation changed.
+        """
+        if self.surfaces.default is None and not self.surfaces.is_closed:
+            self._default = latest = self._latest(self._default or self.surfaces.get(self.create(_EVERYTHING)))
+            if latest.now is not None or latest.snapshot is not self._services.catalog.snapshot():
+                self._renew(latest, "tools or the situation changed")
+                self._default = latest.latest()
+            self.surfaces.default = self._default.record
+        return self.surfaces.default
+
     def restored(self, surface_id: str, reach: frozenset[ToolId] | None) -> Surface:
         """Return a stored surface, or rebuild one of another process; it reaches no more tools than that one did."""
         stored = self.surfaces.with_id(SurfaceId(surface_id))
@@ -155,14 +172,15 @@ class AgentSurfaces:
             surface.newer = self._renewed(surface, "the situation changed while it was archived")
         return surface
 
-    def load(self, given: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Create a surface that also shows the named tools; return the same one if it shows them already.
+    def load(self, given: ToolSurface, found: ToolSearchResult | Iterable[str]) -> ToolSurface:
+        """Create a surface that also shows found or named tools; return the same one if it shows them already.
 
         Raises:
             ConfigError: there is no such surface, or a name leads to no tool that can be loaded there.
         """
         before = self.surfaces.get(given)
-        chosen = SearchScope.of(before, before.visibility).to_load(self._services.index, names_in(names))
+        names = found.names if isinstance(found, ToolSearchResult) else names_in(found)
+        chosen = SearchScope.of(before, before.visibility).to_load(self._services.index, names)
         if not chosen:
             return before.record
         built = self._with_loaded(before, chosen)
@@ -179,11 +197,15 @@ class AgentSurfaces:
         Raises:
             ConfigError: there is no such surface.
         """
-        surface = self.surfaces.get(given).latest()
-        self._renewals.renew_now(surface)
-        return surface.latest().record
+        return self._latest(self.surfaces.get(given)).record
 
-    async def search(self, given: ToolSurface, query: str, limit: int) -> ToolSearchResult:
+    def _latest(self, surface: Surface) -> Surface:
+        """Return the newest surface that replaced a surface, or that one itself; a scheduled renewal is done now."""
+        surface = surface.latest()
+        self._renewals.renew_now(surface)
+        return surface.latest()
+
+    async def search(self, given: ToolSurface | None, query: str, limit: int) -> ToolSearchResult:
         """Search among the tools that a surface shows or defers.
 
         Raises:
@@ -216,6 +238,12 @@ class AgentSurfaces:
         self.narrow()
         await self.renew((CAUSES["providers"],))
 
+    def declared(self) -> None:
+        """Renew the default surfaces before they are used again, because a tool was declared."""
+        self.surfaces.default = None
+        for child in self._children:
+            child.declared()
+
     def withdraw(self, entry: Entry) -> None:
         """Remove a withdrawn tool from all surfaces at once; surfaces that contained it are renewed soon."""
         self.narrow()
@@ -239,6 +267,7 @@ class AgentSurfaces:
 
     def narrow(self) -> None:
         """Apply the current situation to all surfaces, also those of sub-agents."""
+        self.surfaces.default = None
         for surface in self.surfaces:
             surface.narrow(self._situation(surface.request))
         for view in self.views:
@@ -305,6 +334,7 @@ class AgentSurfaces:
             loaded=loaded.union(situation.bounds or ()),
             denied=self._denied.among(snapshot),
             finder=TOOL_SEARCH_ID,
+            loads_all=request.loads_all,
             policy=self._services.policy,
         )
         visibility = decide_visibility(snapshot, situation, options)

@@ -1,7 +1,7 @@
 """The calls of a batch, as a caller requests them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from agenttool.records import AbsentTool, FunctionMapping, JsonObject, ToolId
 
@@ -22,12 +22,13 @@ class Shown:
 ALL_SHOWN = Shown()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a batch; `depends_on` names earlier calls by their place in it.
+    """One call of a batch: `ToolCall("files.read", {"path": "a.txt"})`.
 
     Attributes:
         native_call_id: the id that the caller has for it.
+        depends_on: the earlier calls, by their place in the batch, that must succeed first.
         mapping: the provider's ids and names of the call, recorded with it.
         fault: why the request cannot run, such as a reply of the model that was cut off.
         shown: the part of its surface that the caller was shown.
@@ -35,6 +36,7 @@ class ToolCall:
 
     name: str
     arguments: JsonObject | str | bytes
+    _: KW_ONLY
     native_call_id: str | None = None
     depends_on: tuple[int, ...] = ()
     mapping: FunctionMapping | None = None

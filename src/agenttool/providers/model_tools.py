@@ -97,7 +97,7 @@ class ToolServer(Protocol):
         """Return the surface that replaced this one."""
         ...
 
-    async def load(self, surface: ToolSurface, names: Iterable[str], /) -> ToolSurface:
+    async def load(self, found: Iterable[str], /, *, surface: ToolSurface) -> ToolSurface:
         """Return a surface that also shows the named tools."""
         ...
 
@@ -302,7 +302,7 @@ class ModelTools:
         Raises:
             ConfigError: a name matches no tool of this surface.
         """
-        self.surface = await self._runtime.load(self.surface, names)
+        self.surface = await self._runtime.load(names, surface=self.surface)
 
     def _payload(self) -> ToolPayload:
         """Return the payload for the current surface; tools that a native search found stay deferred in it."""

@@ -130,3 +130,8 @@ class ToolSearchResult(Record, frozen=True, kw_only=True, tag="tool_search_resul
     pending_providers: tuple[str, ...] | None = None
     missing_names: tuple[str, ...] | None = None
     next_action: NextAction | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the found tools, or their ids where they have none, best first."""
+        return tuple(each if isinstance(each, str) else each.name or each.tool_id for each in self.matches)

@@ -1,0 +1,121 @@
+"""The methods of `Runtime` about surfaces: create, find, search, load and change them."""
+
+from collections.abc import Iterable
+from typing import Unpack
+
+from agenttool.errors import ConfigError
+from agenttool.pipeline.agent import Agent
+from agenttool.pipeline.approval_queue import ApprovalQueue
+from agenttool.pipeline.journal_view import JournalView
+from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
+from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
+from agenttool.pipeline.surfaces import offered_tools
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import SurfaceId, ToolSearchResult, ToolSurface
+
+
+class SurfaceAccess:
+    """The surfaces of one agent, and its approvals, journal, deferred calls and prompts."""
+
+    approvals: ApprovalQueue
+    journal: JournalView
+
+    def _bind(self, agent: Agent) -> None:
+        """Make this the interface of an agent."""
+        self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
+        self.approvals = ApprovalQueue(agent.core, agent.recovery)
+        self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
+        self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: self._surfaces.is_closed)
+        self.prompts = PromptQueue(agent.prompts)
+
+    def _check_open(self) -> None:
+        if self._surfaces.is_closed:
+            raise ConfigError("this runtime is closed; open another one")
+
+    async def surface(
+        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
+    ) -> ToolSurface:
+        """Create a surface: which tools are loaded, deferred or absent in one context, and why.
+
+        Raises:
+            ConfigError: an argument is invalid, or the runtime is closed.
+        """
+        self._check_open()
+        return self._agent.surfacing.create(surface_request(scope, only, context))
+
+    def find_surface(self, surface_id: str) -> ToolSurface | None:
+        """Return the surface with an id; None if it is unknown."""
+        self._check_open()
+        found = self._surfaces.with_id(SurfaceId(surface_id))
+        return None if found is None else found.record
+
+    def current(self, surface: ToolSurface) -> ToolSurface:
+        """Return the surface that replaced this one, because a model loaded tools or something changed.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._check_open()
+        return self._agent.surfacing.current(surface)
+
+    def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
+        """Return the tools of a surface as a model may be shown them, deferred ones last.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._check_open()
+        return offered_tools(self._surfaces.get(surface), deferred=deferred)
+
+    async def search(self, query: str, *, surface: ToolSurface | None = None, limit: int = 10) -> ToolSearchResult:
+        """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
+
+        Without a surface, it searches all tools that can be called.
+
+        Raises:
+            ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
+        """
+        self._check_open()
+        return await self._agent.surfacing.search(self._or_default(surface), query, limit)
+
+    def _or_default(self, surface: ToolSurface | None) -> ToolSurface | None:
+        """Return the surface, or else the default one; None if there is none, because the runtime is closed."""
+        return self._surfaces.default or self._agent.surfacing.default() if surface is None else surface
+
+    async def prepare_search(self, *, seconds: float = 60.0) -> bool:
+        """Index all tools now and wait for the search model. Optional: a search indexes tools itself.
+
+        Returns whether every tool can be found by its meaning, if there is a model. A model that is not ready in
+        time continues in the background.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
+        self._check_open()
+        return await self._agent.surfacing.prepare_search(seconds)
+
+    async def load(self, found: ToolSearchResult | Iterable[str], *, surface: ToolSurface | None = None) -> ToolSurface:
+        """Create a surface for a model that also shows deferred tools; return the same one if it shows them already.
+
+        Args:
+            found: the result of a search, or the names of tools.
+            surface: the surface to extend. Default: a new one for the session.
+
+        Raises:
+            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
+        """
+        self._check_open()
+        before = await self.surface("session") if surface is None else surface
+        return self._agent.surfacing.load(before, found)
+
+    async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
+        """Change the policy or the circumstances of all surfaces: `await rt.change(credentials=["github"])`.
+
+        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Returns
+        the renewed surfaces by the ids of those they replace.
+
+        Raises:
+            ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
+        """
+        self._check_open()
+        return await self._agent.surfacing.change(changes)
