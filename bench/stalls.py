@@ -1,50 +1,97 @@
-"""Print how long the worst inputs, outputs and messages stall the event loop: `python -m bench.stalls [NAME…]`.
+"""Print how long calls at the documented limits stall the event loop: `python -m bench.stalls [WORD…]`.
 
-A task that only yields runs beside each call. The figure is its longest pause, in milliseconds.
+A task that only yields runs beside each call. The figures are its longest pause, in milliseconds: the processor time
+that this process spent in it, and the time on the clock, which also depends on what else the machine does. The limits
+are in `docs/explanation/one-call.md`.
 """
 
 import asyncio
+import base64
 import datetime as dt
+import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from agenttool import Context, Runtime, Sensitive, tool
-from agenttool.records import JsonObject
+from agenttool.records import Json, JsonObject
+from agenttool.results.jsonable import MAX_DEPTH, MAX_TEXT_CHARS, MAX_VALUES
 
-VALUES = 100_000
-CHARS = 1_000_000
+CHARS = MAX_TEXT_CHARS
+RANDOM = secrets.token_bytes(CHARS * 7 // 10)
+SECRETS = [f"secret-{number}" for number in range(100)]
 LOOK_AHEAD = r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d).{8,}"
 EXPLODING = r"^(?:a|b|ab|ba|[ab]a[ab]{20})*c$"
 
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table, as many tools return it."""
+
+    number: int
+    name: str
+    share: float
+
+
+def nested(levels: int) -> Json:
+    """Return a list of lists that are as deep as allowed."""
+    value: Json = 1
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 OUTPUTS: dict[str, Callable[[], object]] = {
-    "integers": lambda: list(range(VALUES)),
+    "integers": lambda: list(range(MAX_VALUES)),
     "integers over the limit": lambda: tuple(range(2_100_000)),
-    "small lists": lambda: [[each] for each in range(VALUES // 2)],
-    "members": lambda: {str(each): str(each) for each in range(VALUES)},
-    "moments": lambda: [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)] * (VALUES // 10),
+    "mixed scalars": lambda: [1, "two", 3.5, None, True] * (MAX_VALUES // 5),
+    "small lists": lambda: [[each] for each in range(MAX_VALUES // 2)],
+    "deep lists": lambda: [nested(MAX_DEPTH - 1) for _ in range(MAX_VALUES // MAX_DEPTH)],
+    "members": lambda: {str(each): each % 10 for each in range(MAX_VALUES)},
+    "long names": lambda: {f"{each:0180}": each for each in range(CHARS // 200)},
+    "secret values": lambda: [{"name": f"{each} and secret-7"} for each in range(MAX_VALUES // 3)],
+    "data classes": lambda: [Row(each, "a name", each / 7) for each in range(MAX_VALUES // 4)],
+    "moments": lambda: [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)] * (MAX_VALUES - 1),
     "text": lambda: "a b " * (CHARS // 4),
-    "text in base64": lambda: "QUJD" * (CHARS // 4),
+    "lines": lambda: "some line of text\n" * (CHARS // 18),
+    "text beyond ASCII": lambda: "für " * (CHARS // 4),
+    "invisible characters": lambda: "a\u200b" * (CHARS // 2),
+    "joiners": lambda: "a" + "\u200d" * (CHARS - 1),
+    "base64": lambda: "QUJD" * (CHARS // 4),
+    "base64 in lines": lambda: base64.encodebytes(RANDOM).decode(),
+    "base64 after text": lambda: "a b " * (CHARS // 4 - 1000) + "QUJD" * 500,
     "heads of data URLs": lambda: ("data:" + ";a=" * 20) * (CHARS // 650) + "base64,",
     "bytes": lambda: bytes(CHARS * 10),
 }
-INPUTS: dict[str, tuple[str, list[str]]] = {
-    "pattern with look-ahead": ("look", ["a" * 30_000]),
-    "pattern with look-ahead, many texts": ("look", ["a" * 200] * 2000),
-    "pattern with many states": ("explode", ["abaab" * 20_000]),
-}
-
-
-values = {name: build() for name, build in OUTPUTS.items()}
+VALUES = {name: build() for name, build in OUTPUTS.items()}
 
 
 @tool(read_only=True, open_world=False)
-async def make(name: str, pin: Annotated[str, Sensitive] = "hunter22") -> object:
+async def make(name: str, pins: Annotated[list[str], Sensitive] = SECRETS) -> object:
     """Return one of the outputs. Not for inputs."""
-    return values[name]
+    return VALUES[name]
+
+
+@tool(read_only=True, open_world=False, max_inline_chars=CHARS * 2)
+async def make_inline(name: str) -> object:
+    """Return one of the outputs, which is not stored but delivered. Not for inputs."""
+    return VALUES[name]
+
+
+@tool(read_only=True, open_world=False)
+async def make_numbers() -> list[int]:
+    """Return names instead of numbers. Not for success."""
+    return ["a"] * MAX_VALUES  # type: ignore[list-item]
+
+
+@tool(read_only=True, open_world=False)
+async def make_nested(context: Context, name: str) -> object:
+    """Return the output of a nested call. Not for inputs."""
+    return (await context.call("make_inline", {"name": name})).structured_content
 
 
 @tool(read_only=True, open_world=False)
@@ -60,44 +107,78 @@ async def explode(texts: list[Annotated[str, Field(json_schema_extra={"pattern":
 
 
 @tool(read_only=True, open_world=False)
-async def fail(pin: Annotated[list[str], Sensitive]) -> str:
-    """Fail with a long message. Not for success."""
-    raise ValueError("x" * 10 * CHARS + pin[0])
-
-
-@tool(read_only=True, open_world=False)
-async def report(context: Context, pin: Annotated[list[str], Sensitive]) -> str:
-    """Report a long message. Not for short ones."""
-    context.report("x" * 10 * CHARS + pin[0])
+async def take(value: object, pins: Annotated[object, Sensitive] = None) -> str:
+    """Take anything. Not for outputs."""
     return "done"
 
 
-async def _longest_pause(stop: asyncio.Event) -> float:
-    longest, before = 0.0, time.perf_counter()
+@tool(read_only=True, open_world=False)
+async def count(numbers: list[int]) -> str:
+    """Take numbers. Not for outputs."""
+    return "done"
+
+
+@tool(read_only=True, open_world=False)
+async def fail(pins: Annotated[list[str], Sensitive]) -> str:
+    """Fail with a long message. Not for success."""
+    raise ValueError(MESSAGE)
+
+
+@tool(read_only=True, open_world=False)
+async def report(context: Context, pins: Annotated[list[str], Sensitive]) -> str:
+    """Report a long message. Not for short ones."""
+    context.report(MESSAGE)
+    return "done"
+
+
+MESSAGE = "x" * 10 * CHARS + SECRETS[0]
+MEMBERS: JsonObject = {str(each): str(each) for each in range(20_000)}
+CASES: dict[str, tuple[str, JsonObject]] = {
+    **{f"output: {name}": ("make", {"name": name}) for name in OUTPUTS},
+    **{f"inline output: {name}": ("make_inline", {"name": name}) for name in ("small lists", "members", "text")},
+    "output: misfits": ("make_numbers", {}),
+    "output of a nested call: members": ("make_nested", {"name": "members"}),
+    "input: pattern with look-ahead": ("look", {"texts": ["a" * 30_000]}),
+    "input: pattern with look-ahead, many texts": ("look", {"texts": ["a" * 200 for _ in range(2000)]}),
+    "input: pattern with many states": ("explode", {"texts": ["abaab" * 20_000]}),
+    "message: fail": ("fail", {"pins": [*SECRETS]}),
+    "message: report": ("report", {"pins": [*SECRETS]}),
+}
+
+
+async def _longest_pause(stop: asyncio.Event) -> tuple[float, float]:
+    longest, before, spent_before = (0.0, 0.0), time.perf_counter(), time.process_time()
     while not stop.is_set():
         await asyncio.sleep(0)
-        now = time.perf_counter()
-        longest, before = max(longest, now - before), now
+        now, spent = time.perf_counter(), time.process_time()
+        longest = max(longest, (spent - spent_before, now - before))
+        before, spent_before = now, spent
     return longest
+
+
+async def _measure(name: str, work: Callable[[], Awaitable[str | None]]) -> None:
+    if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
+        return
+    stop = asyncio.Event()
+    pause = asyncio.ensure_future(_longest_pause(stop))
+    await asyncio.sleep(0)
+    status = await work()
+    stop.set()
+    spent, passed = await pause
+    sys.stdout.write(f"{name:48}{spent * 1000:8.1f} ms{passed * 1000:8.1f} ms  {status}\n")
 
 
 async def main() -> None:
     """Measure every case, or those whose names are given."""
-    secrets = [f"secret-{number}" for number in range(50)]
-    cases: dict[str, tuple[str, JsonObject]] = {f"output: {name}": ("make", {"name": name}) for name in OUTPUTS}
-    cases |= {f"input: {name}": (called, {"texts": [*texts]}) for name, (called, texts) in INPUTS.items()}
-    cases |= {f"message: {name}": (name, {"pin": [*secrets]}) for name in ("fail", "report")}
-    async with Runtime.open(tools=[make, look, explode, fail, report]) as runtime:
+    tools = [make, make_inline, make_numbers, make_nested, look, explode, take, count, fail, report]
+    async with Runtime.open(tools=tools) as runtime:
         surface = await runtime.surface()
-        for name, (called, arguments) in cases.items():
-            if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
-                continue
-            stop = asyncio.Event()
-            pause = asyncio.ensure_future(_longest_pause(stop))
-            await asyncio.sleep(0)
-            result = await runtime.call(called, arguments, surface=surface)
-            stop.set()
-            sys.stdout.write(f"{name:48}{await pause * 1000:10.1f} ms  {result.status}\n")
+        for name, (called, arguments) in CASES.items():
+
+            async def call(called: str = called, arguments: JsonObject = arguments) -> str | None:
+                return (await runtime.call(called, arguments, surface=surface)).status
+
+            await _measure(name, call)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agenttool import Runtime, ToolFailure, tool
 from agenttool.codec.visible_text import visible_text
@@ -88,3 +90,12 @@ def test_an_error_and_a_description_have_no_invisible_characters():
     for text in (result.model_facing_content[0].text, result.error.message, offered.description):
         assert MARKS[0] in text
         assert visible_text(text) is text
+
+
+@given(st.text(alphabet="aé \u200b\u200c\u200d\ufe0e\ufe0f\u2764\U0001f469", max_size=60), st.integers(2, 9))
+def test_a_long_text_is_marked_in_pieces_as_it_is_as_a_whole(text, piece):
+    whole = visible_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agenttool.codec.visible_text._PIECE", piece)
+        assert visible_text(text) == whole
+        assert (visible_text(text) is text) == (whole is text)

@@ -1,17 +1,22 @@
 """Outputs and messages cost bounded work: large ones leave the event loop, and counting stops at a limit."""
 
 import asyncio
+import base64
 import dataclasses
+import json
 import threading
+from typing import Annotated
 
 import pytest
 
-from agenttool import Runtime, ToolFailure, tool
+from agenttool import Runtime, Sensitive, ToolFailure, tool
+from agenttool.codec import is_quick
 from agenttool.records import ErrorClass, Phase
-from agenttool.results import mapping, media
+from agenttool.results import mapping, media, persistence
 from agenttool.results.failure import complete_error, guided
-from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES, is_quick
+from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.results.redaction import MARKER, MAX_SECRETS, compile_scrubber, scrubbed_message
+from agenttool.schema.compile import compile_schema
 
 
 def returning(output):
@@ -87,6 +92,72 @@ def test_only_a_large_output_is_mapped_in_a_worker_thread(output, quick, monkeyp
 
     assert asyncio.run(story()).status == "succeeded"
     assert threads == [quick]
+
+
+@pytest.mark.parametrize(("chars", "quick"), [(50_000, True), (200_000, False)])
+def test_only_a_large_result_is_encoded_for_storing_in_a_worker_thread(chars, quick, monkeypatch):
+    threads, plain = [], persistence.decide_persistence
+
+    def decide(*args):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return plain(*args)
+
+    monkeypatch.setattr("agenttool.pipeline.phases.result.decide_persistence", decide)
+
+    async def story():
+        async with Runtime.open(tools=[returning("x" * chars)]) as rt:
+            return await rt.call("probe", {}, surface=await rt.surface())
+
+    assert asyncio.run(story()).content[0].type == "persisted_output_ref"
+    assert threads == [quick]
+
+
+def test_no_copy_is_made_of_a_value_that_is_stored_as_text(monkeypatch):
+    copied = []
+    monkeypatch.setattr(mapping, "clone", copied.append)
+
+    async def story():
+        async with Runtime.open(tools=[returning([[each] for each in range(20_000)])]) as rt:
+            result = await rt.call("probe", {}, surface=await rt.surface())
+            return result, await rt.journal.payload(result.content[0].ref)
+
+    result, stored = asyncio.run(story())
+    assert (result.content[0].media_type, json.loads(stored)) == ("application/json", [[n] for n in range(20_000)])
+    assert copied == []
+
+
+@pytest.mark.parametrize("value", [["a"] * 10_000, {str(number): "a" for number in range(10_000)}])
+def test_only_the_first_misfit_of_a_large_value_is_explained(value):
+    integers = {"type": "integer"}
+    checker = compile_schema({"items": integers, "additionalProperties": integers})
+    assert [each.pointer for each in checker.misfits(value)] == ["/0"]
+
+
+def test_a_large_input_that_does_not_fit_shows_none_of_its_values_in_records():
+    @tool(read_only=True, open_world=False)
+    async def probe(numbers: list[int], pin: Annotated[str, Sensitive]) -> str:
+        """Take numbers. Not for texts."""
+        return "done"
+
+    async def story():
+        async with Runtime.open(tools=[probe]) as rt:
+            arguments = {"numbers": ["a"] * 10_000 + ["hunter22"], "pin": "1234"}
+            result = await rt.call("probe", arguments, surface=await rt.surface())
+            return result, [record async for record in rt.journal.export()]
+
+    result, records = asyncio.run(story())
+    assert result.error.error_class == "schema_validation_failed"
+    assert "hunter22" not in repr(records)
+
+
+@pytest.mark.parametrize("before", [0, 1, 255, 256, 257, 511, 600])
+def test_base64_is_found_once_wherever_it_starts(before):
+    data = bytes(range(256)) * 5
+    coded = base64.b64encode(data).decode()
+    text = "a " * 300 + "." * before + " " + coded + ". " + "a " * 300 + coded
+    found = media.find_media(text)
+    assert [text[each.start : each.end] for each in found] == [coded, coded]
+    assert {each.data for each in found} == {data}
 
 
 def test_a_text_of_many_heads_of_data_urls_is_searched_once(monkeypatch):

@@ -2,6 +2,7 @@ import dataclasses
 import datetime as dt
 import enum
 import ipaddress
+import json
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from hypothesis import given
 from strategies import json_values
 
 from agenttool.errors import ToolFailure
-from agenttool.results.jsonable import MAX_DEPTH, MAX_VALUES, copy_json, to_jsonable, to_jsonable_leniently
+from agenttool.results.jsonable import MAX_DEPTH, MAX_VALUES, encode_json, to_jsonable, to_jsonable_leniently
 from agenttool.results.media import MediaExtractor
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
@@ -170,21 +171,21 @@ def test_a_value_without_json_form_is_rejected_with_its_place_and_advice(value, 
 
 
 def test_copying_and_conversion_agree_about_depth():
-    assert copy_json(nested(MAX_DEPTH - 1)) is not None
-    assert copy_json(nested(MAX_DEPTH + 2)) is None
+    assert encode_json(nested(MAX_DEPTH - 1)) is not None
+    assert encode_json(nested(MAX_DEPTH + 2)) is None
 
 
 @given(json_values(max_leaves=30))
 def test_a_copy_is_equal_and_not_the_same_object(value):
-    found = copy_json(value)
     if isinstance(value, dict | list):
-        assert found[0] == value
-        assert found[0] is not value
+        assert json.loads(encode_json(value)) == value
+        assert to_jsonable(value, MediaExtractor()) == value
+        assert to_jsonable(value, MediaExtractor()) is not value
 
 
 @pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1}}, {"a": (1,)}, {1: 2}, {"a": float("nan")}, "text", None])
-def test_a_value_that_is_not_json_is_not_copied(value):
-    assert copy_json(value) is None
+def test_a_value_that_is_not_json_must_be_converted(value):
+    assert encode_json(value) is None
 
 
 def test_lenient_conversion_names_the_type_of_what_has_no_json_form():

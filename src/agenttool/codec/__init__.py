@@ -11,7 +11,6 @@ from agenttool.codec.decode import (
     read_own,
     shaped,
 )
-from agenttool.codec.depth import SHALLOW, is_too_deep
 from agenttool.codec.encode import (
     RawJson,
     canonical_json,
@@ -26,8 +25,10 @@ from agenttool.codec.encode import (
     write,
     write_own,
 )
+from agenttool.codec.size import QUICK_CHARS, SHALLOW, is_quick, is_too_deep
 
 __all__ = [
+    "QUICK_CHARS",
     "SHALLOW",
     "UNREADABLE",
     "RawJson",
@@ -38,6 +39,7 @@ __all__ = [
     "digest_of_bytes",
     "flat_reader",
     "from_json",
+    "is_quick",
     "is_too_deep",
     "json_bytes",
     "parse_object",

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from operator import is_
 
 # Zero-width and bidirectional controls, fillers, variation selectors and tag characters.
 _ALWAYS = (
@@ -18,6 +20,20 @@ _INVISIBLE = re.compile(
     f"[{_ALWAYS}]|(?<!{_BESIDE}){_JOINER}|{_JOINER}(?!{_BESIDE})|(?:^|(?<=[\\s\ufe00-\ufe0f])){_SELECTOR}"
 )
 
+_DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f")
+_PIECE = 50_000
+
+
+class _Escapes(dict[str, str]):
+    """The JSON escape of each invisible character that occurred."""
+
+    def __missing__(self, char: str) -> str:
+        escape = self[char] = json.dumps(char)[1:-1]
+        return escape
+
+
+_ESCAPES = _Escapes()
+
 
 def visible_text(text: str) -> str:
     r"""Return a text in which each invisible character is written as `\u200b`; the same object if it has none.
@@ -26,6 +42,28 @@ def visible_text(text: str) -> str:
     Texts for models and terminals are passed through this function: descriptions when a tool is declared, and
     model-facing content and messages when a result is made. Values that programs read are not changed.
     """
-    if text.isascii() or _INVISIBLE.search(text) is None:
+    if text.isascii():
         return text
-    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    if len(text) <= _PIECE:
+        return _INVISIBLE.sub(_escaped, text)
+    pieces = [*_pieces(text)]
+    visible = [_INVISIBLE.sub(_escaped, piece) for piece in pieces]
+    return text if all(map(is_, visible, pieces)) else "".join(visible)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return _ESCAPES[found[0]]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Divide a long text, so that other threads run between the searches; a cut is not beside a joiner or selector.
+
+    A run of more than a hundred of them is no text, and may be cut.
+    """
+    start = 0
+    while start < len(text):
+        last = start + _PIECE
+        ends = (at for at in range(last, last + 100) if _DEPENDENT.isdisjoint(text[at - 1 : at + 1]))
+        end = next(ends, last)
+        yield text[start:end]
+        start = end

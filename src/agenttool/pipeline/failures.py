@@ -38,16 +38,17 @@ def valid_error(call: Call, error: ToolError) -> ToolError:
     try:
         message = None if error.message is None else str(error.message)
         if message is not None:
-            message = scrubbed_message(message, call.scrubber, MAX_SCRUBBED_CHARS) if _is_long(message) else message
-            message = message.encode(errors="replace").decode()
+            message = _bounded(call, message).encode(errors="replace").decode()
         return read(write(replace(error, phase=error.phase or call.phase.value, message=message)), ToolError)
     except (RecordError, TypeError, ValueError, AttributeError, RecursionError) as flaw:
         message = f"the error that was raised is not a valid ToolError: {words_of(flaw)}; fill it as declared"
         return guided(CRASH_CLASSES[call.phase], phase=call.phase, message=message)
 
 
-def _is_long(message: str) -> bool:
-    return len(message) > MAX_SCRUBBED_CHARS
+def _bounded(call: Call, message: str) -> str:
+    """Return a message that is short enough to be copied and searched."""
+    is_long = len(message) > MAX_SCRUBBED_CHARS
+    return scrubbed_message(message, call.scrubber, MAX_SCRUBBED_CHARS) if is_long else message
 
 
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
@@ -68,7 +69,7 @@ def error_of_crash(call: Call, crash: BaseException) -> ToolError:
     if phase is Phase.EXECUTE and isinstance(crash, _UNREACHABLE):
         error_class = ErrorClass.DEPENDENCY_UNAVAILABLE
     only_reads = call.tool is not None and call.tool.mapping.effects is False
-    message = f"{type(crash).__name__}: {words_of(crash)}"
+    message = f"{type(crash).__name__}: {_bounded(call, words_of(crash))}"
     return guided(error_class, phase=phase, message=message, effects=False if only_reads else None)
 
 

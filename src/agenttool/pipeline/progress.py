@@ -27,22 +27,22 @@ def progress_of(
     update: Update, *, number: int, elapsed_ms: int | None, part: tuple[str, ...] | None, scrub: Scrubber | None
 ) -> Progressed:
     """Return an update without the secrets of its call; `part` has the ids of the stored partial result."""
-    message, step, percent = _text(update.message), _text(update.step), update.percent
+    message, step, percent = _text(update.message, scrub), _text(update.step, scrub), update.percent
     return Progressed(
         number,
         ProgressStatus.RUNNING if update.partial is None else ProgressStatus.PARTIAL_RESULT,
-        message and scrubbed_message(message, scrub),
+        message,
         None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
-        step and scrubbed_message(step, scrub),
+        step,
         elapsed_ms,
         counters(update.facts, scrub) if update.facts else None,
         part,
     )
 
 
-def _text(value: object) -> str | None:
-    """Return a value as text that can be encoded."""
-    return None if value is None else str(value).encode(errors="replace").decode()
+def _text(value: object, scrub: Scrubber | None) -> str | None:
+    """Return a value as a message without secrets that can be encoded; only its ends are read."""
+    return None if value is None else scrubbed_message(str(value), scrub)
 
 
 def store_partial_result(

@@ -26,7 +26,7 @@ from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.phases.execute import execute, run_with_retries, save_running_checkpoint
-from agenttool.pipeline.phases.result import map_result
+from agenttool.pipeline.phases.result import map_any_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
 from agenttool.pipeline.tool import Tool
@@ -191,7 +191,7 @@ async def _continue_approval(
         output = await execute(call, tool, call_input)
     finally:
         release(call)
-    return map_result(call, output)
+    return await map_any_result(call, output)
 
 
 def _repeat_rejection(call: Call) -> None:
@@ -250,7 +250,7 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
         output = await run_with_retries(call, tool)
     finally:
         release(call)
-    return map_result(call, output)
+    return await map_any_result(call, output)
 
 
 async def _flush_attempt(call: Call, tool: Tool) -> None:
@@ -290,7 +290,7 @@ async def _deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: Open
     Raises:
         ToolFailure: its result is overdue, or a failure; or it cannot be sent again.
     """
-    return map_result(call, await _deferred_output(call, tool, checkpoint, opened))
+    return await map_any_result(call, await _deferred_output(call, tool, checkpoint, opened))
 
 
 async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> object:

@@ -4,6 +4,7 @@ A phase that most calls do not need is behind a condition that was decided when 
 can be checked without a wait. There is no second path.
 """
 
+from agenttool.codec import is_quick
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
@@ -14,11 +15,10 @@ from agenttool.pipeline.phases.execute import PendingOutput, start_tool
 from agenttool.pipeline.phases.input import parse_schema, pre_hooks, prepare_observable_input, validate_values
 from agenttool.pipeline.phases.permission import has_expired, permission, try_allow
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.result import map_large_result, map_result
+from agenttool.pipeline.phases.result import map_any_result, map_result
 from agenttool.pipeline.phases.schedule import release, schedule, try_acquire_permit, yield_to_batch
 from agenttool.pipeline.tool import Tool
 from agenttool.records import AbortReason, JsonObject, ToolResult
-from agenttool.results.jsonable import is_quick
 
 
 async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- the phases in order, in one place
@@ -57,7 +57,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
             release(call)
         if call.batch is not None:
             await yield_to_batch(call)
-        mapped = map_result(call, output) if is_quick(output) else await map_large_result(call, output)  # 9
+        mapped = map_result(call, output) if is_quick(output) else await map_any_result(call, output)  # 9
     except BaseException as error:  # noqa: BLE001 -- a crash in any phase is that phase's failure
         mapped = failed(call, error)
     result = end(call, mapped)  # 10 to 12

@@ -237,6 +237,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             mapper=declared.map_result,
             scalars=declared.output_scalars,
             supports_artifacts=bool(profile.supports_artifacts),
+            stored_above=persistence.stored_above,
         ),
         persistence=persistence,
         read_typed=None if contract.internal_only_fields else typed_reader(model_schema),

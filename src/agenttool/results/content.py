@@ -9,7 +9,7 @@ from agenttool.errors import RecordError
 from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
 from agenttool.results.jsonable import REJECT_BYTES, encode, to_jsonable, unicode_text
-from agenttool.results.media import MediaExtractor, decode_media, describe, find_media, is_all_media
+from agenttool.results.media import MediaExtractor, decode_media, describe
 from agenttool.results.redaction import Redactor
 
 _MEDIA = frozenset({ContentClass.IMAGE, ContentClass.AUDIO, ContentClass.VIDEO, ContentClass.FILE})
@@ -65,7 +65,7 @@ class ContentReader:
 
     def _text_items(self, text: str) -> tuple[ContentItem, ...]:
         cleaned = self.text(text)
-        return () if not cleaned or is_all_media(text, find_media(text)) else (text_item(cleaned),)
+        return () if not cleaned or self.media.has(cleaned) else (text_item(cleaned),)
 
     def _explicit(self, item: ContentItem) -> tuple[ContentItem, ...]:
         if item.type in _HOLDS_MEDIA and item.data is not UNSET:

@@ -220,9 +220,15 @@ def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolEr
 
     Secrets are masked first, while they are whole, and again at the end, because cleaning can join two halves.
     """
-    error = _shortened(error, scrubber)
-    filled = _filled(error if scrubber is None else scrubber.part(error))
-    return filled if scrubber is None else scrubber.part(filled)
+    return _completed(_scrubbed(_shortened(error, scrubber), scrubber), scrubber)
+
+
+def _completed(scrubbed: ToolError, scrubber: Scrubber | None) -> ToolError:
+    return _scrubbed(_filled(scrubbed), scrubber)
+
+
+def _scrubbed(error: ToolError, scrubber: Scrubber | None) -> ToolError:
+    return error if scrubber is None else scrubber.part(error)
 
 
 def _shortened(error: ToolError, scrubber: Scrubber | None) -> ToolError:
@@ -275,8 +281,9 @@ def result_of_failure(
 ) -> ToolResult:
     """Return the one result of a call that failed; its content is `error_text`."""
     error = _shortened(error, scrubber)
-    is_scrubbed = scrubber is not None and scrubber.part(error) is not error
-    error = complete_error(error, scrubber)
+    scrubbed = _scrubbed(error, scrubber)
+    is_scrubbed = scrubbed is not error
+    error = _completed(scrubbed, scrubber)
     outcome = outcome_of(error)
     content = (text_item(error_text(error)),)
     return ToolResult(

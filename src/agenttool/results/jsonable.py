@@ -1,8 +1,8 @@
 """Conversion of any Python value to plain JSON, or a failure that names the place.
 
-Most outputs are JSON already: msgspec encodes, decodes and compares them. Any other value is walked step by step, which
-is slower, but converts common types and reports where a value has no JSON form. `pydantic_core.to_jsonable_python`
-reports no place, merges equal keys and turns bytes into text, so it cannot do this walk.
+Most outputs are JSON already, which their types show. Any other value is walked step by step, which is slower, but
+converts common types and reports where a value has no JSON form. `pydantic_core.to_jsonable_python` reports no place,
+merges equal keys and turns bytes into text, so it cannot do this walk.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 
+from agenttool.codec import clone
 from agenttool.errors import ToolFailure
 from agenttool.ports.output import Media
 from agenttool.records import ErrorClass, Json, Phase
@@ -36,14 +37,11 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """How deeply a result may be nested; many readers of records reject deeper JSON."""
 
-MAX_VALUES = 200_000
+MAX_VALUES = 100_000
 """How many values a result may hold."""
 
-MAX_TEXT_CHARS = 5_000_000
+MAX_TEXT_CHARS = 1_000_000
 """How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
-
-_QUICK_VALUES = 1000
-_CHARS_PER_VALUE = 100
 
 _LONE_SURROGATE = "text with a lone surrogate"
 _REPLACE_IT = "decode it with errors='replace'"
@@ -51,13 +49,14 @@ _MAX_DIGITS = 4000
 _JSON_CONTAINERS = frozenset({dict, list})
 _CONTAINERS = _JSON_CONTAINERS | {tuple, set, frozenset}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_ALWAYS_JSON = _SCALARS - {float}
 _JSON_TYPES = frozenset({dict, list, int, float, bool})
+_NAMES = frozenset({str})
 _WRITTEN_AS_TEXT = (UUID, Decimal, Fraction, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network)
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
-_decode: Callable[[bytes], Json] = msgspec.json.Decoder().decode
 
 
 class BytesSink(Protocol):
@@ -105,27 +104,6 @@ def run_tool_code(function: Callable[[_V], _T], value: _V) -> _T:
         ) from error
 
 
-def is_quick(value: object) -> bool:
-    """Return whether an output is small enough to be mapped on the event loop; the count stops at the limit."""
-    if type(value) in _SCALARS and type(value) is not str:
-        return True
-    room, rest = _QUICK_VALUES, [value]
-    while rest and room >= 0:
-        each = rest.pop()
-        kind = type(each)
-        if isinstance(each, str | bytes | bytearray):
-            room -= len(each) // _CHARS_PER_VALUE
-        elif kind in _CONTAINERS:
-            items = cast("list[object]", each)
-            room -= len(items)
-            rest += () if room < 0 else cast("dict[str, object]", each).values() if kind is dict else items
-        elif kind not in _SCALARS:
-            names = cast("tuple[str, ...]", getattr(kind, "__struct_fields__", getattr(kind, "__slots__", ())))
-            room -= 1
-            rest += [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in names)]
-    return room >= 0
-
-
 def refuse_many_values(value: object) -> None:
     """Refuse a container with too many items before anything looks at them.
 
@@ -156,24 +134,20 @@ def refuse_long_text(chars: int) -> None:
         )
 
 
-def copy_json(value: object) -> tuple[Json, bytes] | None:
-    """Return a copy of a value that already is JSON, and its encoding; none if it must be converted.
-
-    msgspec writes bytes, dates, sets and NaN as something that does not read back as the same value, so the comparison
-    finds them.
+def encode_json(value: object) -> bytes | None:
+    """Return the encoding of a value that already is JSON; none if it must be converted.
 
     Raises:
-        ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
+        ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values, or too many characters.
     """
     if type(value) not in _JSON_TYPES or not _is_plain_json(value):
         return None
     try:
         written = encode(value)
-        plain = _decode(written)
     except Exception:  # noqa: BLE001 -- the conversion reports what is wrong
         return None
     refuse_long_text(len(written))
-    return (plain, written) if plain == value else None
+    return written
 
 
 def to_jsonable(value: object, sink: BytesSink) -> Json:
@@ -182,8 +156,9 @@ def to_jsonable(value: object, sink: BytesSink) -> Json:
     Raises:
         ToolFailure: result_mapping_failed; the message names the place and what to return instead.
     """
-    copied = copy_json(value)
-    return run_tool_code(_Conversion(sink).convert, value) if copied is None else copied[0]
+    if encode_json(value) is None:
+        return run_tool_code(_Conversion(sink).convert, value)
+    return clone(cast("Json", value))
 
 
 def to_jsonable_leniently(value: object, sink: BytesSink) -> Json:
@@ -214,7 +189,7 @@ def unicode_text(text: object) -> str:
 
 
 def _is_plain_json(value: object) -> bool:
-    """Return whether a value is made of JSON types and at most `MAX_DEPTH` deep.
+    """Return whether a value is made of JSON types, has a JSON form, and is at most `MAX_DEPTH` deep.
 
     Sizes are added up level by level before a level is entered. So a value over the limit is rejected without walking
     it, and so is a list that holds another list twice, forty times over.
@@ -222,20 +197,24 @@ def _is_plain_json(value: object) -> bool:
     Raises:
         ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
     """
-    level, count, is_json = ([value] if type(value) in _CONTAINERS else []), 0, True
-    for _ in range(MAX_DEPTH):
-        if not level:
+    level, count, is_json = [value], 0, True
+    for _ in range(MAX_DEPTH + 1):
+        level = [each for each in level if type(each) not in _ALWAYS_JSON]
+        is_json = is_json and all(map(_is_container_or_finite, level))
+        outers = cast("list[dict[str, object] | list[object]]", [each for each in level if type(each) in _CONTAINERS])
+        if not outers:
             return is_json
-        outers = cast("list[dict[str, object] | list[object]]", level)
         count += sum(map(len, outers))
         if count > MAX_VALUES:
             raise _too_many_values()
-        inners = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
-        level = [inner for inner in inners if type(inner) not in _SCALARS]
-        if not _JSON_CONTAINERS.issuperset(map(type, level)):
-            is_json = False
-            level = [inner for inner in level if type(inner) in _CONTAINERS]
-    return is_json and not level
+        names = chain.from_iterable(outer for outer in outers if type(outer) is dict)
+        is_json = is_json and _NAMES.issuperset(map(type, names))
+        level = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
+    return False
+
+
+def _is_container_or_finite(value: object) -> bool:
+    return type(value) in _JSON_CONTAINERS or (type(value) is float and isfinite(value))
 
 
 class _Conversion:

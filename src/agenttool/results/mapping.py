@@ -6,8 +6,10 @@ redaction, errors and partial failures.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
+from typing import cast
 
-from agenttool.codec import read, write
+from agenttool.codec import clone, read, write
 from agenttool.codec.visible_text import visible_text
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
@@ -38,8 +40,8 @@ from agenttool.results.content import ContentReader, content_entries, is_content
 from agenttool.results.failure import complete_error, error_text, guided, outcome_of
 from agenttool.results.jsonable import (
     REJECT_BYTES,
-    copy_json,
     encode,
+    encode_json,
     mapping_failure,
     refuse_long_text,
     refuse_many_values,
@@ -47,7 +49,7 @@ from agenttool.results.jsonable import (
     to_jsonable,
 )
 from agenttool.results.media import MediaExtractor, find_media, may_hold_media
-from agenttool.results.payloads import Payload
+from agenttool.results.payloads import JSON, Payload
 from agenttool.results.redaction import (
     MARKER,
     Redactor,
@@ -83,6 +85,7 @@ class MappingPlan:
         is_bare: nothing applies, not even a schema.
         fails_if_empty: a success without output is a failure, not a marker (G-56).
         scalars: the JSON types of an output without a schema; none if any is accepted.
+        stored_above: a result of more characters is stored as text, so no copy of its value is made.
         takes_int: an integer can be mapped without any check.
     """
 
@@ -97,6 +100,7 @@ class MappingPlan:
     has_artifacts: bool = False
     effects: bool | None = None
     scalars: frozenset[type] | None = None
+    stored_above: float = inf
     takes_int: bool = field(init=False, default=False)
     is_plain: bool = field(init=False, default=False)
     is_bare: bool = field(init=False, default=False)
@@ -126,6 +130,7 @@ def plan_mapping(
     mapper: Callable[[object], object] | None = None,
     scalars: frozenset[type] | None = None,
     supports_artifacts: bool = False,
+    stored_above: float = inf,
 ) -> MappingPlan:
     """Return the plan of a tool; `mapper` is the code behind `result_mapper`, if the tool has one.
 
@@ -141,6 +146,7 @@ def plan_mapping(
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
         mapper=mapper,
         scalars=scalars,
+        stored_above=stored_above,
         redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
         fails_if_empty=interface.empty_result_policy == "fail",
         fallback_summary=contract.fallback_summary,
@@ -240,6 +246,9 @@ def map_output(
         return measured(*_map_any(output, plan, ids, scrubber))
     text, structured = plain
     result = plain_result(text, structured, invocation_id, result_id, created_at, mutation_refs or None)
+    if structured is UNSET and type(output) is not str:
+        content = (ContentItem(type=ContentClass.TEXT, text=text, media_type=JSON),)
+        return Mapped(result=replace(result, content=content, model_facing_content=content), chars=len(text))
     return Mapped(result=result, chars=len(text), is_plain=not mutation_refs)
 
 
@@ -260,26 +269,26 @@ def _empty(ids: _CallIds) -> Mapped:
 
 
 def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetType] | None:
-    """Return the text and the structured value of a plain output; none if it needs the general path."""
-    structured: Json | UnsetType = UNSET
+    """Return the text and the structured value of a plain output; none if it needs the general path.
+
+    A text without a schema has no structured value. Nor has a value whose text will be stored.
+    """
     if type(output) is str:
         text = output
         refuse_long_text(len(text))
         if not text or not is_unicode(text) or find_media(text):
             return None
     else:
-        found = copy_json(output)
-        if found is None or may_hold_media(found[1]):
+        written = encode_json(output)
+        if written is None or may_hold_media(written):
             return None
-        structured = found[0]
-        text = found[1].decode()
-    if visible_text(text) is not text:
+        text = written.decode()
+    value = cast("Json", output)
+    if visible_text(text) is not text or (plan.check is not None and not plan.check.accepts(value)):
         return None
-    if plan.check is not None:
-        structured = text if structured is UNSET else structured
-        if not plan.check.accepts(structured):
-            return None
-    return text, structured
+    if type(output) is str:
+        return text, UNSET if plan.check is None else text
+    return text, UNSET if len(text) > plan.stored_above else clone(value)
 
 
 def measured(result: ToolResult, payloads: tuple[Payload, ...] = ()) -> Mapped:
@@ -300,7 +309,7 @@ def _map_any(
     """Map any output.
 
     The finished record is written and read back. This validates the members that the tool filled in, and the result
-    shares no object with the tool.
+    shares no object with the tool. The structured value is a copy already, and can be large.
 
     Raises:
         ToolFailure: result_mapping_failed.
@@ -322,7 +331,8 @@ def _map_any(
     if scrubber is not None:
         result = _without_secrets(result, scrubber)
     try:
-        return read(write(result), ToolResult), media.payloads
+        checked = read(write(replace(result, structured_content=UNSET)), ToolResult)
+        return replace(checked, structured_content=result.structured_content), media.payloads
     except (RecordError, TypeError, ValueError, RecursionError) as error:
         raise mapping_failure(f"output is not a valid result: {error}; fill NativeOutput as it is declared") from error
 

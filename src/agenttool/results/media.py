@@ -1,9 +1,9 @@
 """Media in outputs: data URLs, long base64 and bytes become stored payloads, so that no model reads them as text."""
 
-import base64
 import binascii
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import TypeVar
 
 from agenttool.ports.output import Media
@@ -31,6 +31,12 @@ _URL_HEAD = re.compile(r"data:(?P<type>[A-Za-z0-9.+\-]+/[A-Za-z0-9.+\-]+)?(?:;[A
 _URL_DATA = re.compile(r"[A-Za-z0-9+/_\-=%]{32,}")
 # Random bytes use nearly all of the 64 characters; DNA, a hexadecimal dump or one long word does not.
 _MIN_DISTINCT = 40
+_SAMPLE = 4096
+_UNQUOTED = 4
+_SPELLINGS = (
+    *(("\r", ""), ("\n", ""), ("-", "+"), ("_", "/")),
+    *(("%0A", ""), ("%0a", ""), ("%0D", ""), ("%0d", ""), ("%2B", "+"), ("%2F", "/"), ("%3D", "=")),
+)
 _ARMOR = "-----"
 _TYPE_NAMES = ("mimeType", "mime_type", "media_type", "mediaType", "content_type", "contentType")
 _T = TypeVar("_T")
@@ -78,6 +84,10 @@ class MediaExtractor:
         self._items.setdefault(payload_id, _item_of(payload, name))
         return payload_id
 
+    def has(self, text: str) -> bool:
+        """Return whether a text is the id of a payload: what `text` returns if there is nothing beside the media."""
+        return text in self._payloads
+
     def discard(self, value: Json) -> None:
         """Remove the payloads that a sensitive value refers to; they must not be stored."""
         if isinstance(value, str):
@@ -92,7 +102,7 @@ class MediaExtractor:
         found = find_media(text, media_type)
         if not found:
             return self._scrubbed(text)
-        if is_all_media(text, found):
+        if len(found) == 1 and not (text[: found[0].start] + text[found[0].end :]).strip():
             return self.add_bytes(found[0].data, found[0].media_type)
         pieces: list[str] = []
         at = 0
@@ -159,14 +169,9 @@ def find_media(text: str, media_type: str | None = None) -> list[EmbeddedMedia]:
     if len(text) < _MIN_TEXT_CHARS:
         return []
     found = _data_urls(text) if "base64," in text else []
-    if len(text) >= _MIN_BASE64_CHARS and _may_hold_base64(text):
+    if len(text) >= _MIN_BASE64_CHARS:
         found += _bare_base64(text, media_type, found)
     return sorted(found, key=lambda each: each.start)
-
-
-def is_all_media(text: str, found: list[EmbeddedMedia]) -> bool:
-    """Return whether a text is one piece of media and nothing else."""
-    return len(found) == 1 and not (text[: found[0].start] + text[found[0].end :]).strip()
 
 
 def decode_media(coded: str, media_type: str | None, name: str | None) -> Media | None:
@@ -182,10 +187,16 @@ def may_hold_media(written: bytes) -> bool:
     return len(written) >= _MIN_TEXT_CHARS and (b"base64," in written or _LONG_STRING.search(written) is not None)
 
 
-def _may_hold_base64(text: str) -> bool:
-    """Return whether a long run is possible; such a run fills at least one of the windows."""
+def _regions_of_base64(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where long runs are possible: such a run fills at least one window, and reaches into those beside it."""
     match = _WINDOW_OF_BASE64.match
-    return any(match(text, at) for at in range(0, len(text) - _WINDOW + 1, _WINDOW))
+    start = None
+    for at in range(0, len(text) + 1, _WINDOW):
+        if match(text, at):
+            start = at if start is None else start
+        elif start is not None:
+            yield max(start - _WINDOW, 0), at + _WINDOW
+            start = None
 
 
 def _data_urls(text: str) -> list[EmbeddedMedia]:
@@ -205,7 +216,8 @@ def _data_urls(text: str) -> list[EmbeddedMedia]:
 def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedia]) -> list[EmbeddedMedia]:
     found: list[EmbeddedMedia] = []
     starts = [each.start for each in data_urls]
-    for match in _LONG_BASE64.finditer(text):
+    matches = (each for region in _regions_of_base64(text) for each in _LONG_BASE64.finditer(text, *region))
+    for match in matches:
         before = bisect_left(starts, match.end())
         inside = before > 0 and match.start() < data_urls[before - 1].end
         armored = text[max(match.start() - 2 * len(_ARMOR), 0) : match.start()].rstrip("\r\n").endswith(_ARMOR)
@@ -213,18 +225,24 @@ def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedi
         if data is None:
             continue
         known = sniff(data)
-        if known is not None or len(set(match[0])) >= _MIN_DISTINCT:
+        if known is not None or _has_many_characters(match[0]):
             kind = known or media_type or media_type_of(data)
             found.append(EmbeddedMedia(start=match.start(), end=match.end(), data=data, media_type=kind))
     return found
 
 
+def _has_many_characters(coded: str) -> bool:
+    """Return whether many different characters occur in a text; of a long one, a sample is read."""
+    return len(set(coded[:: len(coded) // _SAMPLE + 1])) >= _MIN_DISTINCT
+
+
 def _decoded(coded: str) -> bytes | None:
-    plain = re.sub(r"[\r\n]|%0[AaDd]", "", coded).replace("%2B", "+").replace("%2F", "/").replace("%3D", "=")
-    plain = plain.replace("-", "+").replace("_", "/").rstrip("=")
+    for written, meant in _SPELLINGS if "%" in coded else _SPELLINGS[:_UNQUOTED]:
+        coded = coded.replace(written, meant)
+    plain = coded.rstrip("=")
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except binascii.Error:
+        return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
+    except ValueError:
         return None
 
 

@@ -6,6 +6,7 @@ the record of the decision. Nothing here does I/O.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from agenttool.codec import to_json
 from agenttool.codec.visible_text import visible_text
@@ -46,7 +47,7 @@ DEFAULT_INLINE_CHARS = 30_000
 
 PREVIEW_CHARS = 4_000
 
-SELF_BOUNDED_CHARS = 1_000_000
+SELF_BOUNDED_CHARS = 500_000
 """The limit for a tool that declares that it bounds its own output."""
 
 PARTIAL_RESULT = "partial_result_of_call"
@@ -88,6 +89,11 @@ class PersistencePolicy:
         if self.max_inline_bytes is not None:
             limits.append(self.max_inline_bytes // _MAX_UTF8_BYTES)
         object.__setattr__(self, "inline_below", -1 if self.always is not None else min(limits))
+
+    @property
+    def stored_above(self) -> float:
+        """A result of more characters is stored; infinite if this tool never stores one for its size."""
+        return inf if self.self_bounding or self.over_limit not in _STORING else self.max_inline_chars
 
 
 def policy_of(interface: ToolInterface, contract: OutputContract | None = None) -> PersistencePolicy:
@@ -138,24 +144,16 @@ INLINE = PersistencePlan(strategy=_Strategy.INLINE)
 
 
 class ResultDocument(Part, frozen=True, kw_only=True):
-    """The text of a result as one document, and the items that stay beside a preview of it.
-
-    Attributes:
-        refs: the items of the content that only point to something.
-        model_refs: the same of the model-facing content.
-    """
+    """The text of a result as one document, without the items that only point to something."""
 
     text: str
     media_type: str
     size_bytes: int
-    refs: tuple[ContentItem, ...]
-    model_refs: tuple[ContentItem, ...]
 
 
 def document_of(result: ToolResult) -> ResultDocument:
     """Return a result as one document: JSON if it is one value, text if it is text, or JSON with both."""
-    for_model = result.model_facing_content or ()
-    items = [item for item in for_model if not _is_pointer(item)]
+    items = [item for item in result.model_facing_content or () if not _is_pointer(item)]
     structured = result.structured_content
     texts = [item.text or "" for item in items]
     written = "" if structured is UNSET else encode(structured).decode()
@@ -166,13 +164,7 @@ def document_of(result: ToolResult) -> ResultDocument:
     else:
         both: Json = {"content": [to_json(item) for item in items], "structured_content": structured}
         text, media_type = encode(both).decode(), JSON
-    return ResultDocument(
-        text=text,
-        media_type=media_type,
-        size_bytes=len(text.encode()),
-        refs=tuple(item for item in result.content or () if _is_pointer(item)),
-        model_refs=tuple(item for item in for_model if _is_pointer(item)),
-    )
+    return ResultDocument(text=text, media_type=media_type, size_bytes=len(text.encode()))
 
 
 def _is_pointer(item: ContentItem) -> bool:
@@ -293,13 +285,13 @@ def apply_plan(
     `stored_ref` names the stored payload of the plan. If the plan has a payload and `stored_ref` is none, storing
     failed, and the delivered result is an error.
     """
-    document = document_of(result)
+    size = document_of(result).size_bytes if plan.payload is None else len(plan.payload.data)
     error = plan.error
     if plan.payload is not None and stored_ref is None:
         error = guided(
             ErrorClass.RESULT_TOO_LARGE,
             phase=Phase.PERSIST_RESULT,
-            message=f"the output has {document.size_bytes} bytes, which is too much to inline, and could not be stored",
+            message=f"the output has {size} bytes, which is too much to inline, and could not be stored",
             code="not_persistable",
         )
     shown: str | None = None
@@ -307,7 +299,7 @@ def apply_plan(
         delivered = _with_error(result, error, plan.fallback_summary)
     elif plan.payload is not None and stored_ref is not None:
         shown = plan.preview or ""
-        delivered = _with_preview(result, document, shown, stored_ref)
+        delivered = _with_preview(result, shown, stored_ref)
     else:
         delivered = result
     decision = ResultPersistence(
@@ -316,7 +308,7 @@ def apply_plan(
         result_id=result.result_id,
         strategy=plan.strategy if error is plan.error else PersistenceStrategy.DROP_WITH_REASON,
         threshold=plan.threshold,
-        original_size_bytes=document.size_bytes,
+        original_size_bytes=size,
         preview_size_bytes=None if shown is None else len(shown.encode()),
         persisted_ref=stored_ref if shown is not None else None,
         redaction_state=result.redaction_state,
@@ -326,14 +318,14 @@ def apply_plan(
     return replace(delivered, persistence_refs=(*(result.persistence_refs or ()), decision_id)), decision
 
 
-def _with_preview(result: ToolResult, document: ResultDocument, shown: str, ref: Ref) -> ToolResult:
+def _with_preview(result: ToolResult, shown: str, ref: Ref) -> ToolResult:
     """Replace the text of a result by a preview; items that only point to something stay."""
     stored = ContentItem(type=ContentClass.PERSISTED_OUTPUT_REF, ref=ref, media_type=ref.media_type)
     return replace(
         result,
-        content=(stored, *document.refs),
+        content=(stored, *filter(_is_pointer, result.content or ())),
         structured_content=UNSET,
-        model_facing_content=(text_item(shown), *document.model_refs),
+        model_facing_content=(text_item(shown), *filter(_is_pointer, result.model_facing_content or ())),
         native_output_ref=result.native_output_ref or ref.id,
     )
 

@@ -424,7 +424,7 @@ def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
     """
     text = shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST)
     if not text.isascii():
-        text = visible_text(text.encode("utf-8", "replace").decode())
+        text = visible_text(_encodable(text))
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
     text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
@@ -450,17 +450,23 @@ def _is_frame(line: str) -> bool:
 
 
 def scrubbed_message(text: str, scrubber: Scrubber | None, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a message without secrets, in about `limit` characters.
+    """Return a message without secrets that can be encoded, in about `limit` characters.
 
     It is cut first, so that the search is short. A secret that the cut divides is removed with what is beside it.
     """
     if scrubber is None:
-        return shorten(text, limit)
+        return _encodable(shorten(text, limit))
     if len(text) > limit:
         half, margin = limit // 2, scrubber.longest
-        head, tail = scrubber.text(text[: half + margin]), scrubber.text(text[-half - margin :])
+        head = scrubber.text(_encodable(text[: half + margin]))
+        tail = scrubber.text(_encodable(text[-half - margin :]))
         text = f"{head[: max(len(head) - margin, 0)]}{_CUT}{tail[margin:]}"
-    return shorten(scrubber.text(text), limit)
+    return shorten(scrubber.text(_encodable(text)), limit)
+
+
+def _encodable(text: str) -> str:
+    """Return a text in which each lone surrogate is a question mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def shorten(text: str, limit: int) -> str:

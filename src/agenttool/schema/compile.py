@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import NoReturn, cast
 
 import jsonschema_rs
 
-from agenttool.codec import parse_object, sorted_json
+from agenttool.codec import is_quick, parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import Misfit, explain
@@ -62,18 +63,21 @@ class Checker:
             return False
 
     def misfits(self, value: Json) -> list[Misfit]:
-        """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits."""
-        found: list[Misfit] = []
+        """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits.
+
+        Of a large value, only the first misfit is returned, because the validator collects all of them at once.
+        """
         if not self._work.begin(value):
             return [Misfit(pointer="", expected="fewer or shorter names", advice="its patterns for names are costly")]
         try:
-            for error in self._validator.iter_errors(value):
-                found.append(explain(error))
-                if len(found) == MAX_MISFITS:
-                    break
+            if is_quick(value):
+                return [explain(error) for error in islice(self._validator.iter_errors(value), MAX_MISFITS)]
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [explain(error)]
         except UnicodeEncodeError:
-            found.append(Misfit(pointer="", expected="text in Unicode", advice="pair or remove the lone surrogate"))
-        return found
+            return [Misfit(pointer="", expected="text in Unicode", advice="pair or remove the lone surrogate")]
+        return []
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Phases 2 to 5: parse the input, check its values, normalize it, and run the hooks that may replace it."""
 
-from agenttool.codec import SHALLOW, UNREADABLE, clone, is_too_deep, json_bytes, parse_object, write_own
-from agenttool.codec.depth import MAX_DEPTH
+from agenttool.codec import SHALLOW, UNREADABLE, clone, is_quick, is_too_deep, json_bytes, parse_object, write_own
+from agenttool.codec.size import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
@@ -76,7 +76,8 @@ def _explained_failure(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailur
     """Return the failure of an invalid input; misplaced values and unknown names are redacted in it."""
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
-        more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
+        has_all = len(misfits) < MAX_MISFITS and is_quick(parsed)
+        more = [place for each in misfits for place in each.values] if has_all else [""]
         names = [name for each in misfits for name in each.names]  # a secret may have been sent as a name
         call.learn_secrets(tool.redactor, parsed, names)
         call.request = replace(call.request, redactor=InputMask(tool.redactor.with_paths(more), call.scrubber))

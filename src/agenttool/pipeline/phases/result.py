@@ -1,9 +1,11 @@
 """Phases 9 to 11: map the output to a result, run the hooks that see it, and store its bytes."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from agenttool.codec import QUICK_CHARS, is_quick
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -57,11 +59,17 @@ def map_result(call: Call, output: object) -> Mapped:
         return with_stored_output(failed_result(call, failure.error), _encodable_payloads(call, plan, output))
 
 
-async def map_large_result(call: Call, output: object) -> Mapped:
-    """Map a large output in a worker thread, so that other calls continue meanwhile."""
+async def map_any_result(call: Call, output: object) -> Mapped:
+    """Map an output; a large one in a worker thread, so that other calls continue meanwhile."""
+    if is_quick(output):
+        return map_result(call, output)
     call.phase = _MAP_RESULT
     call.publish()
-    return await _despite_cancel(call, call.core.timing.loop.run_in_executor(None, map_result, call, output))
+    return await _in_worker(call, partial(map_result, call, output))
+
+
+async def _in_worker(call: Call, work: Callable[[], _T]) -> _T:
+    return await _despite_cancel(call, call.core.timing.loop.run_in_executor(None, work))
 
 
 def _encodable_payloads(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
@@ -93,7 +101,7 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if update is None:
         return mapped
     call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name))
-    return map_result(call, update.reply.updated_output)
+    return await map_any_result(call, update.reply.updated_output)
 
 
 async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
@@ -101,11 +109,10 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     tool = call.tool
     if tool is None:
         return mapped.result
-    read_tool = partial(read_tool_of, call)
-    plan = decide_persistence(mapped, tool.persistence, read_tool)
+    plan = await _decide(call, tool, mapped)
     if HookEvent.RESULT_PERSISTENCE in tool.hooks and call.started_ns:
         mapped = await _persistence_hooks(call, tool, mapped, plan)
-        plan = decide_persistence(mapped, tool.persistence, read_tool)
+        plan = await _decide(call, tool, mapped)
     if plan is INLINE and not mapped.payloads:
         return mapped.result
     call.phase = _PERSIST_RESULT
@@ -116,6 +123,14 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     redacted = plan.strategy is PersistenceStrategy.REDACT
     call.note(steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
     return result
+
+
+async def _decide(call: Call, tool: Tool, mapped: Mapped) -> PersistencePlan:
+    """Decide how a result is stored; a large one is encoded and digested in a worker thread."""
+    if mapped.chars <= QUICK_CHARS:
+        return decide_persistence(mapped, tool.persistence, partial(read_tool_of, call))
+    read_tool = read_tool_of(call)
+    return await _in_worker(call, lambda: decide_persistence(mapped, tool.persistence, lambda: read_tool))
 
 
 async def _persistence_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:

@@ -1,6 +1,6 @@
 import pytest
 
-from agenttool.codec.depth import MAX_DEPTH, is_too_deep
+from agenttool.codec.size import MAX_DEPTH, is_too_deep
 
 
 def nested(levels, inner):

@@ -1,0 +1,55 @@
+"""Limit the depth of JSON documents, and tell large values from small ones."""
+
+from typing import cast
+
+from agenttool.records import Json, JsonObject
+
+MAX_DEPTH = 500
+"""Every supported Python can decode and encode this many levels."""
+
+SHALLOW = 2 * MAX_DEPTH
+"""A text of this length cannot be too deep: each level takes at least two characters."""
+
+QUICK_CHARS = 100_000
+"""How many characters are read on the event loop; more are read in a worker thread."""
+
+_QUICK_VALUES = 1000
+_CHARS_PER_VALUE = QUICK_CHARS // _QUICK_VALUES
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
+
+
+def is_too_deep(value: Json, limit: int = MAX_DEPTH) -> bool:
+    """Return whether a document has more than `limit` levels."""
+    level: list[JsonObject | list[Json]] = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def is_quick(value: object) -> bool:
+    """Return whether a value is small enough to be read on the event loop; the count stops at the limit."""
+    if type(value) in _SCALARS and type(value) is not str:
+        return True
+    room, rest = _QUICK_VALUES, [value]
+    while rest and room >= 0:
+        each = rest.pop()
+        kind = type(each)
+        if isinstance(each, str | bytes | bytearray):
+            room -= len(each) // _CHARS_PER_VALUE
+        elif kind in _CONTAINERS:
+            items = cast("list[object]", each)
+            room -= len(items)
+            rest += () if room < 0 else cast("dict[str, object]", each).values() if kind is dict else items
+        elif kind not in _SCALARS:
+            names = cast("tuple[str, ...]", getattr(kind, "__struct_fields__", getattr(kind, "__slots__", ())))
+            room -= 1
+            rest += [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in names)]
+    return room >= 0
