@@ -199,7 +199,7 @@ def test_an_answer_records_the_operating_system_user_and_the_claimed_name(folder
     )
     known = f"pat (claim), {user['name']} (operating-system user, uid {user['uid']})"
     assert known in command(folder, "show", claimed["invocation_id"]).stdout
-    assert known in command(folder, "log").stdout
+    assert known in command(folder, "log", "--events").stdout
 
 
 def test_an_answer_needs_the_digest_of_the_question_that_was_shown(folder):

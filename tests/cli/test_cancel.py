@@ -67,7 +67,7 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
     ) as running:
         try:
             wait_until((folder / "started").exists)
-            events = [json.loads(each) for each in command(folder, "log", "--json").stdout.splitlines()]
+            events = [json.loads(each) for each in command(folder, "log", "--events", "--json").stdout.splitlines()]
             (call,) = {each["event"]["invocation_id"] for each in events if "invocation_id" in each["event"]}
             done = command(folder, "cancel", call, "--json")
             assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "canceled")

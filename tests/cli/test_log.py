@@ -1,4 +1,4 @@
-"""`agenttool log`: a line per event, from any position, and while others write."""
+"""`agenttool log`: open calls, sizes, and with `--events` a line per event, from any position."""
 
 import asyncio
 import json
@@ -33,19 +33,19 @@ def events(outcome):
 
 @pytest.mark.usefixtures("journal")
 def test_every_event_is_one_line_in_order_of_position(run):
-    lines = run("log").stdout.splitlines()
+    lines = run("log", "--events").stdout.splitlines()
     days = [line for line in lines if re.fullmatch(r"\d{4}-\d\d-\d\d UTC", line)]
     assert lines[0] == days[0]
     positions = [int(line.split()[0]) for line in lines if line not in days]
     assert positions == sorted(positions)
-    assert len(positions) == len(events(run("log", "--json")))
+    assert len(positions) == len(events(run("log", "--events", "--json")))
 
 
 @pytest.mark.usefixtures("journal")
 def test_after_a_position_all_later_events_are_printed(run):
-    whole = events(run("log", "--json"))
+    whole = events(run("log", "--events", "--json"))
     for place, told in enumerate(whole):
-        rest = events(run("log", "--json", "--after", told["position"]))
+        rest = events(run("log", "--events", "--json", "--after", told["position"]))
         assert rest[-len(whole[place + 1 :]) :] == whole[place + 1 :] or place == len(whole) - 1
         assert len(rest) <= len(whole)
 
@@ -54,39 +54,46 @@ def test_after_a_position_all_later_events_are_printed(run):
 def test_a_limit_of_one_pages_through_the_whole_log(run):
     after, seen = 0, []
     for _ in range(200):
-        step = events(run("log", "--json", "--after", after, "--limit", 1))
+        step = events(run("log", "--events", "--json", "--after", after, "--limit", 1))
         if not step:
             break
         seen += step
         after = step[-1]["position"]
-    assert seen == events(run("log", "--json"))
+    assert seen == events(run("log", "--events", "--json"))
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("limit", [1, 7, 1000])
 def test_a_limit_alone_gives_the_newest(run, limit):
-    assert events(run("log", "--json", "--limit", limit)) == events(run("log", "--json"))[-limit:]
+    assert (
+        events(run("log", "--events", "--json", "--limit", limit)) == events(run("log", "--events", "--json"))[-limit:]
+    )
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("pattern", ["kitchen.*", "kitchen.bake", "bake", "tool_kitchen.bake"])
 def test_a_tool_is_named_in_any_of_the_ways_it_goes_by(run, pattern):
-    found = {each["event"]["tool_id"] for each in events(run("log", "--json", "--tool", pattern))}
+    found = {each["event"]["tool_id"] for each in events(run("log", "--events", "--json", "--tool", pattern))}
     assert "tool_kitchen.bake" in found
     assert all(tool.startswith("tool_kitchen.") for tool in found)
 
 
 def test_calls_can_be_picked_by_status_and_by_id(run, journal):
-    failed = events(run("log", "--json", "--status", "denied"))
+    failed = events(run("log", "--events", "--json", "--status", "denied"))
     assert [each["event"]["invocation_id"] for each in failed] == [journal["denied"]]
-    one = events(run("log", "--json", "--call", journal["hooked"][-8:], "--limit", 500))
+    one = events(run("log", "--events", "--json", "--call", journal["hooked"][-8:], "--limit", 500))
     assert {each["event"]["invocation_id"] for each in one} == {journal["hooked"]}
     assert one[-1]["event"]["data"]["status"] == "succeeded"
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("words", "told"), [(["--status", "sleepy"], "sleepy"), (["--call", "zz"], "zz"), (["--call", "inv_"], "several")]
+    ("words", "told"),
+    [
+        (["--status", "sleepy"], "sleepy"),
+        (["--events", "--call", "zz"], "zz"),
+        (["--events", "--call", "inv_"], "several"),
+    ],
 )
 def test_an_option_that_matches_nothing_is_rejected(run, words, told):
     outcome = run("log", *words)
@@ -122,7 +129,18 @@ async def _write(path, *numbers):
 
 @contextmanager
 def _following(path, *words):
-    program = [sys.executable, "-m", "agenttool", "log", "--follow", "--json", *words, "--store", f"sqlite:{path}"]
+    program = [
+        sys.executable,
+        "-m",
+        "agenttool",
+        "log",
+        "--events",
+        "--follow",
+        "--json",
+        *words,
+        "--store",
+        f"sqlite:{path}",
+    ]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
         stuck = threading.Timer(BOUND_S, follower.kill)  # whoever waits for a line hears the end of them
         stuck.start()
@@ -181,10 +199,13 @@ def test_a_follower_detects_a_replaced_journal_and_continues(tmp_path, restore):
 
 @pytest.mark.parametrize("more", [(), ("--limit", "2"), ("--after", "3")])
 def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
-    whole = [json.loads(line) for line in run("log", "--json", *more).stdout.splitlines()]
+    whole = [json.loads(line) for line in run("log", "--events", "--json", *more).stdout.splitlines()]
     for name in ("read", "read_back"):
         monkeypatch.delattr(SqliteReader, name)
-    told = [json.loads(line) for line in run("log", "--call", journal["hooked"], "--json", *more).stdout.splitlines()]
+    told = [
+        json.loads(line)
+        for line in run("log", "--events", "--call", journal["hooked"], "--json", *more).stdout.splitlines()
+    ]
     ours = [each for each in whole if each["event"].get("invocation_id") == journal["hooked"]]
     assert told
     assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
@@ -204,10 +225,11 @@ def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
 )
 @pytest.mark.usefixtures("journal")
 def test_a_filter_decodes_only_the_facts_that_it_prints(run, monkeypatch, words, is_wanted):
-    whole = [json.loads(line) for line in run("log", "--json").stdout.splitlines()]
+    whole = [json.loads(line) for line in run("log", "--events", "--json").stdout.splitlines()]
     decoded = []
     monkeypatch.setattr(fact_rows, "decode_fact", lambda *given: decoded.append(1) or decode_fact(*given))
-    printed = run("log", "--json", *words).stdout.splitlines()
+    mode = () if is_wanted is None else ("--events",)
+    printed = run("log", *mode, "--json", *words).stdout.splitlines()
     if is_wanted is None:
         assert (bool(printed), decoded) == (True, [])
         return
@@ -215,7 +237,7 @@ def test_a_filter_decodes_only_the_facts_that_it_prints(run, monkeypatch, words,
     assert wanted
     assert [json.loads(line) for line in printed] == wanted
     assert len(decoded) <= len(wanted), "a fact has at least one event"
-    newest = run("log", "--json", *words, "--limit", "2").stdout.splitlines()
+    newest = run("log", "--events", "--json", *words, "--limit", "2").stdout.splitlines()
     assert [json.loads(line) for line in newest] == wanted[-2:]
 
 
@@ -250,8 +272,8 @@ async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_p
             await rt.approvals.decide(question.approval_id, "deny")
         await asyncio.gather(*calling)
         assert await listed() == []
-    assert run("log", "--open", "--store", path).stdout == "no call is open\n"
-    assert run("log", "--open", "--limit", "2", "--store", path).exit_code == 2
+    assert run("log", "--open", "--store", path).stderr == "no call is open\n"
+    assert run("log", "--open", "--events", "--store", path).exit_code == 2
 
 
 @pytest.mark.usefixtures("journal")

@@ -47,7 +47,7 @@ def test_no_word_in_the_journal_commands_the_terminal_of_who_reads_it(tmp_path):
     rules.write_text('[[rules]]\nname = "all"\nbehavior = "ask"\ntool = "*"\n')
     calls = asyncio.run(write_hostile(path))
     commands = [("show", call) for call in calls]
-    commands += [("show", "inv_"), ("log",), ("verify",), ("policy", "replay", str(rules))]
+    commands += [("show", "inv_"), ("log",), ("log", "--events"), ("verify",), ("policy", "replay", str(rules))]
     for words in commands:
         shown = CliRunner().invoke(app, [*words, "--store", str(path)], env={"COLUMNS": "80"})
         acting = {each for each in shown.output if not each.isprintable() and each != "\n"}
@@ -60,7 +60,7 @@ def test_no_word_in_the_journal_commands_the_terminal_of_who_reads_it(tmp_path):
 def test_words_for_a_part_of_an_id_are_printed_as_text(tmp_path, command):
     path = tmp_path / "agenttool.db"
     asyncio.run(write_hostile(path))
-    words = ("show", HOSTILE) if command == "show" else ("log", "--call", HOSTILE)
+    words = ("show", HOSTILE) if command == "show" else ("log", "--events", "--call", HOSTILE)
     shown = CliRunner().invoke(app, [*words, "--store", str(path)], env={"COLUMNS": "80"})
     assert shown.exit_code == 2
     assert "\x1b" not in shown.output

@@ -76,6 +76,8 @@ SPOILED = {
 COMMANDS = (
     ("log",),
     ("log", "--limit", "3"),
+    ("log", "--events"),
+    ("log", "--events", "--limit", "3"),
     ("show",),
     ("show", "--json"),
     ("export",),

@@ -40,7 +40,7 @@ COMMANDS = {
     "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
     "views": ("views:views", "Show the views that servers publish for each thread."),
     "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
-    "log": ("log:log", "Print events, one line each, and follow the journal while others write."),
+    "log": ("log:log", "List calls, one line each: when, which tool, how it ended, for whom, and the result."),
     "export": ("journal_files:export", "Write every record of the journal as JSON Lines, as of one moment."),
     "verify": ("verify:verify", "Check that the journal is unchanged and that its calls are consistent."),
     "policy": ("policy:app", "Show what other rules would have decided about the recorded calls."),

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head
-from agenttool.records import InvocationId, ToolId
+from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import FactHead, call_of, decode_fact, head_of, split_lines
 from agenttool.stores.sqlite.connect import RESTORE, as_json
 
@@ -33,6 +33,9 @@ MAX_UNINDEXED = 128
 
 MAX_ENDED = 128
 """So many calls may have ended and still be listed as started; recovery asks the log."""
+
+CACHED_ROWS = 16
+"""So many rows stay split while the calls of a log are listed."""
 
 # An edited file may have text or numbers where bytes were.
 ROW_CALL = "call_in(CAST(lines AS BLOB))"
@@ -86,6 +89,8 @@ _OF_CALL = (
     " AND NOT EXISTS (SELECT 1 FROM facts_of_call AS one WHERE one.invocation_id = :call AND one.last = facts.last)"
     " ORDER BY last"
 )
+_ROWS_OF_CALL = "SELECT last FROM facts_of_call WHERE invocation_id = ?"
+_UNINDEXED_PLACES = f"SELECT last, {ROW_CALL} FROM facts WHERE {IS_UNINDEXED}"  # noqa: S608 -- constants only
 
 
 def link(previous: bytes, text: bytes) -> bytes:
@@ -192,33 +197,44 @@ def split_rows(rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
 
 
 class FactFilter(NamedTuple):
-    """Selects facts by their heads, so that only these are decoded.
+    """Selects facts by their heads and by a text, so that only these are decoded.
 
     Attributes:
         steps: the names of the steps; empty for all.
-        tool: accepts the ids of the tools; none for all.
-        tool_text: a text in the line of every fact that `tool` accepts, by which SQLite skips rows.
+        accepts: decides about the head of a fact; none for all.
+        text: a text in the line of every selected fact, by which SQLite skips rows.
+        any_case: whether that text, in lower case, stands for its spelling in any case.
     """
 
     steps: tuple[str, ...] = ()
-    tool: Callable[[ToolId | None], bool] | None = None
-    tool_text: bytes = b""
+    accepts: Callable[[FactHead], bool] | None = None
+    text: bytes = b""
+    any_case: bool = False
 
     def query(self, query: str) -> tuple[str, list[bytes]]:
         """Return a query with the conditions for rows in its place `{}`, and their values."""
-        texts = [self.tool_text] if self.tool_text else []
+        texts = [self.text] if self.text else []
         begins = self._begins()
-        conditions = [" OR ".join(["instr(lines, ?)"] * len(each)) for each in (texts, begins) if each]
+        column = "lower(lines)" if self.any_case else "lines"
+        has_text = [f"instr({column}, CAST(? AS {'TEXT' if self.any_case else 'BLOB'}))"] if texts else []
+        conditions = [" OR ".join(each) for each in (has_text, ["instr(lines, ?)"] * len(begins)) if each]
         return query.format("".join(f" AND ({condition})" for condition in conditions)), [*texts, *begins]
 
     def lines(self, rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
         """Yield the selected lines of rows, each with its position."""
         begins = self._begins()
-        for place, line in split_rows(rows):
-            if begins and not line.startswith(begins):
-                continue
-            if self.tool is None or (self.tool_text in line and self.tool(head_of(line).tool_id)):
-                yield place, line
+        return (each for each in split_rows(rows) if self._selects(each[1], begins))
+
+    def selects(self, line: bytes) -> bool:
+        """Return whether the fact of a line is selected."""
+        return self._selects(line, self._begins())
+
+    def _selects(self, line: bytes, begins: tuple[bytes, ...]) -> bool:
+        if begins and not line.startswith(begins):
+            return False
+        if self.text and self.text not in (line.lower() if self.any_case else line):
+            return False
+        return self.accepts is None or self.accepts(head_of(line))
 
     def _begins(self) -> tuple[bytes, ...]:
         return tuple(f'["{step}",'.encode() for step in self.steps)
@@ -255,6 +271,53 @@ def read_backward(
     rows = connection.execute(query, (before - 1, before - 1, *values))
     lines = (each for row in rows for each in reversed(list(wanted.lines([row]))) if each[0] < before)
     return [(place, decode_fact(line, steps)) for place, line in islice(lines, limit)]
+
+
+def read_calls(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], wanted: FactFilter, *, newest_first: bool = False
+) -> Iterator[list[tuple[int, Fact]]]:
+    """Yield all facts of each call with a selected fact, in the order of the last selected fact of each call."""
+    query, values = wanted.query(_BACKWARD if newest_first else _FORWARD)
+    end = find_head(connection)[0]
+    rows = connection.execute(query, (end, end, *values) if newest_first else (0, *values))
+    cache = _CallLines(connection)
+    for row in rows:
+        found = list(wanted.lines([row]))
+        for place, line in reversed(found) if newest_first else found:
+            head = head_of(line)
+            if head.invocation_id is None:
+                continue
+            is_end = head.step in steps and steps[head.step].ends
+            lines = [(place, line)] if is_end and head.sequence == 0 else cache.of(head.invocation_id)
+            if is_end or place == max(each for each, one in lines if wanted.selects(one)):
+                yield [(each, decode_fact(one, steps)) for each, one in lines]
+
+
+class _CallLines:
+    """Finds the lines of calls that share rows; the rows read last are cached, split by call."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._rows: dict[int, dict[InvocationId | None, list[tuple[int, bytes]]]] = {}
+        self._unindexed: dict[str | None, list[int]] = {}
+        for last, call in connection.execute(_UNINDEXED_PLACES):
+            self._unindexed.setdefault(call, []).append(last)
+
+    def of(self, call: InvocationId) -> list[tuple[int, bytes]]:
+        """Return the lines of a call, oldest first, each with its position."""
+        indexed = {last for (last,) in self._connection.execute(_ROWS_OF_CALL, (call,))}
+        places = sorted(indexed.union(self._unindexed.get(call, ())))
+        return [line for last in places for line in self._row(last).get(call, ())]
+
+    def _row(self, last: int) -> dict[InvocationId | None, list[tuple[int, bytes]]]:
+        if last not in self._rows:
+            if len(self._rows) >= CACHED_ROWS:
+                del self._rows[next(iter(self._rows))]
+            found = self._rows[last] = {}
+            query = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last = ?"
+            for place, line in split_rows(self._connection.execute(query, (last,))):
+                found.setdefault(call_of(line), []).append((place, line))
+        return self._rows[last]
 
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:

@@ -26,6 +26,7 @@ from agenttool.stores.sqlite.fact_rows import (
     find_head,
     lines_of,
     read_backward,
+    read_calls,
     read_forward,
     read_sizes,
     register_functions,
@@ -160,6 +161,11 @@ class SqliteReader:
         with reading(self.path):
             lines = lines_of(self._connection, invocation_id)
             return [(place, decode_fact(line, self._steps)) for place, line in lines]
+
+    def calls(self, wanted: FactFilter, *, newest_first: bool = False) -> Iterator[list[tuple[int, Fact]]]:
+        """Yield all facts of each call with a selected fact, in the order of the last selected fact of each call."""
+        with reading(self.path):
+            yield from read_calls(self._connection, self._steps, wanted, newest_first=newest_first)
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Return whether a fact is the first of its call that was not deleted."""
