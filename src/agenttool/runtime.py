@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, declared
@@ -42,7 +42,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.providers import ModelTools
+from agenttool.providers import ModelRun, ModelTools, RunOptions, provider_of, run_model
 from agenttool.records import (
     INVOCATION,
     AbortReason,
@@ -371,6 +371,27 @@ class Runtime(SurfaceAccess):
             native_search=native_search,
         )
         return ModelTools(self, chosen, provider, options)
+
+    async def run(
+        self, client: object, messages: str | Sequence[object], *, model: str, **options: Unpack[RunOptions]
+    ) -> ModelRun:
+        """Let a model use the tools until it writes a final reply: `await rt.run(OpenAI(), "…", model="…")`.
+
+        Args:
+            client: a client of the SDKs of OpenAI, Anthropic or Google, synchronous or asynchronous.
+            messages: the question, or the conversation in the provider's format. A list is extended in place, so that
+                no turn is lost if a request fails.
+            model: the name of the model.
+            options: the options of the loop; see `RunOptions`.
+
+        Raises:
+            TurnLimitError: there is no final reply within `max_turns`.
+            ReplyError: a reply cannot be used. The errors of the client are raised, too.
+            ConfigError: this is no known client, or an option is invalid.
+        """
+        provider = options.get("provider") or provider_of(client)
+        tools = await self.tools_for(provider, surface=options.get("surface"))
+        return await run_model(client, tools, messages, model, options)
 
     async def batch(
         self,

@@ -191,6 +191,15 @@ class SyncModelTools(LoopProxy[ModelTools]):
         return self.target.surface
 
     @property
+    def is_strict(self) -> bool:
+        """Whether strict schemas are sent for tools that have one."""
+        return self.target.is_strict
+
+    @is_strict.setter
+    def is_strict(self, strict: bool) -> None:
+        self.target.is_strict = strict
+
+    @property
     def left_out(self) -> tuple[AbsentTool, ...]:
         """The tools that the provider would reject, each with its reason; the other tools are sent."""
         return self.target.left_out
@@ -249,6 +258,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     declare = _called(Runtime.declare)
     retire = _called(Runtime.retire)
 
+    run = _awaited(Runtime.run)
     tools_for = _wrapped(_awaited(Runtime.tools_for), SyncModelTools)
     child = _wrapped(_called(Runtime.child), _sync_runtime)
     in_thread = _wrapped(_called(Runtime.in_thread), _sync_runtime)

@@ -1,6 +1,17 @@
 """Conversations with models: the tools of a request, the turn that answers a reply, and the complete loop."""
 
+from agenttool.providers.loop import ModelRun, RunOptions, TurnLimitError, provider_of, run_model
 from agenttool.providers.model_tools import ModelTools
-from agenttool.providers.turn import IncompleteReplyError, ModelTurn, PendingCall
+from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall
 
-__all__ = ["IncompleteReplyError", "ModelTools", "ModelTurn", "PendingCall"]
+__all__ = [
+    "IncompleteReplyError",
+    "ModelRun",
+    "ModelTools",
+    "ModelTurn",
+    "RunOptions",
+    "TurnLimitError",
+    "WaitingCall",
+    "provider_of",
+    "run_model",
+]

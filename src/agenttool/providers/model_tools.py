@@ -33,7 +33,7 @@ from agenttool.errors import ConfigError, ReplyError, StoreError
 from agenttool.policy.approvals import Question
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.offer import OfferedTool
-from agenttool.providers.turn import IncompleteReplyError, ModelTurn, PendingCall, read_turn
+from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall, read_turn
 from agenttool.records import (
     AbsentTool,
     ApprovalId,
@@ -72,7 +72,7 @@ class ResultReader(Protocol):
         ...
 
 
-class OpenQuestions(Protocol):
+class QuestionList(Protocol):
     """Lists the open approvals; `rt.approvals` is one."""
 
     async def list(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
@@ -89,7 +89,7 @@ class ToolServer(Protocol):
         ...
 
     @property
-    def approvals(self) -> OpenQuestions:
+    def approvals(self) -> QuestionList:
         """Lists the open approvals."""
         ...
 
@@ -151,6 +151,18 @@ class ModelTools:
         """
         self.surface = self._runtime.current(self.surface)
         return self._format.request(self._payload())
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether strict schemas are sent for tools that have one.
+
+        Set it to False if the API of Anthropic finds the strict schemas of a request too large together.
+        """
+        return self._options.strict
+
+    @is_strict.setter
+    def is_strict(self, strict: bool) -> None:
+        self._options, self._built = replace(self._options, strict=strict), None
 
     @property
     def left_out(self) -> tuple[AbsentTool, ...]:
@@ -273,7 +285,7 @@ class ModelTools:
             calls=tuple(each.call for each in read.calls),
             results=tuple(results),
             pending=tuple(
-                PendingCall(invocation_id=each, tool_name=requested.call.name, approval=questions.get(each))
+                WaitingCall(invocation_id=each, tool_name=requested.call.name, approval=questions.get(each))
                 for requested, each in waiting
             ),
             is_final=read.is_final,

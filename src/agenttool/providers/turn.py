@@ -17,7 +17,7 @@ _BYTES = "base64:bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingCall:
+class WaitingCall:
     """A call that has no result yet.
 
     Attributes:
@@ -50,7 +50,7 @@ class ModelTurn:
     result_messages: tuple[JsonObject, ...] = ()
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
-    pending: tuple[PendingCall, ...] = ()
+    pending: tuple[WaitingCall, ...] = ()
     is_final: bool
     _requested: tuple[tuple[RequestedCall, InvocationId], ...] = field(default=(), repr=False)
 
