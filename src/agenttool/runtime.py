@@ -403,10 +403,7 @@ class Runtime(SurfaceAccess):
     ) -> list[ToolResult]:
         """Call several tools under one scheduler policy; return their results in the order of the calls.
 
-        Raises:
-            ConfigError: `calls` is not a list of calls.
-            RecordError: the policy is invalid.
-            ToolFailure: the calls depend on each other in a circle.
+        It raises what `stream_batch` raises.
         """
         results: list[ToolResult | None] = [None] * len(all_are(ToolCall, calls))
         async for item in self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref):
@@ -433,12 +430,14 @@ class Runtime(SurfaceAccess):
             async for item in items:
                 yield item
 
-    async def cancel(self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION) -> bool:
+    async def cancel(
+        self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION, by: str | None = None
+    ) -> bool:
         """Request the cancellation of a call; return whether it is possible.
 
-        With the reason `fallback` its result is discarded.
+        With the reason `fallback` its result is discarded. `by` is recorded as in `approvals.decide`.
         """
-        return await self._agent.cancel(invocation_id, AbortReason(reason))
+        return await self._agent.cancel(invocation_id, AbortReason(reason), by)
 
     def interrupt(self) -> None:
         """Interrupt the turn: cancel calls that wait, and running calls whose tools may be interrupted.

@@ -42,7 +42,11 @@ async def grow(call: RapCall) -> str:
     with Path("ran.txt").open("a") as ran:
         ran.write("grow\\n")
     await call.view("growth", {"leaves": 2})
-    return await written("ripe.txt")
+    try:
+        return await written("ripe.txt")
+    except asyncio.CancelledError:
+        Path("withered.txt").touch()
+        raise
 
 @provider.tool(requires_auth="meter")
 async def read_meter(call: RapCall) -> str:

@@ -1,8 +1,12 @@
 """A call of any process is canceled from the terminal."""
 
+import asyncio
 import json
+import os
+import pwd
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from waiting import wait_until
@@ -26,6 +30,7 @@ async def audit() -> str:
     return "done"
 '''
 pytestmark = pytest.mark.slow
+USER = {"uid": os.getuid(), "name": pwd.getpwuid(os.getuid()).pw_name}
 PROGRAM = [sys.executable, "-m", "agenttool"]
 
 
@@ -55,6 +60,7 @@ def test_a_waiting_call_whose_process_is_gone_is_ended_without_its_tool(folder):
     assert command(folder, "approvals").stdout == "nothing waits for an answer\n"
     shown = json.loads(command(folder, "show", call, "--json").stdout)
     assert (shown["invocation"]["status"], shown["invocation"]["cancellation"]["outcome"]) == ("canceled", "canceled")
+    assert shown["invocation"]["cancellation"]["requested_by"] == {"os_user": USER}
     assert not (folder / "ledger").exists()
     again = command(folder, "cancel", call)
     assert (again.returncode, "it had ended before (canceled)" in again.stderr) == (1, True)
@@ -69,9 +75,13 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
             wait_until((folder / "started").exists)
             events = [json.loads(each) for each in command(folder, "log", "--events", "--json").stdout.splitlines()]
             (call,) = {each["event"]["invocation_id"] for each in events if "invocation_id" in each["event"]}
-            done = command(folder, "cancel", call, "--json")
+            done = command(folder, "cancel", call, "--by", "pat", "--json")
             assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "canceled")
             assert json.loads(running.communicate(timeout=60)[0])["status"] == "canceled"
+            shown = json.loads(command(folder, "show", call, "--json").stdout)
+            assert shown["invocation"]["cancellation"]["requested_by"] == {"claim": "pat", "os_user": USER}
+            who = f"by pat (claim), {USER['name']} (operating-system user, uid {USER['uid']})"
+            assert who in command(folder, "log").stdout
         finally:
             running.kill()
 
@@ -80,3 +90,18 @@ def test_an_unknown_call_cannot_be_canceled(folder):
     open_question(folder)
     done = command(folder, "cancel", "inv_0")
     assert (done.returncode, "there is no such call" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+async def test_a_deferred_call_is_withdrawn_from_its_server_and_ended(garden, is_served):
+    with garden.served() if is_served else nullcontext():
+        async with garden.caller() as rt:
+            call = await rt.start("greenhouse.grow", {}, surface=await rt.surface())
+            await asyncio.to_thread(wait_until, (garden.folder / "ran.txt").exists)
+        done = garden.run("cancel", call.invocation_id, "--by", "pat")
+    assert (done.returncode, f"canceled {call.invocation_id}" in done.stderr) == (0, True), done.stderr
+    wait_until((garden.folder / "withered.txt").exists)
+    shown = json.loads(garden.run("show", call.invocation_id, "--json").stdout)["invocation"]
+    assert (shown["status"], shown["cancellation"]["outcome"]) == ("canceled", "canceled")
+    assert shown["cancellation"]["requested_by"] == {"claim": "pat", "os_user": USER}
+    assert garden.run("verify").returncode == 0

@@ -10,6 +10,7 @@ from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import print_error, print_text
+from agenttool.cli.prompt import BY_HELP
 from agenttool.codec import to_json
 from agenttool.records import InvocationId, ResultStatus, ToolResult
 from agenttool.runtime import Runtime
@@ -31,6 +32,7 @@ def cancel(
     ] = None,
     settings: SettingsOption = None,
     places: ToolsOption = None,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else")] = False,
 ) -> None:
     """Cancel an open call, whichever process runs it.
@@ -41,7 +43,7 @@ def cancel(
     """
     options = StoreOptions(store, settings).or_default()
     options.existing_file()
-    command = CancelCommand(InvocationId(call), options, load_tools(places or []))
+    command = CancelCommand(InvocationId(call), options, load_tools(places or []), by)
     result, problem = asyncio.run(command.run())
     if result is not None:
         print_json(to_json(result)) if as_json else print_result(result)
@@ -55,8 +57,9 @@ def cancel(
 class CancelCommand:
     """The cancellation of one call."""
 
-    def __init__(self, call: InvocationId, options: StoreOptions, tools: list[Tool]) -> None:
-        """Take the call, its store, and the tools that are needed to withdraw a deferred call."""
+    def __init__(self, call: InvocationId, options: StoreOptions, tools: list[Tool], by: str | None) -> None:
+        """Take the call, its store, the tools that are needed to withdraw a deferred call, and the claimed name."""
+        self._by = by
         self._call = call
         self._options = options
         self._tools = tools
@@ -69,7 +72,7 @@ class CancelCommand:
                 return ended, f"it had ended before ({ended.status.value})"
             if await rt.journal.invocation(self._call) is None:
                 return None, f"there is no such call; list calls: agenttool log{self._options.journal_arguments}"
-            is_requested = await rt.cancel(self._call)
+            is_requested = await rt.cancel(self._call, by=self._by)
             if not is_requested and await rt.journal.result(self._call) is None:
                 return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
             result = await self._wait_for_result(rt)

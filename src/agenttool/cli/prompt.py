@@ -29,7 +29,7 @@ from agenttool.world import SystemClock
 DEFAULT_CHOICE = "default"
 """The word that picks the default of a provider's prompt."""
 
-BY_HELP = "Name of the approver, recorded as a claim beside the operating-system user"
+BY_HELP = "Your name, recorded as a claim beside the operating-system user"
 """The help of `--by`."""
 
 SHOWN_LENGTH = 16

@@ -112,6 +112,8 @@ def event_details(event: ToolEvent) -> str:
     words = [printable(str(data[name])) for name in _DETAILS if data.get(name) is not None]
     if data.get("decided_by") is not None:
         words.append(f"by {approver_text(str(data['decided_by']), data.get('approver'))}")
+    if data.get("requested_by") is not None:
+        words.append(f"by {approver_text('unknown', data['requested_by'])}")
     if data.get("prompted"):
         words.insert(0, "approval requested")
     percent = data.get("percent")
@@ -121,7 +123,7 @@ def event_details(event: ToolEvent) -> str:
 
 
 def approver_text(name: str, approver: Json) -> str:
-    """Return who answered a question, by each way in which it is known; only the name in older records."""
+    """Return the person who answered or canceled, by each way in which it is known; only the name in older records."""
     known = approver if isinstance(approver, dict) else {}
     user, claim = known.get("os_user"), known.get("claim")
     parts = [] if claim is None else [f"{claim} (claim)"]

@@ -24,7 +24,7 @@ from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import CoreOptions, World, make_core
-from agenttool.policy.approvals import Answered, Question
+from agenttool.policy.approvals import Answered, Approver, Question
 from agenttool.policy.decide import Policy
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
@@ -94,14 +94,18 @@ class Agent:
         """The open calls of this agent and its sub-agents."""
         return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.with_ancestors())
 
-    async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
-        """Request the cancellation of a call, of any process on the store; return whether it is possible."""
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason, claim: str | None = None) -> bool:
+        """Request the cancellation of a call, of any process on the store; return whether it is possible.
+
+        The user of this process is recorded, and the name that the caller claims.
+        """
+        by = Approver(os_user=self.core.os_user(), claim=claim)
         call = self.core.registry.calls.get(invocation_id)
         if call is not None:
-            return request_cancel(call, reason)
-        if self.results is not None and await self.results.cancel(invocation_id, reason):
+            return request_cancel(call, reason, by)
+        if self.results is not None and await self.results.cancel(invocation_id, reason, by):
             return True
-        return self.recovery is not None and await self.recovery.cancel(invocation_id, reason)
+        return self.recovery is not None and await self.recovery.cancel(invocation_id, reason, by)
 
     def interrupt(self, *, blocking: bool = False) -> None:
         """Request the cancellation of the open calls; `blocking` includes those whose tools block interruption."""

@@ -7,6 +7,7 @@ from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import CancelState
+from agenttool.policy.approvals import Approver
 from agenttool.records import (
     AbortReason,
     Cancellation,
@@ -22,10 +23,10 @@ from agenttool.scheduler.drive import TOO_LATE, UNSUPPORTED, stops_on_interrupt
 _AFTER_TOOL = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
 
 
-def request_cancel(call: Call, reason: AbortReason) -> bool:
+def request_cancel(call: Call, reason: AbortReason, by: Approver | None = None) -> bool:
     """Request the cancellation of a call and its nested calls; return whether it will stop.
 
-    The request is recorded either way. Only the first one is recorded (AT-PROG-10).
+    The request is recorded either way, with the person who made it. Only the first one is recorded (AT-PROG-10).
     """
     if call.result is not None:
         return False
@@ -33,7 +34,10 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     if call.stop.cancellation is None:
         failure = _why_not_cancelable(call)
         call.stop.cancellation = Cancellation(
-            cancel_requested=timestamp(call.core.now_ns()), abort_reason=reason, message=failure
+            cancel_requested=timestamp(call.core.now_ns()),
+            abort_reason=reason,
+            message=failure,
+            requested_by=None if by is None else by.members(),
         )
         if call.stop.signal is not None:
             call.stop.signal.set()

@@ -114,7 +114,7 @@ def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, qu
             body=write_own(checkpoint),
             approval_id=approval_id,
             expires_at_ns=expires_at_ns,
-            # Without its parent nobody needs the answer: recovery decides as soon as the process is dead.
+            # Without its parent the answer has no use: recovery decides as soon as the process is dead.
             due_at_ns=None if call.request.parent_invocation_id is None else 0,
         )
 

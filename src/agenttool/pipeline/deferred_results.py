@@ -14,6 +14,7 @@ from agenttool.pipeline.completion import fail
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.approvals import Approver
 from agenttool.ports.deferred import RESULT_PREFIX, AnswerStatus, PendingCall, result_key
 from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.ports.world import Moment
@@ -74,7 +75,7 @@ class DeferredResults:
                     found.append(pending)
         return tuple(found[:limit])
 
-    async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason, by: Approver | None = None) -> bool:
         """Cancel a parked call; return whether it was canceled before its result arrived."""
         found = await self._claim(invocation_id)
         if found is None:
@@ -84,7 +85,7 @@ class DeferredResults:
             self._resume(found)
             return False
         call.final_input = parse_object(checkpoint.call_input)
-        if not request_cancel(call, reason):
+        if not request_cancel(call, reason, by):
             save_deferred_checkpoint(call, CheckpointKind.REMOTE, opened.expires_at_ns, is_unowned=True)
             await self.calls.settle()
             return False

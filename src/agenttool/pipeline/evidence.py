@@ -348,7 +348,10 @@ class CancelState(Evidence, frozen=True):
     def members(self, event: EventType) -> JsonObject:
         """Return the reason, and the outcome if it is known."""
         known = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
-        return {name: str(value) for name, value in known.items() if value is not None}
+        found: JsonObject = {name: str(value) for name, value in known.items() if value is not None}
+        if self.cancellation.requested_by is not None:
+            found["requested_by"] = self.cancellation.requested_by
+        return found
 
     def contributes(self) -> Mapping[str, object]:
         """Return the cancellation."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agenttool.catalog.surface import Surface
+from agenttool.codec import read_own, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.pipeline.call import Call, Core
@@ -27,7 +28,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Approver, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, OpenCalls
-from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, ToolId, ToolResult
+from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, Part, ToolId, ToolResult
 
 POLL_S = 0.2
 """How often answers from other processes are polled."""
@@ -39,12 +40,19 @@ ABANDONED_AFTER_S = 86_400.0
 """After so long without a process that has its tool, a call is ended; not while it waits for a deferred result."""
 
 CANCEL_REQUEST = "cancel_request"
-"""The kind of the documents that ask the owner of a call to cancel it; the key is the call, the body the reason."""
+"""The kind of the documents that ask the owner of a call to cancel it; the key is the call."""
 
 _DEFERRED = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
 
 PAGE = 64
 """How many calls of dead processes are claimed together."""
+
+
+class CancelRequest(Part, frozen=True, kw_only=True):
+    """The request of another process to cancel a call."""
+
+    reason: AbortReason
+    by: Approver
 
 
 def _no_surface(checkpoint: Checkpoint) -> Surface | None:
@@ -160,7 +168,7 @@ class Recovery:
                 if claimed is not None:
                     await self._resume(claimed)
 
-    async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason, by: Approver) -> bool:
         """Cancel a call of another process; return whether it was ended, or its owner was asked to cancel it.
 
         A call of a dead process is ended here, without its tool. The owner of any other call polls for the request.
@@ -175,11 +183,11 @@ class Recovery:
             await self._lease.keep()
             claimed = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
             if claimed is not None:
-                return await self._end(claimed, reason)
-        await documents.put(CANCEL_REQUEST, invocation_id, reason.value.encode())
+                return await self._end(claimed, reason, by)
+        await documents.put(CANCEL_REQUEST, invocation_id, write_own(CancelRequest(reason=reason, by=by)))
         return True
 
-    async def _end(self, opened: OpenCall, reason: AbortReason) -> bool:
+    async def _end(self, opened: OpenCall, reason: AbortReason, by: Approver) -> bool:
         """End a claimed call; return false if its result was made before its process died."""
         checkpoint = checkpoint_in(opened)
         call = restore_call(
@@ -189,7 +197,7 @@ class Recovery:
             await deliver_made_result(call, call.recovery.unreleased)
             return False
         is_waiting = opened.kind in (CheckpointKind.ASKED, CheckpointKind.APPROVED)
-        if is_waiting and request_cancel(call, reason):
+        if is_waiting and request_cancel(call, reason, by):
             await fail(call, failure_of_stop(call))
         else:
             await end_without_checkpoint(call)
@@ -203,7 +211,9 @@ class Recovery:
         for key, body in await documents.page(CANCEL_REQUEST, limit=1000):
             call = calls.get(InvocationId(key))
             if call is not None:
-                request_cancel(call, AbortReason(body.decode()))
+                with suppress(RecordError):  # another version wrote it
+                    request = read_own(body, CancelRequest)
+                    request_cancel(call, request.reason, request.by)
             if call is not None or await self.calls.get(InvocationId(key)) is None:
                 await documents.put(CANCEL_REQUEST, key, None)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from agenttool.records.content import Ref
 from agenttool.records.ids import InvocationId, ProgressId
-from agenttool.records.record import ClosedEnum, Meta, OpenEnum, Part, Record, Timestamp
+from agenttool.records.record import ClosedEnum, JsonObject, Meta, OpenEnum, Part, Record, Timestamp
 from agenttool.records.status import AbortReason
 
 
@@ -31,13 +31,18 @@ class CancellationOutcome(ClosedEnum):
 
 
 class Cancellation(Part, frozen=True, kw_only=True):
-    """The four facts of a cancellation (G-47): requested, acknowledged, reason, and outcome."""
+    """The four facts of a cancellation (G-47): requested, acknowledged, reason, and outcome.
+
+    Attributes:
+        requested_by: the person who requested it, as in the details of an approval; none if it was no person.
+    """
 
     cancel_requested: Timestamp | None = None
     cancel_acknowledged: Timestamp | None = None
     abort_reason: AbortReason | None = None
     outcome: CancellationOutcome | None = None
     message: str | None = None
+    requested_by: JsonObject | None = None
 
 
 class ToolProgress(Record, frozen=True, kw_only=True, tag="tool_progress"):

@@ -6,6 +6,8 @@ from typing import cast
 
 import jsonschema_rs
 
+from agenttool.schema.patterns import LESS_TEXT
+
 _Kind = jsonschema_rs.ValidationErrorKind
 
 
@@ -77,7 +79,7 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"
         case _Kind.Custom():
-            words = error.message, "change the value"
+            words = error.message, "shorten it" if error.message == LESS_TEXT else "change the value"
         case _:
             limits = [repr(value) for value in cast("dict[str, object]", error.kind.as_dict()).values()]
             sentence = _SENTENCES.get(error.kind.name)

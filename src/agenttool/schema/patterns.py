@@ -17,6 +17,9 @@ from agenttool.schema.traverse import members, subschemas
 MAX_WORK = 150_000
 """The limit of the charges of one check, in characters times kilobytes: about 25 ms of the slowest pattern."""
 
+LESS_TEXT = "less text for its pattern"
+"""What a check expects whose charges exceed the limit."""
+
 MAX_KILOBYTES = 1024
 MAX_BACKTRACKING_KILOBYTES = 64
 MAX_BACKTRACKS = 256
@@ -145,7 +148,7 @@ class _PatternKeyword:
         if not isinstance(value, str):
             return
         if not self.work.charge(self._pattern, value):
-            raise ValueError("less text for its pattern")
+            raise ValueError(LESS_TEXT)
         if not self._pattern.matches(value):
             raise ValueError(self._words)
 
