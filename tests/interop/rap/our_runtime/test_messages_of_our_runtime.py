@@ -168,7 +168,11 @@ async def test_a_choice_goes_to_a_person_and_back(governed, selected, words):
         calling = asyncio.ensure_future(result_of(runtime, "open_valve", {"minutes": 9}))
         (prompt,) = await until(runtime.prompts.list)
         assert (prompt.choices[2], prompt.default) == ("Leave closed", 2)
-        assert (await runtime.journal.invocation(prompt.invocation_id)).status is InvocationStatus.NEEDS_INPUT
+
+        async def needs_input():
+            return (await runtime.journal.invocation(prompt.invocation_id)).status is InvocationStatus.NEEDS_INPUT
+
+        await until(needs_input)
         chosen = await runtime.prompts.choose(prompt.prompt_id, selected)
         assert (chosen.is_taken, chosen.is_delivered) == (True, True)
         assert not (await runtime.prompts.choose(prompt.prompt_id, 0)).is_taken
