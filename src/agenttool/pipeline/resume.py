@@ -3,8 +3,8 @@
 A call that *waits* for an answer continues with it, under the same id and with the same inputs. So does a call that was
 approved and not started, if the rules still allow it. A call that *may have run* ends as `unknown_after_crash`, unless
 its tool only reads or is declared repeatable: then it runs again and finds the same `invocation_id` in its context. A
-call that *never started* ends as `process_died`. A deferred call continues with its result, ends if that is overdue, or
-is sent again.
+call that *never started* ends as `process_died`. A deferred call continues with its result, or ends if that is overdue.
+If it was not acknowledged, it is sent again where it may arrive twice, and ends as `unknown_after_crash` elsewhere.
 """
 
 from collections.abc import Sequence
@@ -308,7 +308,8 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     call.note(steps.TAKEN_UP, {"attempt": recovery.attempts})
     facts = call.core.journal.log.facts_of(call.invocation_id)
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
-    if not is_same or checkpoint_mismatch(opened.kind, checkpoint, facts):
+    if not later.may_resend or not is_same or checkpoint_mismatch(opened.kind, checkpoint, facts):
+        await withdraw_call(call, later)
         raise ToolFailure(unknown_after_crash())
     # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because
     # sending a request does not crash a process.

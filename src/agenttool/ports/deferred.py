@@ -117,6 +117,11 @@ class PendingCall(Part, frozen=True, kw_only=True):
 class DeferredTool(Protocol):
     """What the pipeline needs of a deferred tool."""
 
+    @property
+    def may_resend(self) -> bool:
+        """Whether a request that may have arrived before a crash may be sent again."""
+        ...
+
     def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
         """Return until when the result of a call is awaited; none if there is no limit."""
         ...

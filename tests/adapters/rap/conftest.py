@@ -44,6 +44,7 @@ class ToolServer:
         }
         self.requests, self.invocations, self.headers = [], [], []
         self.statuses = {}
+        self.reply_headers = ()
         self.on_invoke = None
         self.url = ""
         self.arrived = asyncio.Event()
@@ -68,7 +69,7 @@ class ToolServer:
             if self.on_invoke is not None:
                 await self.on_invoke(self.invocations[-1])
         self.arrived.set()
-        headers = [(b"content-type", b"application/json")]
+        headers = [(b"content-type", b"application/json"), *self.reply_headers]
         if status in (301, 307):
             headers.append((b"location", f"{self.url}/elsewhere".encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})

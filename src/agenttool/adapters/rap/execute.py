@@ -48,7 +48,7 @@ class RapExecutor:
     """Sends the invocations of one tool to its server.
 
     Attributes:
-        is_repeatable: whether the tool may run twice, so that an invocation may be sent again after it left.
+        max_sends: how often an invocation may be sent that may have arrived.
         pending: returns the call if it still waits for a result, and None once there is one.
         suspect: is called with the name of the source if its server did not acknowledge a call.
     """
@@ -56,7 +56,7 @@ class RapExecutor:
     source: RapSource
     manifest: Manifest
     operation: str
-    is_repeatable: bool
+    max_sends: int
     pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
     suspect: Callable[[str], None]
     client: HttpClient
@@ -97,8 +97,7 @@ class RapExecutor:
 
     async def _send(self, invocation_id: InvocationId, body: bytes) -> object:
         """Send an invocation until it is acknowledged; again only if nothing left, or if it may arrive twice."""
-        max_sends = self.source.attempts or (DEFAULT_ATTEMPTS if self.is_repeatable else 1)
-        options = _SEND_ONCE if max_sends == 1 else DEFAULT_OPTIONS
+        options = _SEND_ONCE if self.max_sends == 1 else DEFAULT_OPTIONS
         attempts, may_have_arrived = 0, False
         while True:
             reply = await _post(self.source, self.client, self.manifest.endpoint, body, options)
@@ -107,8 +106,8 @@ class RapExecutor:
                 return DEFERRED
             if not reply.is_retryable:
                 raise self._rejected(reply, attempts, may_have_arrived=may_have_arrived)
-            may_have_arrived = may_have_arrived or reply.is_sent
-            if attempts >= (max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
+            may_have_arrived = may_have_arrived or (reply.is_sent and not reply.is_unhandled)
+            if attempts >= (self.max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
                 self.suspect(self.source.name)
                 raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
             await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
@@ -133,7 +132,7 @@ class RapExecutor:
         message = f"the server {self.source.name!r} did not acknowledge the call in {count}: {reason}"
         if may_have_arrived:
             message += "; it may have accepted it, so check the tool's effects before you call again"
-        else:
+        elif not reply.is_sent:
             message = f"nothing was sent: {message}"
         return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=not may_have_arrived, code="not_acknowledged")
 
@@ -200,6 +199,7 @@ async def _post_notice(source: RapSource, client: HttpClient, path: str, body: b
 class RapDeferredResult:
     """The deferred results of one tool: their deadline, their decoding, and replies to the tool's questions."""
 
+    may_resend: bool
     source: RapSource
     client: HttpClient
     notices: NoticeSender

@@ -37,6 +37,7 @@ MAX_RETRY_AFTER_S = 3600.0
 
 _FIRST_FINAL_STATUS = 200
 _BUSY = (408, 429)
+_UNAVAILABLE = 503
 _GATEWAY_ERRORS = (502, 503, 504)
 _DEFAULT_CONCURRENCY = 100
 _MAX_DOUBLINGS = 16
@@ -71,6 +72,11 @@ class HttpReply:
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: there was no response, or a status of 500 or above."""
         return not self.is_refused and (self.status is None or self.status >= 500)  # noqa: PLR2004 -- HTTP status class
+
+    @property
+    def is_unhandled(self) -> bool:
+        """Whether the other side says that it did not handle the request and asks for another attempt."""
+        return self.status == _UNAVAILABLE and self.retry_after_s > 0
 
     @property
     def is_busy(self) -> bool:
