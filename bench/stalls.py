@@ -1,23 +1,27 @@
 """Print how long calls at the documented limits stall the event loop: `python -m bench.stalls [WORD…]`.
 
 A task that only yields runs beside each call. The figures are its longest pause, in milliseconds: the processor time
-that this process spent in it, and the time on the clock, which also depends on what else the machine does. The limits
-are in `docs/explanation/one-call.md`.
+that this process spent in it, the part of it that the garbage collector took, which depends on all objects of the
+process, and the time on the clock, which depends on what else the machine does. The limits are in
+`docs/explanation/one-call.md`.
 """
 
 import asyncio
 import base64
 import datetime as dt
+import gc
 import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from operator import sub
 from typing import Annotated
 
 from pydantic import Field
 
-from agenttool import Context, Runtime, Sensitive, tool
+from agenttool import Context, Runtime, Sensitive, ToolCall, tool
+from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.records import Json, JsonObject
 from agenttool.results.jsonable import MAX_DEPTH, MAX_TEXT_CHARS, MAX_VALUES
 
@@ -67,7 +71,8 @@ OUTPUTS: dict[str, Callable[[], object]] = {
     "heads of data URLs": lambda: ("data:" + ";a=" * 20) * (CHARS // 650) + "base64,",
     "bytes": lambda: bytes(CHARS * 10),
 }
-VALUES = {name: build() for name, build in OUTPUTS.items()}
+VALUES: dict[str, object] = {}
+"""The output of the current case only: the garbage collector visits every object of the process."""
 
 
 @tool(read_only=True, open_world=False)
@@ -132,7 +137,18 @@ async def report(context: Context, pins: Annotated[list[str], Sensitive]) -> str
 
 
 MESSAGE = "x" * 10 * CHARS + SECRETS[0]
-MEMBERS: JsonObject = {str(each): str(each) for each in range(20_000)}
+INPUTS: dict[str, tuple[str, JsonObject]] = {
+    "members": ("take", {"value": {str(each): each for each in range(MAX_INPUT_VALUES - 1)}}),
+    "members over the limit": ("take", {"value": {str(each): each % 10 for each in range(100_000)}}),
+    "small lists": ("take", {"value": [[each] for each in range(MAX_INPUT_VALUES // 2 - 1)]}),
+    "texts and secrets": (
+        "take",
+        {"value": ["a few words" for _ in range(MAX_INPUT_VALUES - 200)], "pins": [*SECRETS]},
+    ),
+    "text": ("take", {"value": "a b " * (MAX_INPUT_BYTES // 4 - 100)}),
+    "long secret": ("take", {"value": "", "pins": "a b " * (MAX_INPUT_BYTES // 4 - 100)}),
+    "misfits": ("count", {"numbers": ["a" for _ in range(MAX_INPUT_VALUES - 1)]}),
+}
 CASES: dict[str, tuple[str, JsonObject]] = {
     **{f"output: {name}": ("make", {"name": name}) for name in OUTPUTS},
     **{f"inline output: {name}": ("make_inline", {"name": name}) for name in ("small lists", "members", "text")},
@@ -141,18 +157,36 @@ CASES: dict[str, tuple[str, JsonObject]] = {
     "input: pattern with look-ahead": ("look", {"texts": ["a" * 30_000]}),
     "input: pattern with look-ahead, many texts": ("look", {"texts": ["a" * 200 for _ in range(2000)]}),
     "input: pattern with many states": ("explode", {"texts": ["abaab" * 20_000]}),
+    **{f"input: {name}": (called, {**value}) for name, (called, value) in INPUTS.items()},
     "message: fail": ("fail", {"pins": [*SECRETS]}),
     "message: report": ("report", {"pins": [*SECRETS]}),
 }
 
 
-async def _longest_pause(stop: asyncio.Event) -> tuple[float, float]:
-    longest, before, spent_before = (0.0, 0.0), time.perf_counter(), time.process_time()
+class _Collector:
+    """The processor time that the garbage collector took so far."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        self.spent += time.process_time() * (1 if phase == "stop" else -1)
+
+
+COLLECTOR = _Collector()
+
+
+def _times() -> tuple[float, float, float]:
+    return time.process_time(), COLLECTOR.spent, time.perf_counter()
+
+
+async def _longest_pause(stop: asyncio.Event) -> tuple[float, ...]:
+    longest, before = (0.0, 0.0, 0.0), _times()
     while not stop.is_set():
         await asyncio.sleep(0)
-        now, spent = time.perf_counter(), time.process_time()
-        longest = max(longest, (spent - spent_before, now - before))
-        before, spent_before = now, spent
+        now = _times()
+        longest, before = max(longest, tuple(map(sub, now, before))), now
     return longest
 
 
@@ -164,12 +198,13 @@ async def _measure(name: str, work: Callable[[], Awaitable[str | None]]) -> None
     await asyncio.sleep(0)
     status = await work()
     stop.set()
-    spent, passed = await pause
-    sys.stdout.write(f"{name:48}{spent * 1000:8.1f} ms{passed * 1000:8.1f} ms  {status}\n")
+    figures = "".join(f"{each * 1000:9.1f}" for each in await pause)
+    sys.stdout.write(f"{name:48}{figures}  {status}\n")
 
 
 async def main() -> None:
     """Measure every case, or those whose names are given."""
+    sys.stdout.write(f"{'longest pause, in milliseconds':48}processor  garbage    clock\n")
     tools = [make, make_inline, make_numbers, make_nested, look, explode, take, count, fail, report]
     async with Runtime.open(tools=tools) as runtime:
         surface = await runtime.surface()
@@ -178,7 +213,18 @@ async def main() -> None:
             async def call(called: str = called, arguments: JsonObject = arguments) -> str | None:
                 return (await runtime.call(called, arguments, surface=surface)).status
 
+            output = arguments.get("name")
+            if isinstance(output, str):
+                VALUES[output] = OUTPUTS[output]()
             await _measure(name, call)
+            VALUES.clear()
+
+        async def batch() -> str | None:
+            calls = [ToolCall("make_inline", {"name": "rows"}) for _ in range(100)]
+            return (await runtime.batch(calls, surface=surface))[-1].status
+
+        VALUES["rows"] = [{"number": each, "name": "a name"} for each in range(300)]
+        await _measure("batch of 100 outputs of 900 values", batch)
 
 
 if __name__ == "__main__":

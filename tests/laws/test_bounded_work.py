@@ -11,6 +11,7 @@ import pytest
 
 from agenttool import Runtime, Sensitive, ToolFailure, tool
 from agenttool.codec import is_quick
+from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.records import ErrorClass, Phase
 from agenttool.results import mapping, media, persistence
 from agenttool.results.failure import complete_error, guided
@@ -92,6 +93,39 @@ def test_only_a_large_output_is_mapped_in_a_worker_thread(output, quick, monkeyp
 
     assert asyncio.run(story()).status == "succeeded"
     assert threads == [quick]
+
+
+def called_with(arguments):
+    @tool(read_only=True, open_world=False)
+    async def probe(value: object) -> str:
+        """Take anything. Not for outputs."""
+        return "done"
+
+    async def story():
+        async with Runtime.open(tools=[probe]) as rt:
+            result = await rt.call("probe", arguments, surface=await rt.surface())
+            return result, await rt.journal.invocation(result.invocation_id)
+
+    return asyncio.run(story())
+
+
+OBJECTS = [{"a": number} for number in range(MAX_INPUT_VALUES // 2)]
+
+
+@pytest.mark.parametrize("convert", [dict, json.dumps, lambda value: json.dumps(value).encode()])
+@pytest.mark.parametrize(
+    ("value", "unit"), [("x" * MAX_INPUT_BYTES, "bytes"), ([0] * MAX_INPUT_VALUES, "values"), (OBJECTS, "values")]
+)
+def test_an_input_over_the_limit_is_refused_and_not_recorded(value, unit, convert):
+    result, invocation = called_with(convert({"value": value}))
+    assert result.error.error_class == "schema_validation_failed"
+    assert f"{unit}; pass a file" in result.error.message
+    assert len(repr(invocation)) < 10_000
+
+
+@pytest.mark.parametrize("value", ["[,{" * 300_000, [0] * (MAX_INPUT_VALUES - 1), OBJECTS[1:]])
+def test_an_input_at_the_limit_is_taken_whatever_its_texts_contain(value):
+    assert called_with({"value": value})[0].status == "succeeded"
 
 
 @pytest.mark.parametrize(("chars", "quick"), [(50_000, True), (200_000, False)])

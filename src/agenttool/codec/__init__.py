@@ -25,7 +25,7 @@ from agenttool.codec.encode import (
     write,
     write_own,
 )
-from agenttool.codec.size import QUICK_CHARS, SHALLOW, is_quick, is_too_deep
+from agenttool.codec.size import QUICK_CHARS, SHALLOW, has_more_values, is_quick, is_too_deep
 
 __all__ = [
     "QUICK_CHARS",
@@ -39,6 +39,7 @@ __all__ = [
     "digest_of_bytes",
     "flat_reader",
     "from_json",
+    "has_more_values",
     "is_quick",
     "is_too_deep",
     "json_bytes",

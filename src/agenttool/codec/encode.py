@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -20,6 +21,7 @@ _decode_any: Callable[[bytes], Json] = msgspec.json.Decoder().decode
 
 _FLAT = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
+_CONTAINERS = frozenset({dict, list})
 _LARGE = 4096
 
 
@@ -68,7 +70,7 @@ def json_bytes(value: Json) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise _not_encodable(error) from error
     # msgspec encodes NaN as null, bytes as base64 and sets as arrays; such a value does not round-trip.
-    if not (len(written) > _LARGE and _is_flat(value)) and _decode_any(written) != value:
+    if not (len(written) > _LARGE and _has_json_types(value)) and _decode_any(written) != value:
         _reject_non_json(value)
     return written
 
@@ -84,9 +86,20 @@ def sorted_json(value: Json) -> bytes:
     return _written(_sorted_encoder, value)
 
 
-def _is_flat(value: Json) -> bool:
-    """Return whether it is an object of plain values, which always round-trips and may be large."""
-    return type(value) is dict and _FLAT.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value))
+def _has_json_types(value: Json) -> bool:
+    """Return whether a value round-trips by its types; for large values, this is faster than the round trip."""
+    level = [value]
+    while level:
+        rest = [each for each in level if type(each) not in _FLAT]
+        outers = cast("list[dict[str, Json] | list[Json]]", [each for each in rest if type(each) in _CONTAINERS])
+        floats = [each for each in rest if type(each) is float]
+        names = chain.from_iterable(outer for outer in outers if type(outer) is dict)
+        if len(outers) + len(floats) < len(rest) or not (
+            all(map(isfinite, floats)) and _NAMES.issuperset(map(type, names))
+        ):
+            return False
+        level = [*chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)]
+    return True
 
 
 def _written(encoder: msgspec.json.Encoder, value: object) -> bytes:

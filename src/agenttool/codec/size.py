@@ -1,6 +1,7 @@
 """Limit the depth of JSON documents, and tell large values from small ones."""
 
-from typing import cast
+from collections.abc import Iterable
+from typing import TypeAlias, cast
 
 from agenttool.records import Json, JsonObject
 
@@ -17,21 +18,34 @@ _QUICK_VALUES = 1000
 _CHARS_PER_VALUE = QUICK_CHARS // _QUICK_VALUES
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
+_Container: TypeAlias = JsonObject | list[Json]
 
 
 def is_too_deep(value: Json, limit: int = MAX_DEPTH) -> bool:
     """Return whether a document has more than `limit` levels."""
-    level: list[JsonObject | list[Json]] = [value] if isinstance(value, dict | list) else []
+    level = _containers([value])
     for _ in range(limit):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
+        level = _inside(level)
         if not level:
             return False
     return True
+
+
+def has_more_values(value: Json, limit: int) -> bool:
+    """Return whether a document has more than `limit` members and items; the count stops there."""
+    level, count = _containers([value]), 0
+    while level:
+        count += sum(map(len, level))
+        level = _inside(level) if count <= limit else []
+    return count > limit
+
+
+def _inside(level: list[_Container]) -> list[_Container]:
+    return _containers(inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+
+
+def _containers(values: Iterable[Json]) -> list[_Container]:
+    return [value for value in values if isinstance(value, dict | list)]
 
 
 def is_quick(value: object) -> bool:

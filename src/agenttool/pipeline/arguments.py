@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
-from agenttool.codec import json_bytes
+from agenttool.codec import has_more_values, json_bytes, parse_value
 from agenttool.errors import ConfigError, RecordError
-from agenttool.records import JsonObject
+from agenttool.records import Json, JsonObject
+
+MAX_INPUT_BYTES = 1_000_000
+MAX_INPUT_VALUES = 10_000
+"""How large the arguments of a call may be. More can be passed as a file."""
 
 _T = TypeVar("_T")
 
@@ -25,6 +29,23 @@ def encode_arguments(arguments: JsonObject | str | bytes) -> bytes:
     if isinstance(given, bytes | bytearray):
         return bytes(given)
     raise RecordError(f"arguments must be a JSON object, or its text, got {type(given).__name__}; give an object")
+
+
+def refuse_large(encoded: bytes, arguments: object) -> None:
+    """Refuse arguments that are too large to be checked on the event loop.
+
+    A value follows a comma or an opening bracket, so most documents need not be read to be counted.
+
+    Raises:
+        RecordError: they have more than `MAX_INPUT_BYTES` bytes or `MAX_INPUT_VALUES` values.
+    """
+    if len(encoded) > MAX_INPUT_BYTES:
+        raise RecordError(f"arguments have more than {MAX_INPUT_BYTES} bytes; pass a file, or make several calls")
+    if sum(map(encoded.count, (b",", b"[", b"{"))) <= MAX_INPUT_VALUES:
+        return
+    given = cast("Json", arguments) if type(arguments) is dict else parse_value(encoded, what="arguments")
+    if has_more_values(given, MAX_INPUT_VALUES):
+        raise RecordError(f"arguments have more than {MAX_INPUT_VALUES} values; pass a file, or make several calls")
 
 
 def error_in_refs(**refs: object) -> str | None:

@@ -4,7 +4,7 @@ from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.catalog.unresolved import unknown_surface
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
-from agenttool.pipeline.arguments import encode_arguments, error_in_refs
+from agenttool.pipeline.arguments import MAX_INPUT_VALUES, encode_arguments, error_in_refs, refuse_large
 from agenttool.pipeline.call import Call, Core
 from agenttool.ports.evidence import CallRequest
 from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface, replace
@@ -27,6 +27,8 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
             encoded = json_bytes(arguments)
         else:
             encoded = arguments.encode() if type(arguments) is str else encode_arguments(arguments)
+        if len(encoded) > MAX_INPUT_VALUES:  # a value has at least one byte
+            refuse_large(encoded, arguments)
     except (RecordError, UnicodeError) as error:
         encoded, fault = b"null", str(error)
     if type(name) is not str or not name.isascii():

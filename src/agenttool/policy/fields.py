@@ -68,12 +68,18 @@ def texts_in(value: Json) -> list[str]:
 
 def pointers_in(value: Json, steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Return the steps to every member of an object, at any depth, that is a text or a list."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, each in inner:
-        here = (*steps, str(name))
-        if isinstance(value, dict) and isinstance(each, str | list):
-            yield here
-        yield from pointers_in(each, here)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if isinstance(each, str | list):
+                yield (*steps, name)
+            if isinstance(each, dict | list):
+                yield from pointers_in(each, (*steps, name))
+    elif isinstance(value, list) and not _CONTAINERS.isdisjoint(map(type, value)):
+        for place, each in enumerate(value):
+            yield from pointers_in(each, (*steps, str(place)))
+
+
+_CONTAINERS = frozenset({dict, list})
 
 
 class MatchingField(ClosedEnum):

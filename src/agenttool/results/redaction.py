@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import cached_property
+from operator import is_
 from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -24,6 +25,7 @@ MAX_MESSAGE_CHARS = 2000
 
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
+_CONTAINERS = frozenset({dict, list})
 
 # Shorter values occur in too many ordinary words.
 _MIN_SECRET_CHARS = 4
@@ -120,8 +122,15 @@ class Redactor:
     def _redacted(self, value: Json, paths: _Paths, found: list[Json]) -> Json:
         if not isinstance(value, dict | list):
             return value
-        changed: dict[str, Json] = {}
         is_list = isinstance(value, list)
+        if not paths and (is_list or self._names.isdisjoint(value)):
+            # Only a container can hold a sensitive member, and most values of large inputs are none.
+            if _CONTAINERS.isdisjoint(map(type, value if is_list else value.values())):
+                return value
+            if is_list:
+                items = [self._redacted(item, paths, found) if type(item) in _CONTAINERS else item for item in value]
+                return value if all(map(is_, items, value)) else items
+        changed: dict[str, Json] = {}
         for step, item in ((str(at), item) for at, item in enumerate(value)) if is_list else value.items():
             inner = self._inner(step, paths, through=is_list)
             if inner is None:
