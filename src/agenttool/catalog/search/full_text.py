@@ -1,6 +1,7 @@
 """A full-text index in memory that selects the tools of a large catalog that are worth scoring."""
 
 from collections.abc import Iterable
+from typing import Protocol, cast
 
 from tantivy import Document, Index, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
@@ -11,6 +12,12 @@ HEAP_BYTES = 60_000_000
 
 NAME_COPIES, NAMESPACE_COPIES = 3, 2
 """How often the words of these fields are indexed, so that they weigh more. Words of details are indexed once."""
+
+
+class _Counted(Protocol):
+    """A search result with its count, which the type stubs of the library leave out."""
+
+    count: int | None
 
 
 class FullTextIndex:
@@ -25,7 +32,7 @@ class FullTextIndex:
         self._index = Index(self._schema)
         self._index.register_tokenizer("symbols", TextAnalyzerBuilder(Tokenizer.ngram(1, 1)).build())
         self._writer = self._index.writer(HEAP_BYTES, 1)
-        self._needs_commit = False
+        self._needs_commit = self._has_removed = False
 
     def add(self, documents: Iterable[tuple[int, str]]) -> None:
         """Add documents with their numbers; the next search finds them."""
@@ -46,7 +53,7 @@ class FullTextIndex:
     def remove(self, number: int) -> None:
         """Remove a document; the next search does not find it."""
         self._writer.delete_documents_by_term("number", number)
-        self._needs_commit = True
+        self._needs_commit = self._has_removed = True
 
     def _commit(self) -> None:
         if self._needs_commit:
@@ -55,9 +62,14 @@ class FullTextIndex:
             self._needs_commit = False
 
     def frequency(self, symbol: str) -> int:
-        """Count the documents with a symbol; removed ones count until their segment is merged."""
+        """Count the documents with a symbol."""
         self._commit()
-        return self._index.searcher().doc_freq("words", symbol)
+        searcher = self._index.searcher()
+        if not self._has_removed:
+            return searcher.doc_freq("words", symbol)
+        # The statistics include removed documents until their segment is merged; a search does not.
+        found: object = searcher.search(Query.term_query(self._schema, "words", symbol, "freq"), 1)
+        return cast("_Counted", found).count or 0
 
     def best(self, symbols: Iterable[tuple[str, float]], limit: int) -> list[int]:
         """Return the numbers of the documents that match these weighted symbols best, best first."""

@@ -9,15 +9,15 @@ from math import hypot
 from operator import itemgetter
 
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.search.documents import SCAN_LIMIT, ToolDocuments, text_for_embedding
+from agenttool.catalog.search.documents import ToolDocuments, text_for_embedding
 from agenttool.catalog.search.query import QueryTerm, content_sentences, parse_query
-from agenttool.catalog.search.ranking import DIVERSITY, DIVERSITY_WITH_MODEL, DocumentScorer, combine_scores, diversify
+from agenttool.catalog.search.ranking import DocumentScorer, combine_scores, diversify
 from agenttool.catalog.search.tokens import is_identifier
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.records import ToolId
 
-MIN_CANDIDATES, CANDIDATES_PER_TERM, MAX_CANDIDATES = 48, 16, 128
-"""How many tools of a large catalog are scored: at least, for each term, and at most."""
+CANDIDATES = 48
+"""How many tools are scored; more if the caller asks for more than half as many."""
 
 SEMANTIC_CANDIDATES = 64
 """How many tools are scored because of their similarity in meaning."""
@@ -140,10 +140,7 @@ class ToolIndex:
         scores = combine_scores({each: hypot(*mine) for each, mine in by_sentence.items()}, similarities)
         entries = self._entries
         ranked = [(-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := entries[each])]
-        if len(parsed.actions) > 1:
-            best = diversify(ranked, by_sentence, DIVERSITY_WITH_MODEL if similarities else DIVERSITY)
-        else:
-            best = sorted(ranked)
+        best = diversify(ranked, by_sentence) if parsed.sentences > 1 and not similarities else sorted(ranked)
         for score, tool_id, each in best:
             if len(found) >= limit:
                 break
@@ -186,13 +183,9 @@ class ToolIndex:
 
     def _candidates(self, terms: tuple[QueryTerm, ...], visible: Collection[ToolId], limit: int) -> Iterable[int]:
         """Return the tools that are worth scoring."""
-        full_text = self._store.full_text
-        if full_text is None or len(visible) <= SCAN_LIMIT:
-            numbers = (self._numbers.get(each) for each in visible)
-            return [each for each in numbers if each is not None and self._store.has(each)]
         symbols = _heaviest_symbols(terms)
-        wanted = max(MIN_CANDIDATES, min(MAX_CANDIDATES, CANDIDATES_PER_TERM * len(terms)), 2 * limit)
-        return self._visible_best(partial(full_text.best, symbols), visible, wanted) if symbols else ()
+        wanted = max(CANDIDATES, 2 * limit)
+        return self._visible_best(partial(self._store.full_text.best, symbols), visible, wanted) if symbols else ()
 
     def _visible_best(self, best: Callable[[int], Sequence[int]], visible: Container[ToolId], wanted: int) -> list[int]:
         """Return the best visible tools; calls `best` with a higher limit while too few of them are visible."""

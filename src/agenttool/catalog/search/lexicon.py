@@ -95,26 +95,13 @@ kilometre kilometer; theatre theater; airplane aeroplane plane; cancellation can
 """
 
 _ACTIONS = """
-get fetch retrieve obtain show display view list describe read; find search lookup query locate; see; check; inspect; browse; tell; give
-create add make insert generate register; new; build
-delete remove erase drop destroy clear; purge wipe uninstall deregister
-update edit modify change set adjust; rename patch configure alter replace
-start launch run begin execute; invoke trigger
-stop end terminate halt kill; shutdown
-send deliver post; publish email notify
-cancel abort revoke
-enable activate
-disable deactivate
-import
-export
-upload
-download
-attach associate connect join assign
-detach disassociate disconnect unassign
-buy purchase order
-book reserve reservation booking
-"""  # noqa: E501 -- one action per line
-"""One action per line. Words that are not separated by a semicolon are synonyms."""
+get fetch retrieve obtain show display view list describe read; find search lookup query locate
+create add make insert generate register; delete remove erase drop destroy clear
+update edit modify change set adjust; start launch run begin execute; stop end terminate halt kill
+send deliver post; cancel abort revoke; enable activate; disable deactivate
+attach associate connect join assign; detach disassociate disconnect unassign
+buy purchase order; book reserve reservation booking
+"""
 
 _SYNONYMS = """
 pay payment; convert transform; compare difference diff; verify validate check; fix repair; copy duplicate clone
@@ -206,27 +193,10 @@ weight mass unit: kilogram kg gram lb ounce
 """
 """Categories and their examples. An example finds its categories, but a category does not find its examples."""
 
-READ_ACTION = 0
-"""The first line of `_ACTIONS`: to show information."""
-
-_QUESTION_WORDS = frozenset(["what", "which", "who", "whose", "where", "when", "how", "is", "are", "does", "do"])
-
 
 def related_words(word: str) -> tuple[str, ...]:
     """Return other forms of a stemmed word, its synonyms, and the categories that it is an example of."""
     return _related().get(word, ())
-
-
-def starts_question(spelling: str) -> bool:
-    """Return whether a sentence that starts with this word is a question."""
-    return spelling in _QUESTION_WORDS
-
-
-@cache
-def actions() -> dict[str, int]:
-    """Return the stems of all words that name an action, each with the number of its action."""
-    lines = (line.replace(";", "").split() for line in _ACTIONS.strip().splitlines())
-    return {stem(word): action for action, words in enumerate(lines) for word in words}
 
 
 @cache

@@ -8,11 +8,8 @@ from operator import attrgetter
 from agenttool.catalog.search.documents import ToolDocuments
 from agenttool.catalog.search.lexicon import (
     FILLER_WORDS,
-    READ_ACTION,
     WEAK_WORDS,
-    actions,
     related_words,
-    starts_question,
 )
 from agenttool.catalog.search.tokens import QueryToken, split_requests, stem, tokens_in_query
 
@@ -67,12 +64,12 @@ class ParsedQuery:
     Attributes:
         terms: the content words.
         fillers: the filler words.
-        actions: the actions that each sentence names.
+        sentences: how many sentences the query has.
     """
 
     terms: tuple[QueryTerm, ...]
     fillers: tuple[QueryTerm, ...]
-    actions: tuple[frozenset[int], ...]
+    sentences: int
 
 
 def parse_query(query: str, store: ToolDocuments) -> ParsedQuery:
@@ -86,7 +83,7 @@ def parse_query(query: str, store: ToolDocuments) -> ParsedQuery:
         fillers = tuple(parser.filler_term(each) for each in _distinct(tokens) if each.word not in used)
     else:
         terms, fillers = tuple(map(parser.content_term, _distinct(tokens))), ()
-    return ParsedQuery(terms, fillers, _actions(tokens))
+    return ParsedQuery(terms, fillers, tokens[-1].sentence + 1 if tokens else 0)
 
 
 def content_sentences(query: str) -> list[str]:
@@ -107,19 +104,6 @@ def _distinct(tokens: Iterable[QueryToken]) -> list[QueryToken]:
     for each in tokens:
         first.setdefault(each.word, each)
     return list(first.values())[:MAX_TERMS]
-
-
-def _actions(tokens: Sequence[QueryToken]) -> tuple[frozenset[int], ...]:
-    """Return the actions that each sentence names; a question names the action of showing information."""
-    found = [set[int]() for _ in range(tokens[-1].sentence + 1 if tokens else 0)]
-    known, last = actions(), -1
-    for each in tokens:
-        if (action := known.get(each.word)) is not None:
-            found[each.sentence].add(action)
-        if each.sentence != last and starts_question(each.spelling):
-            found[each.sentence].add(READ_ACTION)
-        last = each.sentence
-    return tuple(map(frozenset, found))
 
 
 class _QueryParser:

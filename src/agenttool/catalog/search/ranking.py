@@ -19,9 +19,6 @@ LENGTH_NORMALIZATION = 0.6
 REPEAT_GAIN, MAX_REPEATS = 0.5, 2.0
 """The weight that a word gains by each repetition in a field, and the largest weight."""
 
-UNKNOWN_ACTION, OTHER_ACTION = 0.9, 0.8
-"""The factor for a tool whose name contains no action, and for one that names another action than the query."""
-
 MEANING_WEIGHT = 0.8
 """The weight of similarity in meaning beside the score by words."""
 
@@ -33,11 +30,8 @@ MIN_SPREAD = 0.01
 
 NO_SPREAD = 1e-9
 
-DIVERSITY, DIVERSITY_WITH_MODEL = 0.3, 0.1
-"""How much a sentence counts less after the tool that answers it best was listed.
-
-With a model it is less: similarity is compared per sentence already, and one sentence may need several tools.
-"""
+DIVERSITY = 0.3
+"""How much a sentence counts less after the tool that answers it best was listed; only without a model."""
 
 DIVERSE_TOOLS = 10
 """After how many listed tools the weights of sentences stay as they are."""
@@ -62,7 +56,6 @@ _WeightedFields = list[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    actions: frozenset[int]
     terms: _WeightedTerms = field(default_factory=list)
     fillers: list[tuple[float, str]] = field(default_factory=list)
 
@@ -77,7 +70,7 @@ class DocumentScorer:
     def __init__(self, query: ParsedQuery, store: ToolDocuments) -> None:
         """Prepare the terms of a query."""
         self._terms = [each for each in query.terms if each.matches]
-        self._sentences = [_Sentence(actions) for actions in query.actions]
+        self._sentences = [_Sentence() for _ in range(query.sentences)]
         for each in self._terms:
             term = each.weight, [(match.symbol, match.similarity) for match in each.matches]
             for number in each.sentences:
@@ -85,10 +78,8 @@ class DocumentScorer:
         for each in query.fillers:
             for number in each.sentences if each.matches else ():
                 self._sentences[number].fillers.append((each.weight, each.matches[0].symbol))
-        self._actions = store.actions
-        self._action_factors: dict[tuple[int | None, int | None], list[float]] = {}
         self._slopes = [LENGTH_NORMALIZATION / store.average_length(each) for each in _FIELDS]
-        totals = [0.0] * len(query.actions)
+        totals = [0.0] * query.sentences
         for each in query.terms + query.fillers:
             for number in each.sentences:
                 totals[number] += each.weight
@@ -102,31 +93,17 @@ class DocumentScorer:
             if text:
                 fields.append((text, weight / (1 - LENGTH_NORMALIZATION + slope * len(text))))
         name, summary = texts[DocumentField.NAME], texts[DocumentField.DESCRIPTION]
-        factors = self._factors(name)
         scores: list[float] = []
         is_match = False
-        for number, sentence in enumerate(self._sentences):
+        for sentence in self._sentences:
             score = _match(sentence.terms, document, fields)
             if score:
                 is_match = True
             for weight, symbol in sentence.fillers:
                 if symbol in name or symbol in summary:
                     score += weight
-            scores.append(score * factors[number])
+            scores.append(score / self._total)
         return scores if is_match else [0.0] * len(scores)
-
-    def _factors(self, name: str) -> list[float]:
-        """Return the factor of each sentence: less if the first or last word of a name is another action."""
-        ends = self._actions.get(name[:1]), self._actions.get(name[-1:])
-        factors = self._action_factors.get(ends)
-        if factors is None:
-            named = {each for each in ends if each is not None}
-            mismatch = OTHER_ACTION if named else UNKNOWN_ACTION
-            factors = self._action_factors[ends] = [
-                (mismatch if each.actions and named.isdisjoint(each.actions) else 1.0) / self._total
-                for each in self._sentences
-            ]
-        return factors
 
     def reason(self, document: EncodedDocument) -> str:
         """Return which words of the query were found, and in which field; empty if none was."""
@@ -199,10 +176,8 @@ RankedTool = tuple[float, ToolId, int]
 """A tool as it is sorted: its negative score, its id and its number."""
 
 
-def diversify(
-    ranked: Sequence[RankedTool], sentence_scores: Mapping[int, Sequence[float]], strength: float = DIVERSITY
-) -> Iterator[RankedTool]:
-    """Yield tools best first; each listed tool lowers the weight of the sentences that it answers by `strength`.
+def diversify(ranked: Sequence[RankedTool], sentence_scores: Mapping[int, Sequence[float]]) -> Iterator[RankedTool]:
+    """Yield tools best first; each listed tool lowers the weight of the sentences that it answers.
 
     Scores only decrease, so that only the current best tool has to be scored again.
     """
@@ -221,7 +196,7 @@ def diversify(
         count += 1
         if count <= DIVERSE_TOOLS:
             shares = zip(weights, sentence_scores[number], best, strict=True)
-            weights = [weight * (1 - strength * (mine / most) ** 2) for weight, mine, most in shares]
+            weights = [weight * (1 - DIVERSITY * (mine / most) ** 2) for weight, mine, most in shares]
 
 
 def _remaining(scores: Sequence[float], weights: Sequence[float]) -> float:
