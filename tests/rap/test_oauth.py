@@ -171,6 +171,10 @@ async def _fail(token):
     raise RuntimeError(f"{token} of client-secret was rejected for tc-number 1")
 
 
+async def _return_no_json(token):
+    return {token: {"client-secret": float("nan")}}
+
+
 async def _take_too_long(token):
     raise TimeoutError(f"no answer to {token}")
 
@@ -181,6 +185,7 @@ async def _take_too_long(token):
     [
         (_succeed, "2 issues"),
         (_fail, "Error: the tool failed; try again later, or give its operator the reference [0-9a-f]{12}"),
+        (_return_no_json, "Error: the result of this tool has no JSON form; contact its operator"),
         (_take_too_long, "Error: the tool ran out of time; it may have done part of its work, so check before [a-z ]+"),
     ],
 )

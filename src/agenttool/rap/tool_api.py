@@ -150,11 +150,16 @@ def text_of(value: object) -> str:
     """Return a text as it is, None as an empty text, and anything else as JSON.
 
     Raises:
-        ToolFailure: there is no JSON for it.
+        ToolFailure: there is no JSON for it. The message names no member of the value, because keys can be secret.
     """
     if value is None:
         return ""
-    return value if isinstance(value, str) else json_bytes(to_jsonable(value, _NoBinary())).decode()
+    try:
+        return value if isinstance(value, str) else json_bytes(to_jsonable(value, _NoBinary())).decode()
+    except Declined:
+        raise
+    except ToolFailure as failure:
+        raise Declined("the result of this tool has no JSON form; contact its operator") from failure
 
 
 class _NoBinary:
