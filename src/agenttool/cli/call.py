@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -18,13 +19,16 @@ from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import INTERRUPTED, print_text, printable
 from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
-from agenttool.cli.tools import require_tools
+from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
+from agenttool.cli.tools import complete_tool_name, require_tools, similar_names
 from agenttool.codec import parse_object, parse_value, to_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.approvals import Refused
 from agenttool.ports.deferred import Prompt, PromptKind
+from agenttool.ports.offer import OfferedTool
 from agenttool.records import (
     ApprovalId,
+    ErrorClass,
     EventType,
     InvocationId,
     InvocationStatus,
@@ -50,7 +54,12 @@ _ARGUMENT_PARTS = ("$schema", "$defs", "definitions", "properties")
 
 
 def call(  # noqa: PLR0913 -- one for each option of the command
-    name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, with or without its namespace")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOOL", help="Its name, with or without its namespace", autocompletion=complete_tool_name
+        ),
+    ],
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
     *,
     places: ToolsOption = None,
@@ -60,10 +69,13 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     store: Annotated[
         str | None, typer.Option(metavar="FILE", help="Store the call there; it can be recovered after a crash")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the output there, complete; several go to numbered files")
+    ] = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
-    """Call one tool through the whole pipeline, and ask for approval if needed."""
+    """Call one tool, with every check, and ask for approval if needed."""
     terminal, options = Terminal(), StoreOptions(store, settings)
     is_durable = options.file is not None
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
@@ -75,8 +87,13 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             is_durable=is_durable,
             is_interactive=terminal.is_interactive and not as_json,
             by=by,
+            wants_payloads=out is not None,
         )
-        result, stopped, is_parked = asyncio.run(request.run(terminal))
+        outcome = asyncio.run(request.run(terminal))
+    result, is_parked = outcome.result, outcome.is_parked
+    if out is not None and not result.is_error:
+        for path, payload in write_payloads(outcome.payloads, out, name):
+            terminal.print_hint(f"wrote {path} ({len(payload.data):,} bytes, {payload.media_type})")
     if as_json:
         print_json(to_json(result))
     elif is_parked:
@@ -84,13 +101,29 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             terminal.console, f"{result.invocation_id} waits for an answer: agenttool approvals{options.arguments}"
         )
     else:
-        print_result(result)
-        if stopped is not None:
-            print_text(terminal.console, stopped, "yellow")
+        if out is None or result.is_error:
+            print_result(result)
+        for note in outcome.notes:
+            print_text(terminal.console, note, "yellow")
         if is_durable:
             terminal.print_hint(f"agenttool show {result.invocation_id}{options.journal_arguments}")
     if result.is_error:
         raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
+
+
+class CallOutcome(NamedTuple):
+    """How a call from the command line ended.
+
+    Attributes:
+        is_parked: a question is left open for another process.
+        notes: what a cancellation achieved, or which tool may have been meant.
+        payloads: what the tool returned, if it is to be written to files.
+    """
+
+    result: ToolResult
+    is_parked: bool = False
+    notes: tuple[str, ...] = ()
+    payloads: tuple[ResultPayload, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +196,15 @@ class CommandLineCall:
     is_durable: bool
     is_interactive: bool
     by: str | None = None
+    wants_payloads: bool = False
 
-    async def run(self, terminal: Terminal) -> tuple[ToolResult, str | None, bool]:
-        """Make the call; return its result, what a cancellation achieved, and whether a question is left open."""
+    async def run(self, terminal: Terminal) -> CallOutcome:
+        """Make the call, and wait for its end or for a question that is left open."""
         can_ask = None if self.is_interactive or self.is_durable else False
         config, store = find_settings(self.options.settings), self.options.url
         async with Runtime.open(config=config, store=store, tools=self.tools, interactive=can_ask) as rt:
-            require_tools(rt, self.tools)
+            words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
+            require_tools(rt, self.tools, f"agenttool call {shlex.join(words)} --from MODULE")
             surface = await _surface_with(rt, self.name)
             arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
             monitor = CallMonitor(rt, terminal, self)
@@ -180,10 +215,22 @@ class CommandLineCall:
                 await asyncio.wait((calling, parked), return_when=asyncio.FIRST_COMPLETED)
                 parked.cancel()
             if calling.done():
-                result = calling.result()
-                invocation = await rt.journal.invocation(result.invocation_id)
-                return result, None if invocation is None else _cancellation_outcome(invocation), False
-        return await calling, None, True
+                return await self._ended(rt, surface, calling.result())
+        return CallOutcome(await calling, is_parked=True)
+
+    async def _ended(self, rt: Runtime, surface: ToolSurface, result: ToolResult) -> CallOutcome:
+        invocation = await rt.journal.invocation(result.invocation_id)
+        notes = [] if invocation is None else [_cancellation_outcome(invocation)]
+        if result.error is not None and result.error.error_class is ErrorClass.UNKNOWN_TOOL:
+            spellings = ((name, each.qualified_name) for each in rt.offered(surface) for name in _spellings(each))
+            similar = " or ".join(map(repr, similar_names(self.name, spellings)))
+            notes.append(f"did you mean {similar}?" if similar else None)
+        payloads = await read_payloads(rt, result) if self.wants_payloads and not result.is_error else ()
+        return CallOutcome(result, notes=tuple(note for note in notes if note is not None), payloads=payloads)
+
+
+def _spellings(tool: OfferedTool) -> tuple[str, str]:
+    return tool.name, tool.qualified_name
 
 
 async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
@@ -199,7 +246,7 @@ def _input_schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: st
 
     A tool that can be called but is not offered, such as a deprecated one, is found among the given tools.
     """
-    offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
+    offered = [each for each in rt.offered(surface, deferred=False) if name in _spellings(each)]
     if offered:
         return offered[0].input_schema if len(offered) == 1 else {}
     declarations = [declared(each).declaration for each in tools]

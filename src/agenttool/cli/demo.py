@@ -91,7 +91,7 @@ def payment_tool(ledger: Path) -> DeclaredTool:
 
 
 def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False) -> None:
-    """Run governed calls, an approval and a crash, and check what happens."""
+    """Run governed calls, an approval and a crash, and check them."""
     report = DemoReport(as_json=as_json)
     report.text(f"agenttool {__version__}. Every line below comes from code that runs now, on this machine.")
     with tempfile.TemporaryDirectory() as folder:

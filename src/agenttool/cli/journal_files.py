@@ -40,9 +40,9 @@ def export(
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The output is JSON Lines in any case")] = False,
 ) -> None:
-    """Write every record of the journal as JSON Lines, as of one moment.
+    """Write every record of the journal as JSON Lines.
 
-    Records are events, surfaces, calls, and the records of each call. Memory use
+    It writes the journal as of one moment: events, surfaces, calls, and the records of each call. Memory use
     does not grow with the journal. Check the output with `agenttool validate`.
     The journal does not hold declarations.
     """

@@ -17,6 +17,7 @@ from agenttool.cli.options import JournalOption, open_journal
 from agenttool.cli.output import figures, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
+from agenttool.records import InvocationStatus
 from agenttool.stores.fact_codec import FactHead
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
 
@@ -32,7 +33,12 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this time")] = None,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="STATUS", help="Only calls with this status; --events: events that set it")
+        str | None,
+        typer.Option(
+            metavar="STATUS",
+            help="Only calls with this status; --events: events that set it",
+            autocompletion=lambda: [each.value for each in InvocationStatus],
+        ),
     ] = None,
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only calls of this actor, or answered by this approver")
@@ -55,9 +61,11 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines")] = False,
 ) -> None:
-    """List calls, one line each: when, which tool, how it ended, for whom, and the result.
+    """List calls, one line each, by time, tool, status, people or text.
 
-    A call is listed at the time it ended; open calls come last. Times are in UTC. On a
+    A line has the time, the end of the id, the tool, the status, the duration, the actor
+    and the approver, and the first line of the result or error. A call is listed at the
+    time it ended; open calls come last. Times are in UTC. On a
     terminal, and without any filter, only the newest 50 are printed. Values that are masked
     in the journal, and payloads stored outside of it, are not searched by --containing.
     """

@@ -3,56 +3,39 @@
 import errno
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.text import Text
-from typer.core import TyperArgument, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from agenttool import __version__
+from agenttool.cli.commands import COMMANDS, EXAMPLES, GROUPS
 from agenttool.cli.output import (
     USAGE_ERROR,
     discard_output,
+    heading,
     ignoring_write_errors,
+    indented,
     is_agenttool_error,
     json_errors,
     plain_table,
+    print_blocks,
     print_error,
     print_exception,
     print_text,
     replace_unencodable,
 )
 
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-
-# name → ("module:function", or "module:app" for a group; first line of the help). A test compares the two texts.
-COMMANDS = {
-    "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check what happens."),
-    "tools": ("tools:tools", "List the tools of a module, and the facts assumed about them."),
-    "search": ("tools:search", "Find tools by what they do, or by exact name, as a model would."),
-    "call": ("call:call", "Call one tool through the whole pipeline, and ask for approval if needed."),
-    "approvals": ("approvals:approvals", "List the calls that wait for approval, and answer them."),
-    "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
-    "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
-    "views": ("views:views", "Show the views that servers publish for each thread."),
-    "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
-    "log": ("log:log", "List calls, one line each: when, which tool, how it ended, for whom, and the result."),
-    "export": ("journal_files:export", "Write every record of the journal as JSON Lines, as of one moment."),
-    "verify": ("verify:verify", "Check that the journal is unchanged and that its calls are consistent."),
-    "policy": ("policy:app", "Show what other rules would have decided about the recorded calls."),
-    "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),
-    "retain": ("journal_files:retain", "Delete payloads and facts that are older than a number of days."),
-    "rap": ("rap:app", "Serve a provider's tools over the Reactive Agent Protocol."),
-    "validate": ("validate:validate", "Check records of any origin: their schemas, and whether they are consistent."),
-    "conformance": (
-        "conformance:conformance",
-        "Show which requirements of the standards a passing test proves.",
-    ),
+_OPTIONS = {
+    "--version": ("", "Print the version."),
+    "--help": ("", "Print this page."),
+    "--install-completion": ("", "Complete names by Tab in this shell."),
 }
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def load_command(name: str) -> typer.Typer:
@@ -79,6 +62,7 @@ class LazyCommands(TyperGroup):
         **extra: object,
     ) -> object:
         """Run a command; with `--json`, print usage errors as JSON too."""
+        self.commands = {name: TyperCommand(name) for name in COMMANDS}  # for suggestions; `get_command` imports
         words = sys.argv[1:] if args is None else args
         as_json = "--json" in words
         if not as_json:
@@ -113,34 +97,42 @@ class LazyCommands(TyperGroup):
             return None
         command = typer.main.get_command(load_command(cmd_name))
         command.name = cmd_name
-        for each in (command, *getattr(command, "commands", {}).values()):
+        parts = {cmd_name: command}
+        parts |= {f"{cmd_name} {name}": each for name, each in getattr(command, "commands", {}).items()}
+        for path, each in parts.items():
             each.help = _unwrapped(each.help)
+            each.epilog = _example_text(EXAMPLES.get(path, ()))
             for parameter in each.get_params(cast("typer.Context", ctx)):
                 _fix_help(parameter)
         return command
 
     def format_help(self, ctx: object, formatter: object) -> None:
-        """Print the table of commands; typer's own page loads a Markdown parser, which is slow to import."""
-        console = Console()
-        console.print(Text("agenttool", style="bold"), "the governed tool layer for AI agents\n")
-        console.print("Usage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]\n")
-        table = plain_table()
-        table.columns[0].style = "cyan"
-        for name, (_, sentence) in COMMANDS.items():
-            table.add_row(name, sentence)
-        table.add_section()
-        table.add_row("--version", "Print the version.")
-        table.add_row("--help", "Print this page.")
-        console.print(table)
+        """Print the commands by group; typer's own page loads a Markdown parser, which is slow to import."""
+        width = max(map(len, COMMANDS))
+        blocks: list[RenderableType] = [
+            "[bold]agenttool[/]: the governed tool layer for AI agents",
+            "\nUsage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]",
+        ]
+        for title, commands in {**GROUPS, "Options": _OPTIONS}.items():
+            table = plain_table(rows=((name, sentence) for name, (_, sentence) in commands.items()))
+            table.columns[0].style, table.columns[0].min_width = "cyan", width
+            blocks += [heading(title), indented(table)]
+        print_blocks([*blocks, f"\n{_example_text(EXAMPLES[''])}"])
 
 
-app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+app = typer.Typer(cls=LazyCommands, no_args_is_help=True)
 
 
 def _unwrapped(page: str | None) -> str:
     """Return help text with one line per paragraph, so that the terminal wraps it, and without markup."""
     paragraphs = inspect.cleandoc(page or "").split("\n\n")
     return escape("\n\n".join(" ".join(each.split()) for each in paragraphs))
+
+
+def _example_text(examples: Iterable[str]) -> str | None:
+    """Return the examples below a help page; none without any."""
+    lines = "".join(f"\n  [cyan]{escape(each)}[/]" for each in examples)
+    return f"[bold]Examples[/]{lines}" if lines else None
 
 
 def _fix_help(parameter: object) -> None:

@@ -41,7 +41,7 @@ def replay(
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:
-    """Show what other rules would have decided about the recorded calls.
+    """Show what other rules would decide about the recorded calls.
 
     Each call is decided with what was recorded: its input, the votes of hooks and
     classifiers, the mode, and whether a user could be asked, unless RULES sets them.

@@ -1,7 +1,9 @@
 """`agenttool tools` and `agenttool search`: the tools of a module, as a model would see and find them."""
 
 import asyncio
+import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated
@@ -10,9 +12,9 @@ import typer
 from rich.bar import Bar
 from rich.console import Console
 
-from agenttool.adapters.python.source import Tool, load_tools
+from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, find_settings
+from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, ToolsOption, find_settings
 from agenttool.cli.output import escape_markup, plain_table, print_text, printable
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
@@ -67,7 +69,7 @@ def tools(
 
     async def read_tools() -> tuple[list[Record], ToolSurface]:
         async with Runtime.open(store="memory:", config=find_settings(settings), tools=given) as rt:
-            require_tools(rt, given)
+            require_tools(rt, given, "agenttool tools MODULE")
             return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
 
     records, surface = asyncio.run(read_tools())
@@ -81,14 +83,25 @@ def tools(
         _print_tools(records, surface)
 
 
-def require_tools(rt: Runtime, given: list[Tool]) -> None:
+def require_tools(rt: Runtime, given: list[Tool], command: str) -> None:
     """Check that a module or a source of the settings provides tools.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are none; it shows the command that names a module.
     """
     if not given and not rt.sources.names:
-        raise ConfigError("no tools are given; name their module, or add a source to the settings")
+        option = "--from is missing" if "--from" in command else "no module is given"
+        raise ConfigError(f"there are no tools: {option}; type `{command}`, or add [sources.NAME] to {SETTINGS_FILE}")
+
+
+def complete_tool_name(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the tools of the modules given so far whose names begin with a text, for completion in a shell."""
+    given: list[Tool] = []
+    with suppress(Exception):  # a shell shows nothing but completions
+        given = load_tools(ctx.params.get("places") or [])
+    declarations = [declared(each).declaration for each in given]
+    names = [name for each in declarations for name in (each.name, _qualified_name(each))]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
@@ -114,7 +127,8 @@ def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[Jso
     declared = [record for record in records if isinstance(record, ToolDeclaration)]
     found = [_visibility(each, surface) for each in declared if name in _names(each)]
     if not found:
-        similar = " or ".join(map(repr, similar_names(name, declared)))
+        spellings = ((spelling, _qualified_name(each)) for each in declared for spelling in _names(each))
+        similar = " or ".join(map(repr, similar_names(name, spellings)))
         advice = f"did you mean {similar}?" if similar else "list them with `agenttool tools`, or search for it"
         raise ConfigError(f"no tool is named {name!r} here; {advice}")
     return found
@@ -154,15 +168,14 @@ def _facts(interface: ToolInterface) -> str:
     return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in chosen if word)
 
 
-def similar_names(name: str, declarations: list[ToolDeclaration]) -> list[str]:
-    """Return qualified names of tools that the user may have meant: equal but for case, else similar."""
+def similar_names(name: str, spellings: Iterable[tuple[str, str]]) -> list[str]:
+    """Return names that the user may have meant, each given by a spelling: equal but for case, else similar."""
     owners: dict[str, list[str]] = {}
-    for each in declarations:
-        for spelling in {spelling.casefold() for spelling in _names(each)}:
-            owners.setdefault(spelling, []).append(_qualified_name(each))
+    for spelling, full in spellings:
+        owners.setdefault(spelling.casefold(), []).append(full)
     folded = name.casefold()
-    spellings = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, SIMILARITY)
-    found = dict.fromkeys(each for spelling in spellings for each in owners[spelling])
+    close = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, SIMILARITY)
+    found = dict.fromkeys(each for spelling in close for each in owners[spelling])
     return [*found][:MAX_SUGGESTIONS]
 
 
@@ -270,7 +283,7 @@ def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
 def search(  # noqa: PLR0913 -- one for each option of the command
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What the tool does, or select:NAME,NAME")],
     *,
-    places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools")],
+    places: ToolsOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many")] = 10,
     model: Annotated[
         str | None, typer.Option("--model", metavar="FOLDER", help="Also search by meaning, with this model")
@@ -280,11 +293,12 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
 ) -> None:
     """Find tools by what they do, or by exact name, as a model would."""
-    viewer, tools = parse_viewer(viewers), load_tools(places)
+    viewer, tools = parse_viewer(viewers), load_tools(places or [])
 
     async def search_tools() -> ToolSearchResult:
         config = find_settings(settings)
         async with Runtime.open(store="memory:", config=config, tools=tools, search_model=model) as rt:
+            require_tools(rt, tools, f"agenttool search {shlex.join(words)} --from MODULE")
             viewer_runtime, surface = await viewer.surface(rt)
             await viewer_runtime.prepare_search()
             return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit)

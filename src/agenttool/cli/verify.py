@@ -64,7 +64,7 @@ def verify(
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
-    """Check that the journal is unchanged and that its calls are consistent.
+    """Check that the journal is unchanged and consistent.
 
     It checks the pages of the database, the hash chain of the facts, the order of
     statuses, that each ended call has one result, that each approved input is the

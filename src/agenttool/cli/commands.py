@@ -1,0 +1,89 @@
+"""The table of commands: their groups, modules, first lines of help, and examples.
+
+This module imports nothing, because `agenttool --help` loads it (ADR 0007).
+"""
+
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Use tools": {
+        "call": ("call:call", "Call one tool, with every check, and ask for approval if needed."),
+        "tools": ("tools:tools", "List the tools of a module, and the facts assumed about them."),
+        "search": ("tools:search", "Find tools by what they do, or by exact name, as a model would."),
+        "approvals": ("approvals:approvals", "List the calls that wait for approval, and answer them."),
+        "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
+    },
+    "Run": {
+        "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
+        "rap": ("rap:app", "Serve a provider's tools over the Reactive Agent Protocol."),
+        "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check them."),
+    },
+    "Look": {
+        "log": ("log:log", "List calls, one line each, by time, tool, status, people or text."),
+        "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
+        "views": ("views:views", "Show the views that servers publish for each thread."),
+        "export": ("journal_files:export", "Write every record of the journal as JSON Lines."),
+    },
+    "Govern": {
+        "policy": ("policy:app", "Show what other rules would decide about the recorded calls."),
+        "verify": ("verify:verify", "Check that the journal is unchanged and consistent."),
+        "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),
+        "retain": ("journal_files:retain", "Delete payloads and facts that are older than a number of days."),
+    },
+    "Standards": {
+        "validate": (
+            "validate:validate",
+            "Check records of any origin: their schemas and consistency.",
+        ),
+        "conformance": (
+            "conformance:conformance",
+            "Show which requirements of the standards a passing test proves.",
+        ),
+    },
+}
+"""Group → name → ("module:function", or "module:app" for commands with subcommands; first line of the help).
+
+A test compares the first lines with those of the functions.
+"""
+
+COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "agenttool call add a=19 b=23 --from mytools",
+        "agenttool approvals",
+        "agenttool log --since 2h --status failed",
+    ),
+    "call": (
+        "agenttool call add a=19 b=23 --from mytools",
+        'agenttool call send --args \'{"to": "ada", "amount": 5}\' --store calls.db',
+        "agenttool call chart --from mytools --out chart.png",
+    ),
+    "tools": ("agenttool tools mytools", "agenttool tools mytools --why math.add"),
+    "search": ("agenttool search add two numbers --from mytools", "agenttool search select:math.add --from mytools"),
+    "approvals": (
+        "agenttool approvals",
+        "agenttool approvals --tool 'bank.*' --containing ada --json",
+        "agenttool approvals answer apr_01a1e669b742 allow --shown sha256:7d865e --by ada",
+    ),
+    "cancel": ("agenttool cancel inv_01a1e669b742",),
+    "serve": ("agenttool serve --port 8000 --store calls.db",),
+    "rap serve": ("agenttool rap serve garden:provider --port 8123",),
+    "rap check": ("agenttool rap check http://127.0.0.1:8123",),
+    "rap describe": ("agenttool rap describe garden:provider",),
+    "demo": ("agenttool demo",),
+    "log": (
+        "agenttool log --since 2h --status failed",
+        "agenttool log --tool 'files.*' --by ada --containing invoice",
+        "agenttool log --follow",
+        "agenttool log --events --call 1ff29000",
+    ),
+    "show": ("agenttool show", "agenttool show 1ff29000"),
+    "views": ("agenttool views --follow",),
+    "export": ("agenttool export --out records.jsonl",),
+    "policy replay": ("agenttool policy replay stricter.toml --from mytools",),
+    "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
+    "backup": ("agenttool backup /backups/calls.db",),
+    "retain": ("agenttool retain --payloads 30 --journal 365",),
+    "validate": ("agenttool validate records.jsonl", "agenttool export | agenttool validate -"),
+    "conformance": ("agenttool conformance --missing --area PERM",),
+}
+"""Examples by command; the help of each command ends with them, and a test parses them."""
