@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agenttool.ports.calls import ToolCall as ToolCall
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
+    from agenttool.ports.retriever import Retriever as Retriever
     from agenttool.ports.source import Source as Source
     from agenttool.ports.source import SourceHost as SourceHost
     from agenttool.ports.source import SourceStatus as SourceStatus
@@ -62,6 +63,7 @@ _MODULES = {
     "RapSource": "agenttool.adapters.rap.settings",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
+    "Retriever": "agenttool.ports.retriever",
     "Role": "agenttool.ports.surfacing",
     "Runtime": "agenttool.runtime",
     "Sensitive": "agenttool.schema.markers",
@@ -98,6 +100,7 @@ __all__ = [
     "RapSource",
     "RateLimit",
     "RecordError",
+    "Retriever",
     "Role",
     "Runtime",
     "Sensitive",

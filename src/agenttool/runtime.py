@@ -40,6 +40,7 @@ from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelRun, ModelTools, RunOptions, provider_of, run_model
@@ -150,6 +151,7 @@ class Runtime(SurfaceAccess):
         surface: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
         search_model: str | Path | None = None,
+        retriever: Retriever | None = None,
         sources: Iterable[Source | SourceSettings] = (),
         callback_url: str | None = None,
     ) -> Self:
@@ -172,6 +174,7 @@ class Runtime(SurfaceAccess):
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
             circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
             search_model: the folder of a sentence-embedding model that adds search by meaning.
+            retriever: ranks tools in place of the own ranking; an object with the method of `Retriever`.
             sources: where more tools come from when the runtime is entered: objects with the methods of `Source`, or
                 the settings of a server, such as a `RapSource`. Those of the settings file come first.
             callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
@@ -192,7 +195,7 @@ class Runtime(SurfaceAccess):
             settings, store=store, payloads=payloads, lease_s=lease_s, thread=thread, search_model=search_model
         )
         return cls(
-            world,
+            replace(world, retriever=retriever),
             tools=chosen,
             hooks=all_hooks,
             policy=policy,

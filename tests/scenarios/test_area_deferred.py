@@ -154,16 +154,15 @@ async def test_a_tool_known_by_name_only_is_selected_and_not_found_by_words():
 
 
 @pytest.mark.requirement("AT-DEFER-15")
-async def test_a_model_searches_loads_and_calls_and_every_step_is_a_governed_call(story):
+async def test_a_model_searches_and_calls_what_was_found_and_both_are_governed_calls(story):
     tools = [*crowd(200), issue_tool(is_read_only=True, is_open_world=False, is_destructive=False)]
     async with Runtime.open(tools=tools, interactive=False, rules=[]) as rt:
         surface = await rt.surface()
         early = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
         searched = await rt.call("tool_search", {"query": "open an issue"}, surface=surface)
-        selected = await rt.call("tool_search", {"query": "select:tracker.create_issue"}, surface=surface)
         stale = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
         current = rt.current(surface)
-        told = await story(rt, selected)
+        told = await story(rt, searched)
         shown = set(current.loaded_tools) - set(surface.loaded_tools)
     assert (early.error.error_class, tools[-1].executor.inputs) == ("schema_not_loaded", [])
     assert "call tool_search with 'select:tracker.create_issue'" in early.error.message
@@ -171,16 +170,39 @@ async def test_a_model_searches_loads_and_calls_and_every_step_is_a_governed_cal
     assert match["name"] == "tracker.create_issue"
     assert 0 < match["score"] <= 1
     assert match["reason"]
-    assert found_in(searched)["next_action"] == "load_schema_then_call"
-    assert "loaded" not in found_in(searched)
-    assert found_in(selected)["loaded"] == [
+    assert found_in(searched)["next_action"] == "none"
+    assert found_in(searched)["loaded"] == [
         {"name": "tracker.create_issue", "description": "The tool create_issue, for tests.", "parameters": SCHEMA}
     ]
-    assert found_in(selected)["surface_id"] == current.surface_id
+    assert found_in(searched)["surface_id"] == current.surface_id
     assert shown == {"tool_tracker.create_issue"}
     assert "call it on `current(surface)`" in stale.error.message
     assert told.moves[-1] == "succeeded"
-    assert json.loads(selected.model_facing_content[0].text) == found_in(selected)
+    assert json.loads(searched.model_facing_content[0].text) == found_in(searched)
+
+
+@pytest.mark.parametrize("query", ["do a chore", "regex:^office"])
+async def test_a_search_loads_the_best_matches_within_a_limit_of_tokens(query):
+    large = {"type": "object", "properties": {"text": {"type": "string", "description": "word " * 1200}}}
+    tools = crowd(120, schema=large)
+    async with Runtime.open(tools=tools) as rt:
+        surface = await rt.surface()
+        found = found_in(await rt.call("tool_search", {"query": query}, surface=surface))
+        after = rt.current(surface)
+    names = [each["name"] for each in found["matches"]]
+    assert (len(names), [each["name"] for each in found["loaded"]]) == (5, names[:2])
+    assert set(after.loaded_tools) - set(surface.loaded_tools) == {f"tool_{each}" for each in names[:2]}
+    assert found["loaded"][0]["parameters"] == large
+    assert found["next_step"].endswith("for another match, call tool_search with the query select:NAME")
+
+
+@pytest.mark.parametrize("query", ["regex:(", "regex:", "regex:(?=a)b", r"regex:(a)\1"])
+async def test_a_pattern_that_cannot_be_used_is_an_invalid_argument(query):
+    async with Runtime.open(tools=crowd(120)) as rt:
+        refused = await rt.call("tool_search", {"query": query}, surface=await rt.surface())
+        with pytest.raises(ConfigError, match=r"expression|look-around"):
+            await rt.search(query, surface=await rt.surface())
+    assert refused.error.error_class == "invalid_arguments"
 
 
 @pytest.mark.requirement("AT-DEFER-05")
@@ -208,8 +230,7 @@ async def test_tool_search_reveals_nothing_that_the_surface_of_its_caller_leaves
         surface = await rt.surface(role=role)
         for query in ("create", "select:bank.create_payment", "bank payment"):
             told = found_in(await rt.call("tool_search", {"query": query, "limit": 50}, surface=surface))
-            assert "bank" not in repr(told["matches"])
-            assert "loaded" not in told
+            assert "bank" not in repr((told["matches"], told.get("loaded")))
 
 
 async def test_a_rule_can_keep_a_model_from_searching(rule, error):

@@ -104,6 +104,56 @@ async def test_finding_nothing_is_an_answer(query):
     assert (found.matches, found.next_action, found.total_deferred_tools) == ((), "refine_query", 3)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("issue$", ["backlog.create_issue", "tracker.create_issue"]),
+        ("^FILES[.]", ["files.read_file"]),
+        ("wombat|zebra", ["quokka.zebra"]),
+        ("create|fault|story", ["backlog.create_issue", "tracker.create_issue"]),
+        ("nothing", []),
+    ],
+)
+async def test_a_pattern_finds_tools_by_name_and_description(pattern, found):
+    async with Runtime.open(tools=TOOLS) as rt:
+        result = await rt.search(f"Regex: {pattern}", surface=await rt.surface())
+    assert (result.query_type, names(result)) == ("regex", found)
+
+
+class Alphabetical:
+    """Returns all tools by name, and two that cannot be found."""
+
+    async def retrieve(self, query, tools, limit):
+        self.asked = query, limit
+        return ["nothing", "tool_bank.pay", *sorted(f"{each.namespace}.{each.name}" for each in tools)]
+
+
+class Broken:
+    async def retrieve(self, query, tools, limit):
+        raise RuntimeError("no connection")
+
+
+async def test_a_retriever_of_the_application_ranks_what_may_be_found():
+    retriever = Alphabetical()
+    hidden = a_tool("pay", namespace="bank", lifecycle=Lifecycle.DISABLED)
+    async with Runtime.open(tools=[*TOOLS, hidden], retriever=retriever) as rt:
+        result = await rt.search("anything", surface=await rt.surface(), limit=3)
+        selected = await rt.search("select:zebra", surface=await rt.surface())
+    assert retriever.asked == ("anything", 3)
+    assert names(result) == ["backlog.create_issue", "files.read_file", "quokka.zebra"]
+    assert (result.matches[1].score, result.matches[1].reason) == (0.5, "the retriever chose it")
+    assert names(selected) == ["quokka.zebra"]
+
+
+async def test_a_retriever_that_fails_is_logged_and_tools_are_found_by_words(caplog):
+    async with Runtime.open(tools=TOOLS, retriever=Broken()) as rt:
+        result = await rt.search("wombat", surface=await rt.surface())
+    assert names(result) == ["quokka.zebra"]
+    assert caplog.messages == [
+        "the retriever Broken failed (RuntimeError('no connection')); tools are searched by words"
+    ]
+
+
 async def test_a_name_that_two_tools_share_selects_both_and_loads_neither():
     async with Runtime.open(tools=TOOLS) as rt:
         surface = await rt.surface()

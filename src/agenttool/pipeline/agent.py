@@ -57,7 +57,7 @@ class Agent:
         """
         core = self.core = make_core(world, self, options)
         self.catalog = Catalog()
-        self._index = ToolIndex(world.semantic_index)
+        self._index = ToolIndex(world.semantic_index, world.retriever)
         self.source_status = source_status
         services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
         self.surfacing = AgentSurfaces(core, services, circumstances)

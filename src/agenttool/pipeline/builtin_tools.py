@@ -1,21 +1,24 @@
 """The tools that a runtime provides itself, and the search tool by which a model loads deferred tools."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH, Entry
 from agenttool.catalog.search.index import ToolIndex
-from agenttool.catalog.search.scope import SearchScope
+from agenttool.catalog.search.scope import SearchScope, parse_form
 from agenttool.codec import to_json
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.tool import model_schema_of
 from agenttool.ports.executor import Executor, Job
+from agenttool.ports.retriever import Retriever
 from agenttool.ports.tool import Check, DeclaredTool
 from agenttool.records import (
+    ErrorClass,
     ExecutionKind,
     ExecutionProfile,
     ExecutionProfileId,
@@ -27,6 +30,8 @@ from agenttool.records import (
     NextAction,
     PermissionProfile,
     PermissionProfileId,
+    Phase,
+    QueryType,
     RiskLevel,
     SearchMatch,
     SurfaceId,
@@ -37,6 +42,9 @@ from agenttool.records import (
     ToolSearchResult,
     WriteEffect,
 )
+from agenttool.results.failure import guided
+
+_log = logging.getLogger("agenttool.search")
 
 _ID_PREFIX = f"tool_{BUILT_IN}."
 
@@ -133,9 +141,10 @@ def reject_builtin_names(tool: DeclaredTool) -> None:
 TOOL_SEARCH_ID = builtin_id(TOOL_SEARCH)
 
 _DESCRIPTION = (
-    "Find tools that are not listed here, and load them. Say in a few words what is to be done, and get the tools "
-    "that fit, best first. Then load what you need with the query select:NAME, or select:NAME,NAME for several; "
-    "loaded tools can be called from the next turn on. Not for searching files, the web or anything but tools."
+    "Find tools that are not listed here, and load them. Say in a few words what is to be done. The reply has the "
+    "tools that fit, best first, and the definitions of those that it loaded: call them at once, or search again. The "
+    "queries select:NAME and select:NAME,NAME load tools by name; regex:PATTERN searches names and descriptions. Not "
+    "for searching files, the web or anything but tools."
 )
 _SCHEMA: JsonObject = {
     "type": "object",
@@ -143,7 +152,7 @@ _SCHEMA: JsonObject = {
         "query": {
             "type": "string",
             "minLength": 1,
-            "description": "What is to be done, such as 'open a pull request'; or select:NAME to load a tool",
+            "description": "What is to be done, such as 'open a pull request'; or select:NAME; or regex:PATTERN",
         },
         "limit": {
             "type": "integer",
@@ -167,11 +176,19 @@ class ToolSearchExecutor:
     """Searches on the surface that the search tool was called on."""
 
     async def start(self, job: Job, /) -> JsonObject:
-        """Search, and load the tools that were selected by name."""
+        """Search, and load what was found.
+
+        Raises:
+            ToolFailure: the query is a pattern that cannot be used.
+        """
         call = cast("Call", job)  # only the call knows its surface
         arguments = job.call_input
         limit = cast("int", arguments.get("limit", DEFAULT_MATCHES))
-        return await call.core.host.find_tools(call.surface, str(arguments["query"]), limit, call.shown.known_as)
+        try:
+            return await call.core.host.find_tools(call.surface, str(arguments["query"]), limit, call.shown.known_as)
+        except ConfigError as error:
+            failed = guided(ErrorClass.INVALID_ARGUMENTS, phase=Phase.VALIDATE_VALUES, message=str(error))
+            raise ToolFailure(failed) from error
 
 
 async def search_tools(
@@ -180,15 +197,19 @@ async def search_tools(
     """Search in a scope and record which deferred tools were found. The query is not recorded.
 
     Raises:
-        ConfigError: the query is not a string, or the limit is not a positive integer.
+        ConfigError: the query is not a string or has an unusable pattern, or the limit is not a positive integer.
     """
     if not isinstance(cast("object", query), str):
         raise ConfigError(f"a query must be a string, got a {type(query).__name__}; describe the tool in words")
     if type(limit) is not int or limit < 1:
         raise ConfigError(f"limit must be a positive integer, got {limit!r}; leave it out for ten")
+    retrieved, encoded = None, ()
     await index_tools(index)
-    encoded = () if index.semantic_index is None else await asyncio.to_thread(index.encode_query, query)
-    result = scope.search(index, query, limit, encoded)
+    if parse_form(query)[0] is QueryType.KEYWORD:
+        retrieved = await _retrieve(index.retriever, scope, query, limit)
+        if retrieved is None and index.semantic_index is not None:
+            encoded = await asyncio.to_thread(index.encode_query, query)
+    result = scope.search(index, query, limit, encoded=encoded, retrieved=retrieved)
     for match in result.matches:
         if isinstance(match, SearchMatch) and match.tool_id in scope.deferred:
             core.journal.note_apart(
@@ -196,6 +217,18 @@ async def search_tools(
                 {"tool_id": match.tool_id, "name": match.name, "surface_id": surface_id},
             )
     return result
+
+
+async def _retrieve(retriever: Retriever | None, scope: SearchScope, query: str, limit: int) -> Sequence[str] | None:
+    """Ask the retriever of the application; none if there is none or it fails, so that the own ranking is used."""
+    if retriever is None:
+        return None
+    declarations = (each.tool.declaration for each in scope.findable.values())
+    try:
+        return await retriever.retrieve(query, declarations, limit)
+    except Exception as error:  # noqa: BLE001 -- an application's code may fail in any way
+        _log.warning("the retriever %s failed (%r); tools are searched by words", type(retriever).__name__, error)
+        return None
 
 
 async def index_tools(index: ToolIndex) -> None:
@@ -239,7 +272,9 @@ def _first_line(entry: Entry) -> str:
 
 def _next_step(result: ToolSearchResult, loaded: Sequence[Entry], finder: str) -> str:
     if loaded:
-        return "the loaded tools can be called by name from now on"
+        is_all = len(loaded) == len(result.matches)
+        others = "" if is_all else f"; for another match, call {finder} with the query select:NAME"
+        return f"the loaded tools can be called by name from now on{others}"
     match result.next_action:
         case NextAction.LOAD_SCHEMA_THEN_CALL:
             return f"load what you need: call {finder} with the query select:NAME"

@@ -388,13 +388,13 @@ class AgentSurfaces:
     async def find_for_model(
         self, given: Surface | None, query: str, limit: int, known_as: Mapping[str, str]
     ) -> JsonObject:
-        """Search for a model; tools that it selects by name are loaded on a surface that replaces its own."""
+        """Search for a model; what is found is loaded on a surface that replaces its own."""
         if given is None:
             raise AssertionError("a search tool is called on a surface")
         surface = given.latest()
         scope, surface_id = self._scope(surface), surface.record.surface_id
         result = await search_tools(self.core, self._services.index, scope, query, limit, surface_id)
-        chosen = scope.selected(result)
+        chosen = scope.found_to_load(result)
         if chosen:
             surface = given.latest()  # another search may have loaded tools meanwhile
             built = self._with_loaded(surface, chosen)

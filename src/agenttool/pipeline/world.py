@@ -15,6 +15,7 @@ from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource, OsUser
@@ -36,7 +37,7 @@ class World:
     """The external dependencies of a runtime; `close` is called when it is closed.
 
     A lease is valid for `lease_s`; after that, other processes recover the calls of its owner. `thread` is the id
-    of the conversation. `semantic_index` adds search by meaning.
+    of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking.
     """
 
     clock: Clock
@@ -50,6 +51,7 @@ class World:
     lease_s: float = 6.0
     thread: str = "thread"
     semantic_index: SemanticIndex | None = None
+    retriever: Retriever | None = None
     os_user: Callable[[], OsUser | None] = _no_user
 
 

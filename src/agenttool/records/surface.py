@@ -105,10 +105,11 @@ class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
 
 
 class QueryType(OpenEnum):
-    """Whether a search names tools or describes them."""
+    """Whether a search names tools, describes them, or gives a pattern."""
 
     SELECT = "select"
     KEYWORD = "keyword"
+    REGEX = "regex"
 
 
 class SearchMatch(Part, frozen=True, kw_only=True):

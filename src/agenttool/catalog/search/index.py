@@ -13,6 +13,7 @@ from agenttool.catalog.search.documents import ToolDocuments, text_for_embedding
 from agenttool.catalog.search.query import QueryTerm, content_sentences, parse_query
 from agenttool.catalog.search.ranking import DocumentScorer, combine_scores, diversify
 from agenttool.catalog.search.tokens import is_identifier
+from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.records import ToolId
 
@@ -49,9 +50,13 @@ class SearchHit:
 class ToolIndex:
     """Names and texts of tools. Adding a tool is cheap; `catch_up` encodes them in steps of any size."""
 
-    def __init__(self, semantic_index: SemanticIndex | None = None) -> None:
-        """Start with no tools; with a semantic index, similarity in meaning counts beside words."""
+    def __init__(self, semantic_index: SemanticIndex | None = None, retriever: Retriever | None = None) -> None:
+        """Start with no tools; with a semantic index, similarity in meaning counts beside words.
+
+        A retriever replaces `find` where searches are made for callers.
+        """
         self.semantic_index = semantic_index
+        self.retriever = retriever
         self._names = ExactNames()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []

@@ -2,20 +2,37 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Self
 
-from agenttool.catalog.entry import Entry
+from agenttool.catalog.entry import Entry, estimate_tokens
 from agenttool.catalog.search.index import SearchHit, ToolIndex
 from agenttool.catalog.surface import Surface, VisibleTools
 from agenttool.catalog.visibility import LOADABLE, SHOWN, Visibility, VisibilityMap
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, RecordError
 from agenttool.records import NextAction, QueryType, SearchMatch, ToolId, ToolSearchResult
+from agenttool.schema.patterns import compile_pattern
 
-SELECT = "select:"
-"""The prefix of a query that names tools. Case and leading space are ignored, since models vary both."""
+PREFIXES = {"select:": QueryType.SELECT, "regex:": QueryType.REGEX}
+"""The prefixes of queries that are not words. Case and leading space are ignored, since models vary both."""
+
+MAX_LOADED_TOKENS = 4_000
+"""How large the definitions are that one search by words or by a pattern loads; the first is loaded at any size."""
+
+NAME_MATCH, DESCRIPTION_MATCH = 1.0, 0.5
+"""The score of a tool whose name, or only whose description, a pattern matches."""
 
 MODEL = "search_model"
 """Listed among the pending providers while the search model still encodes tools."""
+
+
+def parse_form(query: str) -> tuple[QueryType, str]:
+    """Return the form of a query, and the query without the prefix of that form."""
+    text = query.lstrip()
+    for prefix, query_type in PREFIXES.items():
+        if text[: len(prefix)].lower() == prefix:
+            return query_type, text[len(prefix) :]
+    return QueryType.KEYWORD, query
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +59,34 @@ class SearchScope:
         """Return a tool in scope."""
         return self.deferred.get(tool_id) or self.loaded[tool_id]
 
-    def search(self, index: ToolIndex, query: str, limit: int, encoded: Sequence[str] = ()) -> ToolSearchResult:
-        """Search by words, by the meaning of encoded sentences, or by exact names after `select:`."""
-        text, pending, missing = query.lstrip(), self.pending_providers, ()
-        is_selection = text[: len(SELECT)].lower() == SELECT
-        if is_selection:
-            hits, missing = self._select(index, text[len(SELECT) :].split(","))
-        else:
-            hits = index.find(query, self.findable, limit, encoded=encoded)
-            pending = (*pending, MODEL) if index.is_encoding else pending
+    def search(
+        self,
+        index: ToolIndex,
+        query: str,
+        limit: int,
+        *,
+        encoded: Sequence[str] = (),
+        retrieved: Sequence[str] | None = None,
+    ) -> ToolSearchResult:
+        """Search by words and encoded sentences, by exact names after `select:`, or by a pattern after `regex:`.
+
+        A search by words returns the tools that a retriever returned, if there is one.
+
+        Raises:
+            ConfigError: the pattern is no regular expression, or cannot be matched in bounded time.
+        """
+        pending, missing = self.pending_providers, ()
+        query_type, text = parse_form(query)
+        match query_type:
+            case QueryType.SELECT:
+                hits, missing = self._select(index, text.split(","))
+            case QueryType.REGEX:
+                hits = self._matching(text.strip(), limit)
+            case _ if retrieved is not None:
+                hits = self._retrieved(index, retrieved)[:limit]
+            case _:
+                hits = index.find(query, self.findable, limit, encoded=encoded)
+                pending = (*pending, MODEL) if index.is_encoding else pending
         matches = tuple(
             SearchMatch(
                 tool_id=each.tool_id, name=self[each.tool_id].qualified_name, score=each.score, reason=each.reason
@@ -59,7 +95,7 @@ class SearchScope:
         )
         return ToolSearchResult(
             query=query,
-            query_type=QueryType.SELECT if is_selection else QueryType.KEYWORD,
+            query_type=query_type,
             matches=matches,
             total_deferred_tools=len(self.deferred),
             pending_providers=pending,
@@ -80,6 +116,30 @@ class SearchScope:
                 missing[name] = None
         return list(hits.values()), tuple(missing)
 
+    def _matching(self, pattern: str, limit: int) -> list[SearchHit]:
+        """Return the tools whose name or description a pattern matches; those with a matching name come first."""
+        try:
+            compiled = compile_pattern(f"(?i){pattern}")
+        except RecordError as error:
+            raise ConfigError(f"{pattern!r} is no regular expression; correct it, or search by words") from error
+        if not pattern or not compiled.is_linear:
+            raise ConfigError(
+                f"the pattern {pattern!r} is empty, or has look-around or a back reference; use a simpler one"
+            )
+        found: list[tuple[float, str, ToolId]] = []
+        for tool_id, entry in self.findable.items():
+            if compiled.matches(entry.qualified_name):
+                found.append((-NAME_MATCH, entry.qualified_name, tool_id))
+            elif compiled.matches(entry.tool.declaration.description):
+                found.append((-DESCRIPTION_MATCH, entry.qualified_name, tool_id))
+        reasons = {-NAME_MATCH: "its name matches", -DESCRIPTION_MATCH: "its description matches"}
+        return [SearchHit(tool_id, -score, reasons[score]) for score, _, tool_id in sorted(found)[:limit]]
+
+    def _retrieved(self, index: ToolIndex, names: Sequence[str]) -> list[SearchHit]:
+        """Return the tools that a retriever returned, as far as they can be found on this surface."""
+        owners = dict.fromkeys(each for name in names for each in index.named(name, self.findable))
+        return [SearchHit(each, round(1 / place, 4), "the retriever chose it") for place, each in enumerate(owners, 1)]
+
     def _next_action(
         self, matches: Sequence[SearchMatch], missing: Sequence[str], pending: Sequence[str]
     ) -> NextAction:
@@ -90,12 +150,17 @@ class SearchScope:
         has_deferred = any(each.tool_id in self.deferred for each in matches)
         return NextAction.LOAD_SCHEMA_THEN_CALL if has_deferred else NextAction.NONE
 
-    def selected(self, result: ToolSearchResult) -> tuple[Entry, ...]:
-        """Return the deferred tools that a search selected by name."""
-        if result.query_type != QueryType.SELECT:
-            return ()
+    def found_to_load(self, result: ToolSearchResult) -> tuple[Entry, ...]:
+        """Return the deferred tools that a model's search loads.
+
+        Those are all that it selected by name; else the best matches, while their definitions are not too large.
+        """
         found = (each.tool_id for each in result.matches if isinstance(each, SearchMatch))
-        return tuple(self.deferred[each] for each in found if each in self.deferred)
+        entries = tuple(self.deferred[each] for each in found if each in self.deferred)
+        if result.query_type == QueryType.SELECT:
+            return entries
+        sizes = accumulate(estimate_tokens(each.tool) for each in entries)
+        return entries[: max(1, sum(size <= MAX_LOADED_TOKENS for size in sizes))]
 
     def to_load(self, index: ToolIndex, names: Iterable[str]) -> tuple[Entry, ...]:
         """Return the deferred tools with these names; tools that are loaded already are skipped.
