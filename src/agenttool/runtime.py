@@ -350,7 +350,7 @@ class Runtime(SurfaceAccess):
         tool_choice: str | None = None,
         parallel_tool_calls: bool | None = None,
         strict: bool = True,
-        native_search: bool = True,
+        native_search: bool = False,
     ) -> ModelTools:
         """Return the tools of a surface in the format of a model's provider, for one conversation.
 
@@ -360,7 +360,8 @@ class Runtime(SurfaceAccess):
             tool_choice: `auto`, `none`, `required`, or the name of a tool. Default: that of the surface.
             parallel_tool_calls: whether a model may request several calls at once.
             strict: whether to send strict schemas for tools whose schema has an equivalent strict form.
-            native_search: whether the provider's own tool search finds deferred tools, if it has one.
+            native_search: whether to send deferred tools, too, so that the provider's own tool search finds them, if
+                it has one. By default the model finds them by `tool_search`, and they are not sent.
 
         Raises:
             ConfigError: there is no such format or surface.

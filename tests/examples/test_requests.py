@@ -84,7 +84,7 @@ def tools_in(provider, request):
 @pytest.mark.requirement("AT-SURF-07")
 @pytest.mark.parametrize("provider_name", PROVIDERS)
 def test_the_tools_of_a_request_are_exactly_those_that_are_loaded(provider_name, captured):
-    surface, request, _ = captured(provider_name, native_search=False)
+    surface, request, _ = captured(provider_name)
     assert {f"tool_depot.{name}" for name in tools_in(provider_name, request) if name != "tool_search"} == {
         each for each in surface.loaded_tools if each != "tool_agenttool.tool_search"
     }
@@ -95,7 +95,7 @@ def test_the_tools_of_a_request_are_exactly_those_that_are_loaded(provider_name,
 @pytest.mark.requirement("AT-SURF-08")
 @pytest.mark.parametrize("provider_name", PROVIDERS)
 def test_nothing_of_a_deferred_tool_is_in_a_request_and_each_of_them_is_found(provider_name, captured):
-    surface, request, found = captured(provider_name, native_search=False)
+    surface, request, found = captured(provider_name)
     assert [each.name for each in surface.deferred_tools] == ["weigh"]
     assert "weigh" not in tools_in(provider_name, request)
     assert "in_grams" not in str(request)
@@ -104,7 +104,7 @@ def test_nothing_of_a_deferred_tool_is_in_a_request_and_each_of_them_is_found(pr
 
 @pytest.mark.parametrize("provider_name", NATIVE)
 def test_where_the_provider_searches_itself_deferred_tools_say_so_and_are_shown_to_no_model(provider_name, captured):
-    _, request, _ = captured(provider_name)
+    _, request, _ = captured(provider_name, native_search=True)
     sent = tools_in(provider_name, request)
     assert [name for name, each in sent.items() if each.get("defer_loading")] == ["weigh"]
     assert "tool_search" not in sent

@@ -7,11 +7,13 @@ import json
 import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
-from agenttool.records import ErrorClass, FunctionMapping
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, ErrorClass, FunctionMapping, RuleSource
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
+ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
 
 
@@ -295,7 +297,7 @@ SEARCHED = {
 def test_a_tool_that_native_search_found_is_loaded_and_runs(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
-            model = await rt.tools_for(provider)
+            model = await rt.tools_for(provider, native_search=True)
             before, request = model.surface, model.request()
             taken = await model.answer(SEARCHED[provider])
             events = [event.event_type async for _, event in _until_now(rt)]
@@ -317,7 +319,7 @@ def test_a_tool_that_native_search_found_is_loaded_and_runs(provider):
 def test_a_tool_that_became_unavailable_after_native_search_is_rejected_by_a_result(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
-            model = await rt.tools_for(provider)
+            model = await rt.tools_for(provider, native_search=True)
             model.request()
             await rt.change(providers={"depot": "unavailable"})
             return await model.answer(SEARCHED[provider])
@@ -338,7 +340,7 @@ async def _until_now(rt):
 def test_a_tool_that_our_search_loaded_is_in_the_next_request_and_runs(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
-            model = await rt.tools_for(provider, native_search=False)
+            model = await rt.tools_for(provider)
             before = names_in(provider, model.request())
             find = ModelCall(name="tool_search", arguments={"query": "select:depot.weigh"}, call_id="call_1")
             await model.answer(reply(provider, find))
@@ -362,7 +364,7 @@ def test_a_deferred_tool_that_is_not_loaded_does_not_run(provider):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_deferred_tools_stay_out_of_a_request_without_a_search(provider):
-    _, request, _ = turn(provider, native_search=False)
+    _, request, _ = turn(provider)
     assert names_in(provider, request) == ["stock", "photo", "tool_search"]
 
 
@@ -400,3 +402,75 @@ def test_unknown_formats_and_tool_choices_are_rejected_with_a_remedy():
         turn("mistral", raw={"content": []})
     with pytest.raises(ConfigError, match="name a tool of the surface"):
         turn("anthropic", tool_choice="missing")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_deferred_tools_are_searched_by_our_ranker_by_default_and_are_not_sent(provider):
+    _, request, _ = turn(provider)
+    assert names_in(provider, request) == ["stock", "photo", "tool_search"]
+    assert "weigh" not in json.dumps(request)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_schema_with_boolean_limits_and_no_draft_is_read_as_draft_4_and_a_note_says_so(provider):
+    limit = {"type": "number", "minimum": 0, "exclusiveMinimum": True}
+    old = scripted_tool("old", schema={"type": "object", "properties": {"a": limit}, "required": ["a"]})
+
+    async def run():
+        async with Runtime.open(tools=[old], rules=ALLOW) as rt:
+            model = await rt.tools_for(provider)
+            asked = [ModelCall(name="old", arguments={"a": a}, call_id=f"call_{a}") for a in (0, 1)]
+            return model.request(), model.notes, await model.answer(reply(provider, *asked))
+
+    request, notes, taken = asyncio.run(run())
+    assert [each.status for each in taken.results] == ["failed", "succeeded"]
+    assert "a number more than 0" in taken.results[0].error.message
+    assert "true" not in json.dumps(request).partition('"properties"')[2].partition("}}")[0]
+    assert notes["test.old"].startswith("its schema is read as draft 4 of JSON Schema")
+
+
+FORMATS = {
+    "date-time": (["2026-11-16T22:00:00Z", "2026-11-16T22:00:00", "2026-11-16 22:00:00+01:00"], ["soon", "2026-11-16"]),
+    "date": (["2026-11-16"], ["16.11.2026", "2026-02-30"]),
+    "uri": (["https://a.example/b?c#d", "mailto:a@b.example", "https://ä.example/"], ["a.example", "/b", "http://a b"]),
+    "email": (["a@b.example"], ["a", "a@"]),
+    "uuid": (["01890a5d-ac96-774b-bcce-b302099a8057"], ["7"]),
+    "ipv4": (["127.0.0.1"], ["127.0.0.256", "::1"]),
+    "ipv6": (["::1"], ["127.0.0.1"]),
+    "hostname": (["a.example", "-"], []),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_common_formats_of_arguments_are_checked_and_the_others_are_not(form):
+    strange = scripted_tool(
+        "strange", schema={"type": "object", "properties": {"a": {"type": "string", "format": form}}}
+    )
+    right, wrong = FORMATS[form]
+
+    async def run():
+        async with Runtime.open(tools=[strange], rules=ALLOW) as rt:
+            return [await rt.call("strange", {"a": each}) for each in (*right, *wrong)]
+
+    results = asyncio.run(run())
+    assert [each.is_error for each in results] == [False] * len(right) + [True] * len(wrong)
+    assert all(f"text in the format '{form}'" in each.error.message for each in results[len(right) :])
+
+
+def test_only_small_schemas_are_strict_for_anthropic():
+    member = {"type": "string", "description": "words " * 60}
+    schema = {"type": "object", "properties": dict.fromkeys("abcdefgh", member), "additionalProperties": False}
+    large = scripted_tool("large", schema={**schema, "required": list("abcdefgh")})
+    _, request, _ = turn("anthropic", tools=[stock, large, *(numbered(each) for each in range(6))])
+    strict = {each["name"] for each in request["tools"] if each.get("strict")}
+    assert strict == {"stock", *(f"tool_{each}" for each in range(4))}
+
+
+def numbered(number):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    return scripted_tool(f"tool_{number}", schema=schema)

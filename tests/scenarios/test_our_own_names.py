@@ -113,7 +113,7 @@ async def test_a_model_is_told_the_names_that_it_was_shown(provider, tools):
 )
 async def test_where_the_provider_searches_a_model_is_told_to_use_that_search(provider, search):
     async with Runtime.open(tools=CLASHING) as rt:
-        model = await rt.tools_for(provider)
+        model = await rt.tools_for(provider, native_search=True)
         assert {each.get("name", each.get("type")) for each in model.request()["tools"]} >= {search, "weigh"}
         (refused,) = (await model.answer(reply(provider, ModelCall(name="weigh", arguments={}, call_id="c1")))).results
     assert (refused.error.error_class, refused.status) == ("schema_not_loaded", "failed")

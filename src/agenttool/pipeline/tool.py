@@ -157,7 +157,7 @@ def refuse_unusable(entry: Entry) -> None:
         if not is_plain(schema):
             _refuse_unusable_schema(schema, name)
     if contract.examples:
-        check_examples(contract.examples, compile_schema(model), name)
+        check_examples(contract.examples, compile_schema(model, formats=True), name)
     output_checker(declared.interface, declared.declaration.output_contract)
 
 
@@ -190,7 +190,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     profile = complete_profile(declared.execution_profile)
     contract = declared.declaration.input_contract or InputContract()
     model_schema, runtime_schema = _schemas_of(declared, contract)
-    check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
+    check_model, check_runtime = (compile_schema(each, formats=True) for each in (model_schema, runtime_schema))
     timeouts = [each for each in (interface.timeout_ms, profile.timeout_ms) if each is not None]
     safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)
     its_hooks = hooks_of(hooks, declared.declaration)

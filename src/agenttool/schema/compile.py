@@ -1,6 +1,8 @@
 """Compilation of JSON Schemas to reusable checkers, once per content."""
 
+import re
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from typing import NoReturn, cast
@@ -10,6 +12,7 @@ import jsonschema_rs
 from agenttool.codec import is_quick, parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
+from agenttool.schema.drafts import DRAFT_4, implies_draft_4
 from agenttool.schema.explain import Misfit, explain
 from agenttool.schema.patterns import MAX_KILOBYTES, PatternWork
 
@@ -20,6 +23,33 @@ _NAME_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_KILOBYTES << 10)
 
 _MAX_WEIGHT = 20_000
 _MAX_SCHEMA_DEPTH = 150
+
+
+def _is_date_time(text: str) -> bool:
+    """Return whether a text is a date and a time; models and Python leave the offset out, so it may be missing."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return len(text) > len("2026-01-01")
+
+
+def _is_uri(text: str) -> bool:
+    """Return whether a text is an absolute URI, written with characters of any language."""
+    return _URI.fullmatch(text) is not None
+
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f<>\"{}|\\^`]+")
+_NOT_CHECKED = (
+    *("time", "duration", "idn-email", "hostname", "idn-hostname", "uri-reference", "iri", "iri-reference"),
+    *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
+)
+_FORMATS: dict[str, Callable[[str], bool]] = {
+    **dict.fromkeys(_NOT_CHECKED, lambda _: True),
+    "date-time": _is_date_time,
+    "uri": _is_uri,
+}
+"""The formats that are not checked as the validator does it."""
 
 
 def _reject_fetch(uri: str) -> NoReturn:
@@ -34,20 +64,28 @@ class Checker:
             handles lone surrogates.
     """
 
-    def __init__(self, schema: JsonObject) -> None:
+    def __init__(self, schema: JsonObject, *, formats: bool = False) -> None:
         """Compile a schema of draft 2020-12, or of the known draft that its `$schema` names.
+
+        A schema that names no draft and has a boolean as exclusive limit is one of draft 4.
+
+        Args:
+            schema: the schema.
+            formats: whether to check `date-time`, `date`, `uri`, `email`, `uuid`, `ipv4` and `ipv6`.
 
         Raises:
             RecordError: it is not a valid schema, or refers to another document.
         """
         try:
             self._work = PatternWork(schema)
-            plain = cast("dict[str, object]", schema)
+            plain = cast("dict[str, object]", {"$schema": DRAFT_4, **schema} if implies_draft_4(schema) else schema)
             self._validator = jsonschema_rs.validator_cls_for(plain)(
                 plain,
                 retriever=_reject_fetch,
                 pattern_options=_NAME_PATTERNS,
                 keywords=self._work.keywords,
+                validate_formats=formats,
+                formats=_FORMATS if formats else None,
             )
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
@@ -81,17 +119,17 @@ class Checker:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(spelling: bytes) -> Checker:
-    return Checker(parse_object(spelling))
+def _compiled(spelling: bytes, *, formats: bool) -> Checker:
+    return Checker(parse_object(spelling), formats=formats)
 
 
-def compile_schema(schema: JsonObject) -> Checker:
+def compile_schema(schema: JsonObject, *, formats: bool = False) -> Checker:
     """Return the checker of a schema; equal schemas share one, whatever the order of their members.
 
     Raises:
         RecordError: it is not a valid schema, or refers to another document.
     """
-    return _compiled(sorted_json(schema))
+    return _compiled(sorted_json(schema), formats=formats)
 
 
 def check_examples(examples: Iterable[Json], checker: Checker, tool: str) -> None:

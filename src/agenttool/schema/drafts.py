@@ -1,10 +1,12 @@
-"""Upgrade of schemas of older drafts to draft 2020-12, for providers that support no other draft."""
+"""The draft of a schema, and the upgrade of older drafts to draft 2020-12, for providers that support no other."""
 
 import re
 from functools import partial
 
 from agenttool.records import Json, JsonObject
-from agenttool.schema.traverse import members, rebuild
+from agenttool.schema.traverse import members, rebuild, subschemas
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
 _NAMED = re.compile(r"https?://json-schema\.org/draft(?:/|-0?)(4|6|7|2019-09)/schema#?")
 _FOURTH, _BEFORE_2019 = frozenset({"4"}), frozenset({"4", "6", "7"})
@@ -12,9 +14,17 @@ _LIMITS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 _BESIDE_A_REFERENCE = frozenset(["$ref", "$defs", "definitions", "title", "description", "default", "examples"])
 
 
+def implies_draft_4(schema: JsonObject) -> bool:
+    """Return whether a schema that names no draft has a boolean as exclusive limit, which only draft 4 allows."""
+    if "$schema" in schema:
+        return False
+    limits = (each.get(exclusive) for each in subschemas(schema) for _, exclusive in _LIMITS)
+    return any(isinstance(each, bool) for each in limits)
+
+
 def upgrade_schema(schema: JsonObject) -> JsonObject:
-    """Return a schema in draft 2020-12; the same object if its `$schema` names no older draft."""
-    named = schema.get("$schema")
+    """Return a schema in draft 2020-12; the same object if it is of no older draft."""
+    named = DRAFT_4 if implies_draft_4(schema) else schema.get("$schema")
     found = _NAMED.fullmatch(named) if isinstance(named, str) else None
     if found is None:
         return schema

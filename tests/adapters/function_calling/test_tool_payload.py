@@ -70,10 +70,10 @@ def test_native_search_replaces_ours_only_if_it_takes_all_deferred_tools():
         ProviderLimits(search_name="find", max_deferred=1),
         ProviderLimits(),
     ):
-        payload = build_payload(tools, limits, ToolRequestOptions())
+        payload = build_payload(tools, limits, ToolRequestOptions(native_search=True))
         assert (list(payload.tools), payload.left_out) == (["t", "tool_search"], ())
     payload = build_payload(
-        tools, ProviderLimits(max_tools=4, search_name="find", max_deferred=2), ToolRequestOptions()
+        tools, ProviderLimits(max_tools=4, search_name="find", max_deferred=2), ToolRequestOptions(native_search=True)
     )
     assert list(payload.tools) == ["t", "late0", "late1"]
 

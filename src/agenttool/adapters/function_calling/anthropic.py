@@ -32,12 +32,15 @@ from agenttool.records import Json, JsonObject
 API: str = "Anthropic Messages"
 SEARCH = "tool_search_tool_bm25"
 
+# The API takes 20 strict tools, but also rejects a request whose strict schemas are too large together. That limit is
+# not documented; seven small tools have exceeded it. So only small schemas are strict.
 LIMITS = ProviderLimits(
     dialect=ANTHROPIC,
     max_tools=10_000,
-    max_strict_tools=20,
-    max_optionals=24,
-    max_unions=16,
+    max_strict_tools=5,
+    max_optionals=8,
+    max_unions=4,
+    max_strict_bytes=2000,
     max_deferred=1000,
     reserved=frozenset({SEARCH}),
     search_name=SEARCH,

@@ -22,6 +22,7 @@ from agenttool.adapters.function_calling.schema_analysis import (
     unescape_pointer,
     union_branches,
 )
+from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
@@ -93,17 +94,19 @@ class StrictBudget:
     tools: int | None
     optionals: int | None
     unions: int | None
+    size: int | None
 
     def take(self, schema: JsonObject) -> bool:
         """Subtract the cost of a strict schema, unless a limit would be exceeded; return whether it was subtracted."""
         parts = list(subschemas(schema))
         optionals = sum(len(_optional_members(each)) for each in parts)
         unions = sum("anyOf" in each or isinstance(each.get("type"), list) for each in parts)
-        costs = zip((self.tools, self.optionals, self.unions), (1, optionals, unions), strict=True)
+        limits, size = (self.tools, self.optionals, self.unions, self.size), len(json_bytes(schema))
+        costs = zip(limits, (1, optionals, unions, size), strict=True)
         left = [None if limit is None else limit - cost for limit, cost in costs]
         if any(each is not None and each < 0 for each in left):
             return False
-        self.tools, self.optionals, self.unions = left
+        self.tools, self.optionals, self.unions, self.size = left
         return True
 
 

@@ -11,6 +11,7 @@ from agenttool.errors import ConfigError
 from agenttool.ports.calls import Shown
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, Json, JsonObject, ToolId
+from agenttool.schema.drafts import implies_draft_4
 
 SEARCH_TOOL = "agenttool.tool_search"
 """The runtime's own search tool; not sent where the provider's native search is used."""
@@ -25,6 +26,7 @@ BUILT_IN_TOOLS = tuple(
 )
 """Tools of the runtime that may join a surface at any time; their names are reserved, so that no tool is renamed."""
 
+_DRAFT_4_NOTE = "its schema is read as draft 4 of JSON Schema, because an exclusive limit in it is true or false"
 _CHOICE_WORDS = (None, "auto", "none", "required")
 
 
@@ -35,13 +37,13 @@ class ToolRequestOptions:
     Attributes:
         tool_choice: `auto`, `none`, `required`, or the name of a tool; None for the provider's default.
         strict: use strict schemas where a tool has one.
-        native_search: let the provider's own tool search find deferred tools, if it has one.
+        native_search: send deferred tools, so that the provider's own tool search finds them, if it has one.
     """
 
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     strict: bool = True
-    native_search: bool = True
+    native_search: bool = False
 
     def for_model(self, model: Mapping[str, Json] | None) -> "ToolRequestOptions":
         """Return the options that the described model supports; without a description, all of them."""
@@ -61,6 +63,7 @@ class ProviderLimits:
 
     Attributes:
         dialect: its strict mode, if it has one.
+        max_strict_bytes: the size of all strict schemas together.
         max_deferred: deferred tools for its native search; with more, the native search is not used.
         reserved: function names that are its own.
         search_name: the name of its native tool search; None if it has none.
@@ -73,6 +76,7 @@ class ProviderLimits:
     max_strict_tools: int | None = None
     max_optionals: int | None = None
     max_unions: int | None = None
+    max_strict_bytes: int | None = None
     max_deferred: int | None = None
     reserved: frozenset[str] = frozenset()
     search_name: str | None = None
@@ -92,7 +96,7 @@ class PayloadTool:
 
     Attributes:
         null_is_absent: null may stand for an absent optional member.
-        note: why the tool is not strict, or why its description is cut.
+        note: how its schema is read, why the tool is not strict, or why its description is cut.
     """
 
     name: str
@@ -156,7 +160,7 @@ def build_payload(
     names, built_in_names = _assign(sent, limits, counts)
     if searches and limits.search_name is not None:
         built_in_names[SEARCH_TOOL] = limits.search_name
-    budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
+    budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions, limits.max_strict_bytes)
     tools: dict[str, PayloadTool] = {}
     left_out: list[AbsentTool] = []
     reserved = sum(tool.qualified_name == SEARCH_TOOL for tool in sent)  # it finds the tools that do not fit
@@ -265,6 +269,7 @@ def _payload_tool(
         schema, remark = lenient_schema(tool.input_schema)
     description = _cut(tool.description, remark, limits)
     cut = None if description.startswith(tool.description) else "its description is cut to the provider's limit"
+    draft = _DRAFT_4_NOTE if implies_draft_4(tool.input_schema) else None
     return PayloadTool(
         name=name,
         tool=tool,
@@ -272,7 +277,7 @@ def _payload_tool(
         schema=schema,
         is_strict=strict is not None,
         null_is_absent=strict is not None and limits.dialect is not None and limits.dialect.all_required,
-        note="; ".join(each for each in (reason, cut) if each) or None,
+        note="; ".join(each for each in (draft, reason, cut) if each) or None,
     )
 
 
