@@ -113,7 +113,7 @@ class Runtime(SurfaceAccess):
                 options,
                 surface_policy or SurfacePolicy(),
                 circumstances or Circumstances(),
-                self.sources.status_of,
+                self.sources,
             )
         )
         self._source_manager = SourceManager(
@@ -215,12 +215,13 @@ class Runtime(SurfaceAccess):
 
         Raises:
             StoreError: the store cannot be written.
-            ConfigError: a source rejects the deployment, such as its `callback_url`.
+            ConfigError: a source rejects the deployment, such as its `callback_url`, or a rule can never match.
         """
         is_root = self._core.parent is None
         if is_root:
             try:
                 await self._source_manager.connect()
+                self._agent.check_rules(self._core.policy.book)
             except BaseException:
                 await self._close_world()  # `__aexit__` does not run after a failed `__aenter__`
                 raise

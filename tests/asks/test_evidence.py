@@ -101,7 +101,7 @@ def digest(value):
 @pytest.mark.slow
 async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_third_party(terminal, asked):
     (terminal.folder / "agenttool.toml").write_text(RULES)
-    async with Runtime.open(tools=[pay], rules=terminal.folder / "agenttool.toml") as rt:
+    async with Runtime.open(tools=[drop, pay], rules=terminal.folder / "agenttool.toml") as rt:
         await rt.call("pay", {"amount": 5}, surface=await rt.surface())
         waiting, question = await asked(rt, "pay", {"amount": 500})
         await rt.approvals.decide(question.approval_id, "allow", by="pat@example.com")
@@ -124,7 +124,7 @@ async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_thi
 
 async def test_ask_27_a_denied_call_is_on_the_record_like_any_other(tmp_path, records):
     (tmp_path / "agenttool.toml").write_text(RULES)
-    async with Runtime.open(tools=[drop], rules=tmp_path / "agenttool.toml") as rt:
+    async with Runtime.open(tools=[drop, pay], rules=tmp_path / "agenttool.toml") as rt:
         result = await rt.call("drop", {"table": "users"}, surface=await rt.surface(), native_call_id="call_1")
         (call,) = await records(rt, "tool_invocation")
         (decision,) = await records(rt, "tool_permission_decision")

@@ -163,7 +163,7 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
 async def test_a_tool_that_takes_a_denied_name_is_hidden_whatever_old_surfaces_asked_before(changed, rule):
     late, hiding = scripted_tool("late"), SurfacePolicy(hide_denied=True)
     first = scripted_tool("first", should_defer=True)
-    async with Runtime.open(tools=[first], rules=[rule("deny", "test.evil")], surface=hiding) as rt:
+    async with Runtime.open(tools=[first], rules=[rule("deny", "test.evil", is_optional=True)], surface=hiding) as rt:
         old = await rt.surface("session")
         await rt.change(gates=["beta"])
         rt.declare(changed(first, declaration={"description": "The first one, told anew."}))

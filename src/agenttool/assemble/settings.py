@@ -14,6 +14,7 @@ from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.world import World
+from agenttool.policy.actors import ActorGroups
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import read_rules
@@ -52,6 +53,8 @@ def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, inter
         ConfigError: a rule, the mode or `interactive` is invalid.
     """
     book = RuleBook((*read_rules(settings.rules), *all_of("rules", rules, Rule)))
+    groups = ActorGroups(settings.roles, settings.teams)
+    groups.check(book)
     wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
     if wanted not in list(PermissionMode):
         place = f"{settings.mode_place}: " if mode is None else ""
@@ -64,6 +67,7 @@ def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, inter
         mode=PermissionMode(wanted),
         interactive=True if asked is None else asked,
         workspace=_workspace(settings),
+        groups=groups,
     )
 
 

@@ -15,7 +15,7 @@ from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
-from agenttool.policy.matching import CallTargets, matches
+from agenttool.policy.matching import Caller, CallTargets, matches
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject, subject_of
 from agenttool.policy.verdict import Verdict, Weight
@@ -229,9 +229,9 @@ class UncertainRule(NamedTuple):
     looks_at: str
 
 
-def uncertain_rules(policy: Policy, tool: KnownTool, arguments: Json) -> tuple[UncertainRule, ...]:
+def uncertain_rules(policy: Policy, tool: KnownTool, arguments: Json, caller: Caller) -> tuple[UncertainRule, ...]:
     """Return the rules that match by what is visible, and also look at something that is not."""
-    call = CallTargets(tool.subject, arguments, policy.workspace)
+    call = CallTargets(tool.subject, arguments, policy.workspace, caller)
     hidden = ((rule, next(_hidden_conditions(rule, tool, arguments), None)) for rule in policy.book)
     return tuple(
         UncertainRule(rule, looks_at)
@@ -316,13 +316,16 @@ class PolicyReplay:
         mode = self._settings.mode or call.decision.mode or PermissionMode.DEFAULT
         interactive = call.interactive if self._settings.interactive is None else self._settings.interactive
         tool = self._tools.find(call.invocation.tool_id, call.arguments, call.facts)
-        uncertain = uncertain_rules(self._policy, tool, call.arguments)
+        uncertain = uncertain_rules(
+            self._policy, tool, call.arguments, self._policy.groups.caller(call.invocation.actor_ref)
+        )
         policy = self._policy_without(uncertain, mode, interactive=interactive)
         verdicts = [
             policy.decide(
                 subject,
                 call.arguments,
                 now=call.decision.decided_at,
+                actor=call.invocation.actor_ref,
                 facts=facts,
                 hook_votes=call.hook_votes,
                 external_votes=call.external_votes,

@@ -94,7 +94,7 @@ def _dotted(names: tuple[str, ...]) -> str:
     return r"\s*\.\s*".join(rf'["\']?{re.escape(each)}["\']?' for each in names)
 
 
-_KNOWN = ("hooks", "permissions", "rules", "search", "server", "sources", "store", "surface")
+_KNOWN = ("hooks", "permissions", "roles", "rules", "search", "server", "sources", "store", "surface", "teams")
 
 
 def environment(names: Iterable[str]) -> dict[str, str]:
@@ -127,6 +127,8 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         search_model=None if search is None else written.file.resolve().parent / search.model,
         sources=_sources(written, source),
         server=written.table("server", ServerSetting),
+        roles=_groups(written, "roles"),
+        teams=_groups(written, "teams"),
     )
 
 
@@ -156,6 +158,23 @@ def _store(written: SettingsFile) -> StoreSetting | None:
         return None
     folder, place = written.file.resolve().parent, written.place("store", key="url")
     return StoreSetting(**members_of(table), folder=folder, place=place)
+
+
+def _groups(written: SettingsFile, name: str) -> dict[str, tuple[str, ...]]:
+    """Return the actors of each group in `[roles]` or `[teams]`."""
+    tables = written.tables.get(name, {})
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{written.place(name)}: {name} must be a table; write [{name}]")
+    found: dict[str, tuple[str, ...]] = {}
+    for group, listed in tables.items():
+        actors = [listed] if isinstance(listed, str) else listed
+        if not isinstance(actors, list) or not all(isinstance(each, str) and each for each in actors):
+            place = written.place(name, key=group)
+            raise ConfigError(
+                f'{place}: {group} must be a list of actors, got {listed!r}; write {group} = ["user:ada"]'
+            )
+        found[group] = tuple(cast("list[str]", actors))
+    return found
 
 
 def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:

@@ -120,6 +120,8 @@ class Config:
 
     Attributes:
         sources: the `[sources.NAME]` tables by name.
+        roles: the actors of each role; `*` in an actor matches any characters.
+        teams: the actors of each team.
     """
 
     rules: tuple[Setting, ...] = ()
@@ -133,3 +135,5 @@ class Config:
     search_model: Path | None = None
     sources: dict[str, Setting] = field(default_factory=dict[str, Setting])
     server: ServerSetting | None = None
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -1,12 +1,16 @@
 """The parts of one agent, and what its calls need of them. `Runtime` is the public interface of an agent."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.entry import BUILT_IN
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.errors import ConfigError, StoreError
@@ -26,11 +30,28 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import CoreOptions, World, make_core
 from agenttool.policy.approvals import Answered, Approver, Question
 from agenttool.policy.decide import Policy
+from agenttool.policy.rule_check import unmatched_rules
+from agenttool.policy.rules import Rule
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import AbortReason, InvocationId, JsonObject, Lifecycle, ToolId, ToolResult, ToolSurface
 from agenttool.records import replace as replace_record
+
+log = logging.getLogger("agenttool.rules")
+
+
+class SourceStates(Protocol):
+    """The states of the sources of a runtime."""
+
+    def status_of(self, name: str, /) -> SourceStatus | None:
+        """Return the state of one server; None if there is none with that name."""
+        ...
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether the tools of all servers can be used."""
+        ...
 
 
 class Agent:
@@ -48,7 +69,7 @@ class Agent:
         options: CoreOptions,
         surface_policy: SurfacePolicy,
         circumstances: Circumstances,
-        source_status: Callable[[str], SourceStatus | None],
+        sources: SourceStates,
     ) -> None:
         """Build all parts; must be called inside a running event loop.
 
@@ -59,6 +80,9 @@ class Agent:
         self.catalog = Catalog()
         self._index = ToolIndex(world.semantic_index, world.retriever)
         self.source_status = source_status
+        self._index = ToolIndex(world.semantic_index)
+        self._sources = sources
+        self.source_status = sources.status_of
         services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
         self.surfacing = AgentSurfaces(core, services, circumstances)
         stores = core.durability
@@ -156,6 +180,28 @@ class Agent:
             if is_withdrawn:
                 self.surfacing.withdraw(entry)
         self.core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
+
+    def check_rules(self, rules: Iterable[Rule]) -> None:
+        """Check that rules can match a declared tool; without any tool there is nothing to compare with.
+
+        A rule that matches none is only logged if it is for several programs, or if a source is not connected.
+
+        Raises:
+            ConfigError: some cannot match; the message names each with its file and line.
+        """
+        self.core.policy.groups.check(rules)
+        subjects = self.core.tools.subjects
+        tools = [(entry.tool.declaration, partial(subjects.__getitem__, entry)) for entry in self.catalog]
+        if all(declaration.namespace == BUILT_IN for declaration, _ in tools):
+            return
+        own = f"{BUILT_IN}."  # built-in tools are declared when they are needed
+        named = (rule for rule in rules if not any(each.startswith(own) for each in rule.tools))
+        unmatched = list(unmatched_rules(named, tools))
+        errors = [each.message for each in unmatched if each.is_error and self._sources.are_ready]
+        if errors:
+            raise ConfigError("\n".join(errors))
+        for each in unmatched:
+            log.warning("%s", each.message)
 
     def retired(self, name: str) -> DeclaredTool:
         """Return a tool, by its qualified name or its id, as one that is retired.

@@ -232,7 +232,7 @@ def _expire(future: "asyncio.Future[object]") -> None:
 
 def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
     """Return rules that would answer the question, without those that contain a secret of the call."""
-    found = suggest(call.core.policy, verdict, tool.subject, proposed)
+    found = suggest(call.core.policy, verdict, tool.subject, proposed, call.request.actor_ref)
     scrubber = call.scrubber
     return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
 

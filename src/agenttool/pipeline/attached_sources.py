@@ -72,6 +72,11 @@ class AttachedSources:
         """Return the state of one server; None if there is none with that name."""
         return next((each for each in self._statuses() if each.source == name), None)
 
+    @property
+    def are_ready(self) -> bool:
+        """Whether the tools of all servers can be used."""
+        return all(each.is_ready for each in self._statuses())
+
     def _statuses(self) -> tuple[SourceStatus, ...]:
         return tuple(
             status

@@ -33,7 +33,13 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
         )
     now = timestamp(call.core.now_ns())
     verdict = policy.decide(
-        tool.subject, proposed, now=now, facts=facts, hook_votes=hook_votes, external_votes=external_votes
+        tool.subject,
+        proposed,
+        now=now,
+        actor=call.request.actor_ref,
+        facts=facts,
+        hook_votes=hook_votes,
+        external_votes=external_votes,
     )
     return verdict if call.scrubber is None else _scrubbed(verdict, call.scrubber)
 

@@ -8,7 +8,7 @@ from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
-from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
+from agenttool.pipeline.surface_options import Changes, SurfaceContext, rules_in, surface_request
 from agenttool.pipeline.surfaces import offered_tools
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import SurfaceId, ToolSearchResult, ToolSurface
@@ -118,4 +118,7 @@ class SurfaceAccess:
             ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
         """
         self._check_open()
+        if "rules" in changes:
+            changes["rules"] = rules_in(changes["rules"])
+            self._agent.check_rules(changes["rules"])
         return await self._agent.surfacing.change(changes)

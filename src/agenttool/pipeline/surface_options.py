@@ -109,18 +109,27 @@ def causes_of(changes: Changes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(CAUSES[name] for name in changes))
 
 
+def rules_in(given: Iterable[Rule]) -> list[Rule]:
+    """Return rules as a list.
+
+    Raises:
+        ConfigError: something in it is not a rule.
+    """
+    rules = list(given)
+    if not all(isinstance(cast("object", each), Rule) for each in rules):
+        raise ConfigError("rules must hold Rules only; read them with `read_rules`, or create Rules")
+    return rules
+
+
 def changed_policy(policy: Policy, changes: Changes) -> Policy:
     """Return the policy with the changes applied.
 
     Raises:
-        ConfigError: a rule is not a `Rule`, two rules have one name, or the mode is unknown.
+        ConfigError: two rules have one name, or the mode is unknown.
     """
     book, mode, workspace = policy.book, policy.mode, policy.workspace
     if "rules" in changes:
-        rules = list(changes["rules"])
-        if not all(isinstance(cast("object", each), Rule) for each in rules):
-            raise ConfigError("rules must hold Rules only; read them with `read_rules`, or create Rules")
-        book = RuleBook(rules)
+        book = RuleBook(changes["rules"])
     if "mode" in changes:
         if changes["mode"] not in list(PermissionMode):
             raise ConfigError(

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 
-from agenttool.policy.matching import CallTargets, covers, is_outdated, missing_fields, names_tool
+from agenttool.policy.actors import ActorGroups
+from agenttool.policy.matching import CallTargets, covers, is_outdated, missing_fields, names_caller, names_tool
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
 from agenttool.policy.subject import EffectFacts, Subject
@@ -65,6 +66,7 @@ class Policy:
     Attributes:
         interactive: whether an approver is available; if not, a question is a deny.
         parent: the policy of the parent agent; a call never gets more permissions here than there.
+        groups: the actors of each role and team.
     """
 
     book: RuleBook = field(default_factory=RuleBook)
@@ -72,6 +74,7 @@ class Policy:
     interactive: bool = True
     workspace: Workspace = field(default_factory=Workspace)
     parent: "Policy | None" = None
+    groups: ActorGroups = field(default_factory=ActorGroups)
     _plans: dict[Subject, _ToolPlan] = field(default_factory=dict["Subject", "_ToolPlan"], init=False, repr=False)
 
     def for_child(
@@ -90,12 +93,13 @@ class Policy:
         """Return the same policy with other rules."""
         return replace(self, book=book)
 
-    def decide(
+    def decide(  # noqa: PLR0913 -- the inputs of one decision
         self,
         subject: Subject,
         arguments: Json,
         *,
         now: Timestamp,
+        actor: str | None = None,
         facts: EffectFacts | None = None,
         hook_votes: tuple[HookVote, ...] = (),
         external_votes: tuple[ExternalVote, ...] = (),
@@ -106,6 +110,7 @@ class Policy:
             subject: the tool.
             arguments: the permission input.
             now: the time at which rules must not have expired.
+            actor: who makes the call; none if it is not known.
             facts: the facts that classifiers computed for this call; None if all facts are declared.
             hook_votes: the votes of hooks, in any order.
             external_votes: the votes of classifiers and engines, in any order.
@@ -113,21 +118,25 @@ class Policy:
         plan = self._plans.get(subject) or self._plan(subject)
         if plan.settled is not None and facts is None and not hook_votes and not external_votes:
             return plan.settled
+        caller = self.groups.caller(actor)
         inputs = replace(
             plan.inputs,
-            call=CallTargets(subject, arguments, self.workspace),
+            call=CallTargets(subject, arguments, self.workspace, caller),
             facts=subject.facts_of(facts),
             rules=tuple(
-                rule for rule in plan.inputs.rules if rule.expires_at is None or not has_passed(rule.expires_at, now)
+                rule
+                for rule in plan.inputs.rules
+                if (rule.expires_at is None or not has_passed(rule.expires_at, now)) and names_caller(rule, caller)
             ),
             hook_votes=hook_votes,
             external_votes=external_votes,
         )
-        verdict = _with_outdated_rules(self._judge(inputs), plan.outdated, inputs.call)
+        outdated = tuple(rule for rule in plan.outdated if names_caller(rule, caller))
+        verdict = _with_outdated_rules(self._judge(inputs), outdated, inputs.call)
         if self.parent is None:
             return verdict
         above = self.parent.decide(
-            subject, arguments, now=now, facts=facts, hook_votes=hook_votes, external_votes=external_votes
+            subject, arguments, now=now, actor=actor, facts=facts, hook_votes=hook_votes, external_votes=external_votes
         )
         return self._bounded(verdict, above)
 
@@ -164,12 +173,12 @@ class Policy:
 
     def _settled(self, subject: Subject, plan: _ToolPlan) -> Verdict | None:
         rules = plan.inputs.rules
-        lasting = tuple(rule for rule in rules if rule.expires_at is None and not rule.reads_input)
+        lasting = tuple(rule for rule in rules if rule.covers_all_calls)
         verdict = self._judge(replace(plan.inputs, rules=lasting))
         if verdict.weight is Weight.DENY:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
-        depends = len(lasting) < len(rules) or any(rule.reads_input for rule in plan.outdated)
+        depends = len(lasting) < len(rules) or any(rule.reads_input or rule.names_callers for rule in plan.outdated)
         if depends or looks_at_paths(self.mode, subject, subject.facts):
             return None
         verdict = _with_outdated_rules(verdict, plan.outdated, None)
@@ -265,8 +274,7 @@ def deny_prefilter(policy: Policy) -> DenyPrefilter:
     """
     if not policy.interactive or policy.parent is not None:
         return lambda _, __: True
-    lasting = [rule for rule in policy.book if rule.expires_at is None and not rule.reads_input]
-    denying = [rule for rule in lasting if rule.behavior == Behavior.DENY]
+    denying = [rule for rule in policy.book if rule.covers_all_calls and rule.behavior == Behavior.DENY]
     patterns = [translate(each.casefold().replace("[", "[[]")) for rule in denying for each in rule.tools]
     is_named = re.compile("|".join(patterns) or _NOTHING).match
     nameless = [rule for rule in denying if not rule.tools]

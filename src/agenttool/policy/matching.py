@@ -4,7 +4,7 @@ An allow matches only if it surely covers the whole call. A deny or an ask match
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
@@ -15,10 +15,10 @@ from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_command
 from agenttool.policy.rules import Rule
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Certainty, Word
-from agenttool.policy.subject import Subject
+from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.urls import Url, url_of
 from agenttool.policy.wildcards import fits
-from agenttool.records import Behavior, Json
+from agenttool.records import Behavior, Json, ToolDeclaration
 
 MAX_WORDS = 100
 """How many words of commands are looked up as paths; more count as everywhere."""
@@ -33,6 +33,18 @@ _JOINTS = re.compile(r"[=@:,;]")
 _TEXT_BREAKS = re.compile(r"[\s'\"`();|&<>!]+")
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The actor that makes a call, with its roles and teams; the actor is none if the caller did not name one."""
+
+    actor: str | None = None
+    roles: frozenset[str] = frozenset()
+    teams: frozenset[str] = frozenset()
+
+
+UNKNOWN_CALLER = Caller()
+
+
 class CallTargets:
     """The paths, commands, URLs and resources of one call, read on first use.
 
@@ -40,11 +52,14 @@ class CallTargets:
     may name (`cat secrets/key`) are separate: a deny matches them, an allow does not.
     """
 
-    def __init__(self, subject: Subject, arguments: Json, workspace: Workspace) -> None:
+    def __init__(
+        self, subject: Subject, arguments: Json, workspace: Workspace, caller: Caller = UNKNOWN_CALLER
+    ) -> None:
         """Store the call; nothing is parsed yet."""
         self.subject = subject
         self.arguments = arguments
         self.workspace = workspace
+        self.caller = caller
 
     def _values(self, field: MatchingField) -> list[Json]:
         fields = self.subject.fields
@@ -268,22 +283,41 @@ def names_tool(rule: Rule, subject: Subject) -> bool:
     An allow needs the qualified name, so that a tool of another server cannot earn it by having the same name. A deny
     or an ask matches any name of the tool.
     """
-    return (
-        (not rule.tools or _has_name(rule, subject))
-        and (not rule.namespaces or any(fits(each, subject.declaration.namespace) for each in rule.namespaces))
-        and (not rule.kinds or subject.declaration.tool_kind in rule.kinds)
-        and (not rule.operations or any(fits(each, name) for each in rule.operations for name in subject.operations))
+    return names_declaration(rule, subject.declaration) and (
+        not rule.operations or any(fits(each, name) for each in rule.operations for name in subject.operations)
     )
 
 
-def _has_name(rule: Rule, subject: Subject) -> bool:
-    known = [subject.qualified_name]
+def names_declaration(rule: Rule, declaration: ToolDeclaration) -> bool:
+    """Return whether the names, the namespaces and the kinds of a rule match a declaration."""
+    return (
+        (not rule.tools or _has_name(rule, declaration))
+        and (not rule.namespaces or any(fits(each, declaration.namespace) for each in rule.namespaces))
+        and (not rule.kinds or declaration.tool_kind in rule.kinds)
+    )
+
+
+def _has_name(rule: Rule, declaration: ToolDeclaration) -> bool:
+    known = [qualified_name(declaration)]
     if rule.behavior != Behavior.ALLOW or rule.namespaces:
-        known.append(subject.declaration.name)
+        known.append(declaration.name)
     if rule.behavior != Behavior.ALLOW:
-        known += subject.declaration.aliases or ()
-        return any(fits(each.casefold(), name.casefold()) for each in rule.tools for name in known)
-    return any(fits(each, name) for each in rule.tools for name in known)
+        known += declaration.aliases or ()
+        return _any_fits(map(str.casefold, rule.tools), map(str.casefold, known))
+    return _any_fits(rule.tools, known)
+
+
+def _any_fits(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    known = tuple(names)
+    return any(fits(pattern, name) for pattern in patterns for name in known)
+
+
+def names_caller(rule: Rule, caller: Caller) -> bool:
+    """Return whether a rule applies to a caller; a deny or an ask also applies to a caller that is not known."""
+    if caller.actor is None:
+        return rule.behavior != Behavior.ALLOW or not rule.names_callers
+    named = ((rule.actors, (caller.actor,)), (rule.roles, caller.roles), (rule.teams, caller.teams))
+    return all(not patterns or _any_fits(patterns, names) for patterns, names in named)
 
 
 def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
@@ -304,6 +338,8 @@ def matches(rule: Rule, call: CallTargets) -> bool:
     """Return whether a rule matches a call."""
     subject = call.subject
     if is_outdated(rule, subject) or not names_tool(rule, subject) or missing_fields(rule, subject):
+        return False
+    if not names_caller(rule, call.caller):
         return False
     return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
 

@@ -11,6 +11,9 @@ tool = "files.*"                      # namespace.name; `*` any run, `?` one cha
 namespace = "files"                   # the namespace alone
 kind = "file_operation"               # the tool_kind
 operation = "issues/create"           # a native id: an MCP tool name, an operationId, "POST /issues"
+actor = "agent:billing"               # who makes the call; a deny or an ask also applies to an unknown caller
+role = "intern"                       # a role of the table [roles], which lists its actors
+team = "payments"                     # a team of the table [teams], which lists its actors
 path = ["secrets", "~/.ssh/**"]       # below each workspace root, absolute, or below home; `**` any depth
 command = "git push --force"          # one command; a last `*` is any further arguments; a list for several
 url = "https://*.example.com/v1/**"   # scheme, host, port, path
@@ -18,6 +21,7 @@ resource = "repo:acme/*"
 argument = { "/limit" = { max = 100 } }   # by JSON pointer: equals, one_of, glob, prefix, min, max, present
 because = "keys stay on this machine"     # part of the message of a deny or a question
 expires_at = 2030-01-31T12:00:00Z
+optional = true                           # the tool may be absent; otherwise an unknown name is an error at start
 must_match = [{ tool = "files.read", arguments = { path = "secrets/key" } }]
 must_not_match = [{ tool = "files.read", arguments = { path = "src/a.py" } }]
 ```
@@ -37,11 +41,11 @@ from typing import Annotated, Literal, cast
 
 from agenttool.codec import json_bytes, to_json
 from agenttool.config import Setting
-from agenttool.config.table import Meta, Text, Texts, key, members_of, read_table
+from agenttool.config.table import Meta, Switch, Text, Texts, key, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingFields, steps_of
-from agenttool.policy.matching import CallTargets, find_match, matches
+from agenttool.policy.matching import Caller, CallTargets, find_match, matches, names_caller
 from agenttool.policy.paths import PathPattern, Workspace
 from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse_timestamp
 from agenttool.policy.subject import Subject, subject_of
@@ -82,6 +86,9 @@ class Example(Part, frozen=True, kw_only=True):
     arguments: _Arguments = key(default_factory=dict)
     kind: Text | None = None
     operation: Text | None = None
+    actor: Text | None = None
+    role: Texts = ()
+    team: Texts = ()
 
 
 class RuleTable(Part, frozen=True, kw_only=True):
@@ -93,6 +100,9 @@ class RuleTable(Part, frozen=True, kw_only=True):
     namespace: _Namespaces = ()
     kind: Texts = ()
     operation: Texts = ()
+    actor: Texts = ()
+    role: Texts = ()
+    team: Texts = ()
     path: Texts = ()
     command: Texts = ()
     url: Texts = ()
@@ -103,6 +113,7 @@ class RuleTable(Part, frozen=True, kw_only=True):
     because: Text | None = None
     expires_at: Annotated[object, Meta(description="a moment; write it as 2030-01-31T12:00:00Z")] = None
     declaration_digest: Text | None = None
+    optional: Switch = False
     must_match: _Calls = key(default_factory=list)
     must_not_match: _Calls = key(default_factory=list)
 
@@ -126,6 +137,9 @@ def read_rule(setting: Setting) -> Rule:
         namespaces=table.namespace,
         kinds=tuple(map(_kind, table.kind)),
         operations=table.operation,
+        actors=table.actor,
+        roles=table.role,
+        teams=table.team,
         paths=tuple(map(_path, table.path)),
         commands=tuple(map(command_pattern, table.command)),
         urls=tuple(map(url_pattern, table.url)),
@@ -136,6 +150,7 @@ def read_rule(setting: Setting) -> Rule:
         because=table.because,
         expires_at=_moment(table.expires_at),
         declaration_digest=None if table.declaration_digest is None else Digest(table.declaration_digest),
+        is_optional=table.optional,
     )
 
 
@@ -148,7 +163,8 @@ def rule_members(members: JsonObject) -> JsonObject:
 def _check_whole(table: RuleTable, source: RuleSource) -> None:
     """Reject combinations of keys that would match more or less than intended."""
     of_tool = (table.tool, table.namespace, table.kind, table.operation)
-    if not any((*of_tool, table.path, table.command, table.url, table.resource, table.argument)):
+    of_caller = (table.actor, table.role, table.team)
+    if not any((*of_tool, *of_caller, table.path, table.command, table.url, table.resource, table.argument)):
         raise ValueError('a rule needs a condition, got none; write tool = "*" to mean every tool')
     said = f"{table.behavior} of {source}"
     if table.hook is not None and said != f"allow of {RuleSource.POLICY_SETTINGS}":
@@ -291,9 +307,11 @@ def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
 
 def _is_as_promised(rule: Rule, example: Example, *, wanted: bool) -> bool:
     """Return whether a rule matches an example as wanted; a deny that only cannot be ruled out is either."""
-    call = CallTargets(_imagined(rule, example), cast("JsonObject", example.arguments), EXAMPLE_WORKSPACE)
+    caller = Caller(example.actor, frozenset(example.role), frozenset(example.team))
+    call = CallTargets(_imagined(rule, example), cast("JsonObject", example.arguments), EXAMPLE_WORKSPACE, caller)
     match = find_match(rule, call) if rule.behavior != Behavior.ALLOW else None
-    return matches(rule, call) is wanted or (match is not None and not match.is_certain)
+    is_unclear = match is not None and not match.is_certain and names_caller(rule, caller)
+    return matches(rule, call) is wanted or is_unclear
 
 
 def _imagined(rule: Rule, example: Example) -> Subject:

@@ -144,6 +144,7 @@ class Rule:
             `policy_settings`. Only `policy_settings` may say so.
         settles: the ask rules that a person has answered for good; this allow stands against those, and no others.
         declaration_digest: the tool as it was when the rule was made; the rule no longer covers it once it has changed.
+        is_optional: whether the rule is valid although no tool has the names that it gives.
     """
 
     ref: str
@@ -155,6 +156,9 @@ class Rule:
     namespaces: tuple[str, ...] = ()
     kinds: tuple[ToolKind, ...] = ()
     operations: tuple[str, ...] = ()
+    actors: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
     paths: tuple[PathPattern, ...] = ()
     commands: tuple[CommandPattern, ...] = ()
     urls: tuple[UrlPattern, ...] = ()
@@ -165,6 +169,7 @@ class Rule:
     because: str | None = None
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
+    is_optional: bool = False
     command_patterns: CommandPatterns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -197,6 +202,16 @@ class Rule:
         return bool(self.fields or self.arguments)
 
     @property
+    def covers_all_calls(self) -> bool:
+        """Return whether it applies to every call of the tools that it names: of any caller, at any time."""
+        return self.expires_at is None and not self.reads_input and not self.names_callers
+
+    @property
+    def names_callers(self) -> bool:
+        """Return whether the caller matters to this rule."""
+        return bool(self.actors or self.roles or self.teams)
+
+    @property
     def names_tools(self) -> bool:
         """Return whether it names tools rather than applying to all."""
         return bool(self.tools or self.namespaces or self.kinds or self.operations)
@@ -205,6 +220,12 @@ class Rule:
     def is_policy(self) -> bool:
         """Whether it is a rule of the policy layer, which no other source can override."""
         return self.source == RuleSource.POLICY_SETTINGS
+
+    @property
+    def place(self) -> str:
+        """The file and line, or else the source, for the start of a message."""
+        where = self.file or str(self.source)
+        return where if self.line is None else f"{where}:{self.line}"
 
     @property
     def origin(self) -> str:

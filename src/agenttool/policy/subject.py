@@ -112,6 +112,11 @@ class Subject:
         )
 
 
+def qualified_name(declaration: ToolDeclaration) -> str:
+    """Return the name of a tool with its namespace."""
+    return f"{declaration.namespace}.{declaration.name}" if declaration.namespace else declaration.name
+
+
 def subject_of(
     declaration: ToolDeclaration,
     interface: ToolInterface | None = None,
@@ -129,7 +134,7 @@ def subject_of(
         declaration=declaration,
         interface=interface,
         profile=permission_profile,
-        qualified_name=f"{declaration.namespace}.{declaration.name}" if declaration.namespace else declaration.name,
+        qualified_name=qualified_name(declaration),
         operations=frozenset(name for each in mappings for mapping in each for name in _operations(mapping)),
         facts=EffectFacts(**{fact: value for fact, (value, _) in facts.items()}),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),

@@ -21,7 +21,9 @@ SET_MODE = "set_mode"
 ADD_DIRECTORY = "add_directory"
 
 
-def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json) -> tuple[SuggestedUpdate, ...]:
+def suggest(
+    policy: Policy, verdict: Verdict, subject: Subject, arguments: Json, actor: str | None = None
+) -> tuple[SuggestedUpdate, ...]:
     """Return changes of rules, mode or workspace, smallest first; each one alone would allow the call.
 
     Nothing is suggested against the policy layer, a hook or an external vote, or if a rule would have to repeat a
@@ -36,7 +38,7 @@ def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json)
     asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
     if any(rule.is_policy for rule in asks):
         return ()
-    members = smallest_rule(CallTargets(subject, arguments, policy.workspace))
+    members = smallest_rule(CallTargets(subject, arguments, policy.workspace, policy.groups.caller(actor)))
     found = [] if members is None else [_add(members, subject, settles=[rule.ref for rule in asks])]
     return (*found, *_directory(verdict))
 
@@ -83,6 +85,10 @@ def smallest_rule(call: CallTargets) -> JsonObject | None:
     head: JsonObject = {"behavior": "allow", "tool": subject.qualified_name}
     if "." not in subject.qualified_name:
         head["namespace"] = subject.declaration.namespace
+    if call.caller.actor is not None:
+        if has_wildcard(call.caller.actor):
+            return None
+        head["actor"] = call.caller.actor
     for conditions in (_by_commands(call) if subject.fields.has_commands else _by_fields(call), _by_arguments(call)):
         if conditions is not None and _suffices({**head, **conditions}, call):
             return {**head, **conditions}

@@ -1,0 +1,75 @@
+"""The roles and teams of actors, as settings list them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError
+from agenttool.policy.matching import UNKNOWN_CALLER, Caller
+from agenttool.policy.rules import Rule
+from agenttool.policy.wildcards import fits
+
+Members = Mapping[str, tuple[str, ...]]
+"""The actors of each group; `*` in an actor matches any characters."""
+
+MAX_CALLERS = 10_000
+"""How many callers are cached; then all are looked up again."""
+
+
+@dataclass(frozen=True)
+class ActorGroups:
+    """Which actors have which roles and are in which teams."""
+
+    roles: Members = field(default_factory=dict[str, tuple[str, ...]])
+    teams: Members = field(default_factory=dict[str, tuple[str, ...]])
+
+    def caller(self, actor: str | None) -> Caller:
+        """Return an actor with its roles and teams."""
+        if actor is None:
+            return UNKNOWN_CALLER
+        found = self._callers.get(actor)
+        if found is None:
+            if len(self._callers) >= MAX_CALLERS:
+                self._callers.clear()
+            found = Caller(actor, _groups_of(actor, self.roles), _groups_of(actor, self.teams))
+            self._callers[actor] = found
+        return found
+
+    @cached_property
+    def _callers(self) -> dict[str, Caller]:
+        return {}
+
+    def check(self, rules: Iterable[Rule]) -> None:
+        """Check that the roles, teams and actors of rules exist.
+
+        Any actor is valid if no role or team lists one.
+
+        Raises:
+            ConfigError: some do not; the message names each rule.
+        """
+        actors = [each for members in (self.roles, self.teams) for listed in members.values() for each in listed]
+        problems = [
+            f"{rule.place}: rule {rule.ref!r} names the {kind} {name!r}, which does not exist; "
+            + _remedy(name, kind, known)
+            for rule in rules
+            for kind, names, known in (
+                ("role", rule.roles, [*self.roles]),
+                ("team", rule.teams, [*self.teams]),
+                ("actor", rule.actors if actors else (), actors),
+            )
+            for name in names
+            if not any(fits(name, each) or fits(each, name) for each in known)
+        ]
+        if problems:
+            raise ConfigError("\n".join(problems))
+
+
+def _groups_of(actor: str, members: Members) -> frozenset[str]:
+    return frozenset(group for group, actors in members.items() if any(fits(each, actor) for each in actors))
+
+
+def _remedy(name: str, kind: str, known: list[str]) -> str:
+    if known:
+        return suggestion(name, known)
+    return f'add a table [{kind}s] with {name} = ["ACTOR"]'
