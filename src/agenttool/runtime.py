@@ -67,7 +67,7 @@ class Runtime(SurfaceAccess):
     A runtime belongs to one event loop. Every call returns a result; a call that failed is a result, too.
 
     Attributes:
-        approvals: the open approvals: `list`, `get`, `decide`.
+        approvals: the open approvals: `list`, `get`, `decide`; and what they remember: `rules`, `forget`.
         journal: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
         deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
         prompts: what those calls ask people: `list`, `choose`.

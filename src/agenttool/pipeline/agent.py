@@ -24,6 +24,7 @@ from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.prompts import Prompts
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.recovery import Recovery
+from agenttool.pipeline.remembered_rules import RememberedRules
 from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices
 from agenttool.pipeline.tool import Tool
@@ -59,6 +60,7 @@ class Agent:
 
     Attributes:
         recovery: none if the store is not durable.
+        remembered: none if the store is not durable.
         results: the deferred results; none if no store can hold the waiting calls.
         prompts: none if no store can hold them.
     """
@@ -87,8 +89,13 @@ class Agent:
         self.surfacing = AgentSurfaces(core, services, circumstances)
         stores = core.durability
         self.recovery: Recovery | None = None
+        self.remembered: RememberedRules | None = None
         if stores.checkpoints is not None:
-            self.recovery = Recovery(core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable)
+            if stores.documents is not None:
+                self.remembered = RememberedRules(core, stores.documents)
+            self.recovery = Recovery(
+                core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable, self.sync_rules
+            )
         self.results: DeferredResults | None = None
         self.prompts: Prompts | None = None
         if stores.deferred is not None:
@@ -241,8 +248,23 @@ class Agent:
         return await self.surfacing.find_for_model(surface, query, limit, known_as)
 
     def policy_changed(self) -> None:
-        """Renew the surfaces, because a rule was added."""
+        """Renew the surfaces, because a rule was added or removed."""
         self.surfacing.renew_after_policy_change()
+
+    async def store_rule(self, question: Question, rule: Rule) -> None:
+        """Remember the rule of an answer in every process on the store; if that fails, only in this process."""
+        if self.remembered is not None:
+            try:
+                await self.remembered.add(question.approval_id, question.invocation_id, rule)
+            except StoreError as error:
+                log.warning("the rule %r is remembered only until this process ends: %s", rule.ref, error)
+
+    async def sync_rules(self) -> bool:
+        """Apply the rules that other processes remembered; return whether one was added."""
+        if self.remembered is not None:
+            with suppress(StoreError):  # the call is asked about
+                return await self.remembered.sync()
+        return False
 
     async def ensure_lease(self) -> None:
         """Acquire the lease of this process.

@@ -31,6 +31,8 @@ from agenttool.policy.approvals import (
     Question,
     RefusalReason,
     Refused,
+    Remember,
+    RememberScope,
     answer_record,
     expiry_record,
     rejection,
@@ -161,8 +163,15 @@ async def conclude(
         core.remember(answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
+    if core.durable and answered.rule is not None and _is_for_store(answered.answer):
+        await flush(call)  # the journal has the rule before other processes look for it
+        await core.host.store_rule(question, answered.rule)
     _refuse_if_changed(call, tool, proposed)
     return proposed
+
+
+def _is_for_store(answer: Answer) -> bool:
+    return isinstance(answer, Remember) and answer.scope is RememberScope.STORE
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:

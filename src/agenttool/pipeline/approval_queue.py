@@ -6,17 +6,20 @@ from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.recovery import Recovery
+from agenttool.pipeline.remembered_rules import RememberedRules
 from agenttool.policy.approvals import Answer, Answered, Approver, Question, Refused
-from agenttool.records import ApprovalId, Digest, JsonObject
+from agenttool.policy.rules import Rule
+from agenttool.records import ApprovalId, Digest, JsonObject, RuleSource
 
 
 class ApprovalQueue:
     """The open approvals: `rt.approvals`. On a durable store it contains those of every process."""
 
-    def __init__(self, core: Core, recovery: Recovery | None) -> None:
-        """Take the core with the approvals in memory, and the recovery, which has the stored ones."""
+    def __init__(self, core: Core, recovery: Recovery | None, remembered: RememberedRules | None) -> None:
+        """Take the core with the approvals in memory, the recovery with the stored ones, and the stored rules."""
         self._core = core
         self._recovery = recovery
+        self._remembered = remembered
 
     async def list(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
         """Return the open questions, the oldest first.
@@ -70,6 +73,24 @@ class ApprovalQueue:
         if self._recovery is not None:
             return await self._recovery.answer(question, given, by=approver, shown_digest=shown_digest)
         return answer_question(self._core, question, given, by=approver, shown_digest=shown_digest)
+
+    async def rules(self) -> tuple[Rule, ...]:
+        """Return the rules that approvers asked to remember and that are in force, also those of other processes."""
+        if self._remembered is not None:
+            await self._remembered.sync()
+        return tuple(rule for rule in self._core.policy.book if rule.source == RuleSource.SESSION)
+
+    async def forget(self, approval_id: ApprovalId) -> bool:
+        """Revoke the rule that an answer added, in every process on the store; return whether there was one.
+
+        Raises:
+            StoreError: the store could not be written.
+        """
+        is_stored = self._remembered is not None and await self._remembered.forget(approval_id)
+        rule = self._core.policy.book.get(f"{RuleSource.SESSION}:{approval_id}")
+        if rule is not None:
+            self._core.forget(rule)
+        return is_stored or rule is not None
 
 
 def _copy(question: Question) -> Question:

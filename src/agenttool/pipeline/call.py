@@ -101,7 +101,15 @@ class CallHost(Protocol):
         ...
 
     def policy_changed(self) -> None:
-        """Renew the surfaces, because a rule was added."""
+        """Renew the surfaces, because a rule was added or removed."""
+        ...
+
+    async def store_rule(self, question: Question, rule: Rule) -> None:
+        """Remember the rule of an answer in every process on the store."""
+        ...
+
+    async def sync_rules(self) -> bool:
+        """Apply the rules that other processes remembered; return whether one was added."""
         ...
 
     def source_status(self, name: str, /) -> SourceStatus | None:
@@ -204,6 +212,11 @@ class Core:
             self.parent.remember(rule)
             policy = replace_core(policy, parent=self.parent.policy)
         self.policy = policy.with_book(policy.book.with_rule(rule))
+        self.host.policy_changed()
+
+    def forget(self, rule: Rule) -> None:
+        """Remove a rule. Sub-agents lose it too: they never get more permissions than their parent."""
+        self.policy = self.policy.with_book(self.policy.book.without(rule.ref))
         self.host.policy_changed()
 
 

@@ -30,6 +30,7 @@ from agenttool.policy.approvals import (
     RefusalReason,
     Refused,
     Remember,
+    RememberScope,
 )
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
@@ -59,6 +60,7 @@ class StoredAnswer(Part, frozen=True, kw_only=True):
     shown_digest: Digest | None = None
     updated_input: JsonObject | None = None
     rule: JsonObject | None = None
+    scope: RememberScope = RememberScope.STORE
     words: str | None = None
     at: Timestamp | None = None
     after: int | None = None
@@ -71,7 +73,9 @@ class StoredAnswer(Part, frozen=True, kw_only=True):
             return Deny(message=self.words)
         if self.updated_input is not None:
             return Edit(updated_input=self.updated_input, feedback=self.words)
-        return Remember(rule=self.rule, feedback=self.words) if self.rule is not None else Allow(feedback=self.words)
+        if self.rule is not None:
+            return Remember(rule=self.rule, feedback=self.words, scope=self.scope)
+        return Allow(feedback=self.words)
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +164,7 @@ def record_answer(core: Core, answered: Answered) -> bytes:
         shown_digest=answered.shown_digest,
         updated_input=updated,
         rule=answer.rule if isinstance(answer, Remember) else None,
+        scope=answer.scope if isinstance(answer, Remember) else RememberScope.STORE,
         words=answer.message if isinstance(answer, Deny) else answer.feedback,
         at=answered.at,
         after=core.journal.log.last,

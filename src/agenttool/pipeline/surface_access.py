@@ -23,7 +23,7 @@ class SurfaceAccess:
     def _bind(self, agent: Agent) -> None:
         """Make this the interface of an agent."""
         self._agent, self._core, self._surfaces = agent, agent.core, agent.surfacing.surfaces
-        self.approvals = ApprovalQueue(agent.core, agent.recovery)
+        self.approvals = ApprovalQueue(agent.core, agent.recovery, agent.remembered)
         self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
         self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: self._surfaces.is_closed)
         self.prompts = PromptQueue(agent.prompts)

@@ -138,12 +138,22 @@ class Edit:
     feedback: str | None = None
 
 
+class RememberScope(ClosedEnum):
+    """How long a rule of an answer is in force."""
+
+    SESSION = "session"
+    """Until the process of the call ends."""
+    STORE = "store"
+    """Until it is revoked, in every process on the store; on a store in memory, as `session`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remember:
     """Run it as shown, and do not ask again for what a rule covers: one of the suggestions, or another allow rule."""
 
     rule: JsonObject
     feedback: str | None = None
+    scope: RememberScope = RememberScope.STORE
 
 
 Answer: TypeAlias = Allow | Deny | Edit | Remember

@@ -56,6 +56,8 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     if call.core.advisers:
         await request_votes(call, tool, proposed)
     verdict = judge(call, tool, proposed)
+    if verdict.behavior is Behavior.ASK and await call.core.host.sync_rules():
+        verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _encoded(call, proposed)))
         call.votes = replace(call.votes, allowed_until=verdict.expires_at)

@@ -1,0 +1,92 @@
+"""The rules that approvers asked to remember, for every process on a store.
+
+A document names the call of each such answer. The rule itself is read from the journal, which is hash-chained, so a
+document that a person adds by hand allows nothing. Deleting the document revokes the rule.
+"""
+
+import logging
+
+from agenttool.config import Setting
+from agenttool.journal.projection import records_of
+from agenttool.pipeline.call import Core
+from agenttool.policy.rule_settings import read_rule
+from agenttool.policy.rules import Rule
+from agenttool.policy.suggest import ADD_RULE
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import ApprovalId, Behavior, InvocationId, PermissionDecision, RuleSource
+
+REMEMBERED_RULE = "remembered_rule"
+"""The kind of the documents; the key is the approval, the body the call."""
+
+MAX_RULES = 10_000
+
+log = logging.getLogger("agenttool.rules")
+
+
+class RememberedRules:
+    """Keeps the rules of a runtime equal to those that its store remembers."""
+
+    def __init__(self, core: Core, documents: DocumentStore) -> None:
+        """Take the core that the rules apply to, and the store."""
+        self._core = core
+        self._documents = documents
+        self._known: dict[str, Rule | None] = {}
+
+    async def add(self, approval_id: ApprovalId, invocation_id: InvocationId, rule: Rule) -> None:
+        """Store the rule of an answer, whose decision is in the journal.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        self._known[approval_id] = rule
+        await self._documents.put(REMEMBERED_RULE, approval_id, invocation_id.encode())
+
+    async def sync(self) -> bool:
+        """Apply what other processes remembered or forgot; return whether a rule was added.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
+        if stored == [*self._known]:
+            return False
+        for key in self._known.keys() - set(stored):
+            rule = self._known.pop(key)
+            if rule is not None:
+                self._core.forget(rule)
+        added = False
+        for key in stored:
+            if key not in self._known:
+                rule = self._known[key] = await self._load(key)
+                if rule is not None:
+                    self._core.remember(rule)
+                    added = True
+        return added
+
+    async def forget(self, approval_id: str) -> bool:
+        """Revoke a rule for all processes; return whether there was one."""
+        found = await self._documents.get(REMEMBERED_RULE, approval_id) is not None
+        if found:
+            await self._documents.put(REMEMBERED_RULE, approval_id, None)
+            await self.sync()
+        return found
+
+    async def _load(self, approval_id: str) -> Rule | None:
+        """Return the rule of an answer in the journal; none if the journal has no such answer."""
+        body = await self._documents.get(REMEMBERED_RULE, approval_id)
+        facts = () if body is None else self._core.journal.log.facts_of(InvocationId(body.decode(errors="replace")))
+        for record in records_of(facts):
+            if isinstance(record, PermissionDecision) and _is_answer(record, approval_id):
+                for update in record.suggested_updates or ():
+                    if update.type == ADD_RULE and isinstance(update.rule, dict):
+                        return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
+        log.warning(
+            "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
+        )
+        return None
+
+
+def _is_answer(decision: PermissionDecision, approval_id: str) -> bool:
+    details = None if decision.reason is None else decision.reason.details
+    is_allowed = decision.behavior is Behavior.ALLOW and decision.answers is not None
+    return is_allowed and (details or {}).get("approval_id") == approval_id

@@ -1,0 +1,92 @@
+import sqlite3
+
+import pytest
+
+from agenttool import Runtime, tool
+from agenttool.policy.approvals import Allow, Remember, RememberScope
+
+
+@tool(namespace="bank")
+def pay(to: str, amount: int) -> str:
+    """Pay a person. Not for refunds."""
+    return f"paid {to}"
+
+
+ADA, KIM = {"to": "ada", "amount": 1}, {"to": "kim", "amount": 1}
+
+
+async def call(rt, arguments):
+    return await rt.call("pay", arguments, surface=await rt.surface())
+
+
+async def asked(rt, arguments):
+    """Start a call, and return it and its question."""
+    started = await rt.start("pay", arguments, surface=await rt.surface())
+    question = next(each for each in await rt.approvals.list() if each.invocation_id == started.invocation_id)
+    return started, question
+
+
+async def answer(rt, arguments, scope=RememberScope.STORE):
+    """Allow a call, and remember the suggested rule."""
+    started, question = await asked(rt, arguments)
+    await rt.approvals.decide(question, Remember(rule=question.suggested_updates[0].rule, scope=scope))
+    assert (await rt.wait(started.invocation_id)).error is None
+    return question.approval_id
+
+
+@pytest.fixture
+def store(tmp_path):
+    return f"sqlite:{tmp_path}/calls.db"
+
+
+async def test_a_remembered_rule_is_in_force_after_a_restart(store):
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        approval_id = await answer(rt, ADA)
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        assert (await call(rt, ADA)).error is None
+        assert [rule.ref for rule in await rt.approvals.rules()] == [f"session:{approval_id}"]
+        _, question = await asked(rt, KIM)
+        assert question.shown == KIM
+
+
+async def test_a_rule_that_another_process_remembered_answers_the_next_question(store):
+    async with Runtime.open(tools=[pay], store=store) as first, Runtime.open(tools=[pay], store=store) as second:
+        await answer(first, ADA)
+        assert (await call(second, ADA)).error is None
+
+
+async def test_a_rule_for_the_session_ends_with_it(store):
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        await answer(rt, ADA, RememberScope.SESSION)
+        assert (await call(rt, ADA)).error is None
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        _, question = await asked(rt, ADA)
+        assert question.shown == ADA
+
+
+async def test_a_rule_that_is_forgotten_is_revoked_in_every_process(store):
+    async with Runtime.open(tools=[pay], store=store) as first, Runtime.open(tools=[pay], store=store) as second:
+        approval_id = await answer(first, ADA)
+        assert (await call(second, ADA)).error is None
+        assert await first.approvals.forget(approval_id)
+        assert not await first.approvals.forget(approval_id)
+        assert await second.approvals.rules() == ()
+        for rt in (first, second):
+            started, question = await asked(rt, ADA)
+            await rt.approvals.decide(question, Allow())
+            await rt.wait(started.invocation_id)
+
+
+async def test_a_rule_that_the_journal_does_not_have_allows_nothing(store, tmp_path, caplog):
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        started, question = await asked(rt, KIM)
+        await rt.approvals.decide(question, "allow")
+        await rt.wait(started.invocation_id)
+    with sqlite3.connect(tmp_path / "calls.db") as db:
+        body = str(question.invocation_id).encode()
+        db.execute("INSERT INTO documents VALUES ('remembered_rule', ?, ?)", (question.approval_id, body))
+    db.close()
+    async with Runtime.open(tools=[pay], store=store) as rt:
+        _, again = await asked(rt, KIM)
+        assert again.shown == KIM
+    assert "is ignored: the journal has no such answer" in caplog.text
