@@ -19,7 +19,7 @@ def rules(behavior):
     """Allow everything, but apply `behavior` to the tool `echo`."""
     return [
         Rule(ref="a", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),
-        Rule(ref="e", behavior=Behavior(behavior), source=RuleSource.CLI_ARG, tools=("*.echo",)),
+        Rule(ref="e", behavior=Behavior(behavior), source=RuleSource.CLI_ARG, tools=("*.echo",), is_optional=True),
     ]
 
 
@@ -71,7 +71,13 @@ def test_a_nested_call_shows_no_secret_of_its_parent_and_its_tool_receives_it(
 ):
     told = []
     hooks = [
-        hook(event, lambda question: told.append([question.input, question.output]), name=event, tools=("*.echo",))
+        hook(
+            event,
+            lambda question: told.append([question.input, question.output]),
+            name=event,
+            tools=("*.echo",),
+            is_optional=True,
+        )
         for event in HookEvent
     ]
 

@@ -81,7 +81,7 @@ def rules_of(behaviors):
 
 def read_book(written, prefix):
     return read_rules(
-        Setting(members={"name": f"{prefix}{n}", "behavior": behavior, **members}, source=source)
+        Setting(members={"name": f"{prefix}{n}", "behavior": behavior, "optional": True, **members}, source=source)
         for n, (behavior, members, source) in enumerate(written)
     )
 

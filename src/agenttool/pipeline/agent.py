@@ -94,7 +94,7 @@ class Agent:
             if stores.documents is not None:
                 self.remembered = RememberedRules(core, stores.documents)
             self.recovery = Recovery(
-                core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable, self.sync_rules
+                core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable, self.remembered
             )
         self.results: DeferredResults | None = None
         self.prompts: Prompts | None = None
@@ -250,21 +250,6 @@ class Agent:
     def policy_changed(self) -> None:
         """Renew the surfaces, because a rule was added or removed."""
         self.surfacing.renew_after_policy_change()
-
-    async def store_rule(self, question: Question, rule: Rule) -> None:
-        """Remember the rule of an answer in every process on the store; if that fails, only in this process."""
-        if self.remembered is not None:
-            try:
-                await self.remembered.add(question.approval_id, question.invocation_id, rule)
-            except StoreError as error:
-                log.warning("the rule %r is remembered only until this process ends: %s", rule.ref, error)
-
-    async def sync_rules(self) -> bool:
-        """Apply the rules that other processes remembered; return whether one was added."""
-        if self.remembered is not None:
-            with suppress(StoreError):  # the call is asked about
-                return await self.remembered.sync()
-        return False
 
     async def ensure_lease(self) -> None:
         """Acquire the lease of this process.

@@ -20,6 +20,7 @@ from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replace_input
 from agenttool.pipeline.judge import refuse_if_denied
+from agenttool.pipeline.remembered_rules import remember
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -160,12 +161,13 @@ async def conclude(
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
     if answered.rule is not None:
-        core.remember(answered.rule)
+        remember(core, answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
-    if core.durable and answered.rule is not None and _is_for_store(answered.answer):
+    remembered = core.host.remembered
+    if remembered is not None and answered.rule is not None and _is_for_store(answered.answer):
         await flush(call)  # the journal has the rule before other processes look for it
-        await core.host.store_rule(question, answered.rule)
+        await remembered.add(question, answered.rule)
     _refuse_if_changed(call, tool, proposed)
     return proposed
 

@@ -6,7 +6,7 @@ from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.recovery import Recovery
-from agenttool.pipeline.remembered_rules import RememberedRules
+from agenttool.pipeline.remembered_rules import RememberedRules, forget
 from agenttool.policy.approvals import Answer, Answered, Approver, Question, Refused
 from agenttool.policy.rules import Rule
 from agenttool.records import ApprovalId, Digest, JsonObject, RuleSource
@@ -89,7 +89,7 @@ class ApprovalQueue:
         is_stored = self._remembered is not None and await self._remembered.forget(approval_id)
         rule = self._core.policy.book.get(f"{RuleSource.SESSION}:{approval_id}")
         if rule is not None:
-            self._core.forget(rule)
+            forget(self._core, rule)
         return is_stored or rule is not None
 
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_core
 from types import MappingProxyType
 from typing import Protocol
 
@@ -27,11 +26,10 @@ from agenttool.pipeline.call_state import (
 )
 from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
 from agenttool.pipeline.progress import Update, progress_of, store_partial_result
-from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, Timing
+from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, RuleMemory, Timing
 from agenttool.pipeline.tool import Tool, Tools
 from agenttool.policy.approvals import Answered, Question
 from agenttool.policy.decide import Policy
-from agenttool.policy.rules import Rule
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ALL_SHOWN, Shown
@@ -78,6 +76,11 @@ class CallHost(Protocol):
     is_closed: bool
     """Whether new calls are rejected."""
 
+    @property
+    def remembered(self) -> RuleMemory | None:
+        """The rules that the store remembers; none if it is not durable."""
+        ...
+
     def tool_of(self, tool_id: ToolId) -> Tool | None:
         """Return a tool as it is declared now."""
         ...
@@ -102,14 +105,6 @@ class CallHost(Protocol):
 
     def policy_changed(self) -> None:
         """Renew the surfaces, because a rule was added or removed."""
-        ...
-
-    async def store_rule(self, question: Question, rule: Rule) -> None:
-        """Remember the rule of an answer in every process on the store."""
-        ...
-
-    async def sync_rules(self) -> bool:
-        """Apply the rules that other processes remembered; return whether one was added."""
         ...
 
     def source_status(self, name: str, /) -> SourceStatus | None:
@@ -204,20 +199,6 @@ class Core:
         while core is not None:
             yield core
             core = core.parent
-
-    def remember(self, rule: Rule) -> None:
-        """Add a rule, also to all ancestors: a rule takes effect only if the parent's policy agrees."""
-        policy = self.policy
-        if self.parent is not None:
-            self.parent.remember(rule)
-            policy = replace_core(policy, parent=self.parent.policy)
-        self.policy = policy.with_book(policy.book.with_rule(rule))
-        self.host.policy_changed()
-
-    def forget(self, rule: Rule) -> None:
-        """Remove a rule. Sub-agents lose it too: they never get more permissions than their parent."""
-        self.policy = self.policy.with_book(self.policy.book.without(rule.ref))
-        self.host.policy_changed()
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Recovery of a durable store: keep the lease, poll for answers, and resume the calls of dead processes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from agenttool.pipeline.resume import (
     resume_call,
     resume_deferred,
 )
+from agenttool.pipeline.services import RuleMemory
 from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, is_forged
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Approver, Refused
@@ -77,7 +78,7 @@ class Recovery:
     tool_of: Callable[[ToolId], Tool | None]
     surface_of: Callable[[Checkpoint], Surface | None] = _no_surface
     is_reachable: Callable[[ToolId], bool] = _always
-    sync_rules: Callable[[], Awaitable[bool]] | None = None
+    remembered: RuleMemory | None = None
     approvals: StoredApprovals = field(init=False)
     fault: str | None = None
     """Why the store could not be used at the last poll; none if it could."""
@@ -228,8 +229,8 @@ class Recovery:
                 await self._deliver_cancel_requests()
                 if has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
                     recovered_at = now()
-                    if self.sync_rules is not None:
-                        await self.sync_rules()
+                    if self.remembered is not None:
+                        await self.remembered.sync()
                     await self.recover()
                 self.fault = None
             except StoreError as error:  # the disk may work again at the next poll

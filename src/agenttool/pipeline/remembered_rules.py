@@ -5,15 +5,18 @@ document that a person adds by hand allows nothing. Deleting the document revoke
 """
 
 import logging
+from dataclasses import replace
 
 from agenttool.config import Setting
+from agenttool.errors import StoreError
 from agenttool.journal.projection import records_of
 from agenttool.pipeline.call import Core
+from agenttool.policy.approvals import Question
 from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.rules import Rule
 from agenttool.policy.suggest import ADD_RULE
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import ApprovalId, Behavior, InvocationId, PermissionDecision, RuleSource
+from agenttool.records import Behavior, InvocationId, PermissionDecision, RuleSource
 
 REMEMBERED_RULE = "remembered_rule"
 """The kind of the documents; the key is the approval, the body the call."""
@@ -21,6 +24,22 @@ REMEMBERED_RULE = "remembered_rule"
 MAX_RULES = 10_000
 
 log = logging.getLogger("agenttool.rules")
+
+
+def remember(core: Core, rule: Rule) -> None:
+    """Add a rule, also to all ancestors: a rule takes effect only if the parent's policy agrees."""
+    policy = core.policy
+    if core.parent is not None:
+        remember(core.parent, rule)
+        policy = replace(policy, parent=core.parent.policy)
+    core.policy = policy.with_book(policy.book.with_rule(rule))
+    core.host.policy_changed()
+
+
+def forget(core: Core, rule: Rule) -> None:
+    """Remove a rule. Sub-agents lose it too: they never get more permissions than their parent."""
+    core.policy = core.policy.with_book(core.policy.book.without(rule.ref))
+    core.host.policy_changed()
 
 
 class RememberedRules:
@@ -32,34 +51,32 @@ class RememberedRules:
         self._documents = documents
         self._known: dict[str, Rule | None] = {}
 
-    async def add(self, approval_id: ApprovalId, invocation_id: InvocationId, rule: Rule) -> None:
-        """Store the rule of an answer, whose decision is in the journal.
-
-        Raises:
-            StoreError: it could not be stored.
-        """
-        self._known[approval_id] = rule
-        await self._documents.put(REMEMBERED_RULE, approval_id, invocation_id.encode())
+    async def add(self, question: Question, rule: Rule) -> None:
+        """Store the rule of an answer, whose decision is in the journal; if that fails, only this process has it."""
+        self._known[question.approval_id] = rule
+        try:
+            await self._documents.put(REMEMBERED_RULE, question.approval_id, question.invocation_id.encode())
+        except StoreError as error:
+            log.warning("the rule %r is remembered only until this process ends: %s", rule.ref, error)
 
     async def sync(self) -> bool:
-        """Apply what other processes remembered or forgot; return whether a rule was added.
-
-        Raises:
-            StoreError: the store could not be read.
-        """
-        stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
+        """Apply what other processes remembered or forgot; return whether a rule was added."""
+        try:
+            stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
+        except StoreError:
+            return False  # a call without its rule is asked about
         if stored == [*self._known]:
             return False
         for key in self._known.keys() - set(stored):
             rule = self._known.pop(key)
             if rule is not None:
-                self._core.forget(rule)
+                forget(self._core, rule)
         added = False
         for key in stored:
             if key not in self._known:
                 rule = self._known[key] = await self._load(key)
                 if rule is not None:
-                    self._core.remember(rule)
+                    remember(self._core, rule)
                     added = True
         return added
 

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agenttool.pipeline.guard import guard
-from agenttool.policy.approvals import Approvals
+from agenttool.policy.approvals import Approvals, Question
+from agenttool.policy.rules import Rule
 from agenttool.ports.deferred import Thread
 from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
 from agenttool.records import ApprovalId, Digest
@@ -64,6 +66,18 @@ class OpenQuestions:
 
 READER_KIND = "payload_reader"
 """The kind of the documents that grant a conversation access to stored output."""
+
+
+class RuleMemory(Protocol):
+    """The rules that approvers asked to remember, in every process on a store. `RememberedRules` implements it."""
+
+    async def add(self, question: Question, rule: Rule) -> None:
+        """Store the rule of an answer, whose decision is in the journal; if that fails, only this process has it."""
+        ...
+
+    async def sync(self) -> bool:
+        """Apply what other processes remembered or forgot; return whether a rule was added."""
+        ...
 
 
 class PayloadAccess:

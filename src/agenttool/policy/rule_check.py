@@ -31,12 +31,16 @@ class UnmatchedRule:
 def unmatched_rules(rules: Iterable[Rule], tools: Sequence[CheckedTool]) -> Iterator[UnmatchedRule]:
     """Return the rules that no call of these tools can match; optional rules and those of a session are left out."""
     for rule in rules:
-        is_checked = (rule.names_tools or rule.arguments) and not rule.is_optional
+        is_checked = (_names_some_tools(rule) or rule.arguments) and not rule.is_optional
         if is_checked and rule.source != RuleSource.SESSION:
             problem = _problem(rule, tools)
             if problem is not None:
                 message = f"{rule.place}: rule {rule.ref!r} can never match: {problem}"
                 yield UnmatchedRule(message, rule.source not in _FOR_MANY_PROGRAMS)
+
+
+def _names_some_tools(rule: Rule) -> bool:
+    return rule.names_tools and not {*rule.tools, *rule.namespaces, *rule.kinds, *rule.operations} <= {"*"}
 
 
 def _problem(rule: Rule, tools: Sequence[CheckedTool]) -> str | None:

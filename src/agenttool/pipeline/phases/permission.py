@@ -56,7 +56,8 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     if call.core.advisers:
         await request_votes(call, tool, proposed)
     verdict = judge(call, tool, proposed)
-    if verdict.behavior is Behavior.ASK and await call.core.host.sync_rules():
+    remembered = call.core.host.remembered
+    if verdict.behavior is Behavior.ASK and remembered is not None and await remembered.sync():
         verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _encoded(call, proposed)))
