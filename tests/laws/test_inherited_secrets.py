@@ -71,13 +71,7 @@ def test_a_nested_call_shows_no_secret_of_its_parent_and_its_tool_receives_it(
 ):
     told = []
     hooks = [
-        hook(
-            event,
-            lambda question: told.append([question.input, question.output]),
-            name=event,
-            tools=("*.echo",),
-            is_optional=True,
-        )
+        hook(event, lambda question: told.append([question.input, question.output]), name=event, tools=("*.echo",))
         for event in HookEvent
     ]
 

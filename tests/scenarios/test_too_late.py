@@ -6,6 +6,7 @@ import pytest
 
 from agenttool import Context, Runtime, tool
 from agenttool.errors import ConfigError
+from agenttool.pipeline.remembered_rules import remember
 from agenttool.ports.calls import ToolCall
 
 BOUND_S = 60
@@ -120,7 +121,7 @@ async def test_a_call_that_waits_for_its_turn_is_denied_by_a_rule_that_was_added
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("block", "pay")]
         await _are_open(rt, 2)
-        rt._core.remember(rule("deny", "local.pay"))
+        remember(rt._core, rule("deny", "local.pay"))
         go_on.set()
         _, result = await asyncio.gather(*calls)
         assert result.error.error_class == "permission_denied"
