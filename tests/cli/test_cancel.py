@@ -81,7 +81,7 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
             shown = json.loads(command(folder, "show", call, "--json").stdout)
             assert shown["invocation"]["cancellation"]["requested_by"] == {"claim": "pat", "os_user": USER}
             who = f"by pat (claim), {USER['name']} (operating-system user, uid {USER['uid']})"
-            assert who in command(folder, "log").stdout
+            assert who in command(folder, "log", "--events").stdout
         finally:
             running.kill()
 
