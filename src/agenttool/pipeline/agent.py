@@ -81,8 +81,6 @@ class Agent:
         core = self.core = make_core(world, self, options)
         self.catalog = Catalog()
         self._index = ToolIndex(world.semantic_index, world.retriever)
-        self.source_status = source_status
-        self._index = ToolIndex(world.semantic_index)
         self._sources = sources
         self.source_status = sources.status_of
         services = ToolServices(self.catalog, self._index, surface_policy, self.declare)
