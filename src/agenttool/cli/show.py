@@ -12,6 +12,7 @@ from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_
 from agenttool.cli.output import heading, indented, print_blocks, printable
 from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state, owner_text
 from agenttool.cli.render import (
+    approver_text,
     decisions_block,
     fields_table,
     hooks_table,
@@ -59,6 +60,8 @@ def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType
     decisions, hooks, cancellation = call.of(PermissionDecision), call.of(ToolHook), call.invocation.cancellation
     since = [fact.at_ns - call.began_ns for fact in call.facts for event, _ in fact.step.transitions if event]
     asked = {} if cancellation is None else to_json(cancellation)
+    if "requested_by" in asked:
+        asked["requested_by"] = approver_text("unknown", asked["requested_by"])
     yield from _section("Timeline", timeline_table(list(zip(since, call.events, strict=True))))
     yield from _section("Inputs", inputs_table(call.invocation, call.of(InputMutation), decisions))
     yield from _section("Decisions", decisions_block(decisions) if decisions else None)

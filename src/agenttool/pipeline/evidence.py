@@ -346,10 +346,10 @@ class CancelState(Evidence, frozen=True):
     cancellation: Cancellation
 
     def members(self, event: EventType) -> JsonObject:
-        """Return the reason, and the outcome if it is known."""
+        """Return the reason, why it failed, and the person in the event of the request."""
         known = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
         found: JsonObject = {name: str(value) for name, value in known.items() if value is not None}
-        if self.cancellation.requested_by is not None:
+        if event is EventType.CANCEL_REQUESTED and self.cancellation.requested_by is not None:
             found["requested_by"] = self.cancellation.requested_by
         return found
 
