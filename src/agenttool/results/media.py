@@ -57,7 +57,7 @@ class MediaExtractor:
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
         """Use the scrubber of the call, if it has one."""
-        self._scrubber = scrubber
+        self._scrubber = self._text_scrubber = scrubber
         self._payloads: dict[str, Payload] = {}
         self._items: dict[str, ContentItem] = {}
         self.has_scrubbed = False
@@ -115,13 +115,18 @@ class MediaExtractor:
 
     def value(self, value: Json) -> Json:
         """Apply `text` to every text in a JSON value; return the same object if nothing changes."""
-        return map_json(value, self._leaf, self._scrubbed)
+        # The bytes of media are searched for every secret, also for one that does not occur in the texts.
+        self._text_scrubber = None if self._scrubber is None else self._scrubber.within(value)
+        try:
+            return map_json(value, self._leaf, self._scrubbed)
+        finally:
+            self._text_scrubber = self._scrubber
 
     def _leaf(self, leaf: Json, inside: JsonObject | None) -> Json:
         if isinstance(leaf, str):
             hints = (inside.get(name) for name in _TYPE_NAMES) if inside else ()
             return self.text(leaf, next((each for each in hints if isinstance(each, str)), None))
-        return leaf if self._scrubber is None else self._note(leaf, self._scrubber.value(leaf))
+        return leaf if self._text_scrubber is None else self._note(leaf, self._text_scrubber.leaf(leaf))
 
     def part(self, part: _P) -> _P:
         """Mask the secrets of the call in a record that a tool filled in."""
@@ -135,7 +140,7 @@ class MediaExtractor:
         return None if sniff(payload.data) is not None else readable_text(payload.data)  # a PDF may be all letters
 
     def _scrubbed(self, text: str) -> str:
-        return text if self._scrubber is None else self._note(text, self._scrubber.text(text))
+        return text if self._text_scrubber is None else self._note(text, self._text_scrubber.text(text))
 
     def _note(self, before: _T, after: _T) -> _T:
         self.has_scrubbed = self.has_scrubbed or after is not before

@@ -298,12 +298,29 @@ class Scrubber:
 
         A value that is nested too deeply to be searched is masked as a whole.
         """
+        within = self.within(value)
         try:
-            return map_json(value, lambda leaf, _: self._leaf(leaf), self.text)
+            return value if within is None else map_json(value, lambda leaf, _: within.leaf(leaf), within.text)
         except RecursionError:
             return MARKER
 
-    def _leaf(self, value: Json) -> Json:
+    def within(self, value: Json) -> "Scrubber | None":
+        """Return a scrubber for what occurs in the texts of one value, which searches many texts faster.
+
+        It is none if no secret occurs there.
+        """
+        if self._masks_all:
+            return self
+        text = "\n".join(_texts([value]))
+        found = [spelling for spelling in self._spellings if spelling in text]
+        if not found:
+            return None
+        narrowed = Scrubber(self.secrets)
+        narrowed._spellings = found
+        return narrowed
+
+    def leaf(self, value: Json) -> Json:
+        """Mask every secret in one text or number."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -363,23 +380,27 @@ def _is_searchable(text: str) -> bool:
     return len(text) >= _MIN_SECRET_CHARS and text not in MARKER and not text.isspace()
 
 
-def _leaves(secret: Json) -> list[str]:
+def _leaves(secret: Json) -> Iterator[str]:
     """Return every text and number inside a sensitive value, and each text as `clean_message` writes it."""
-    found: list[str] = []
-    rest: list[Json] = [secret]
+    for text in _texts([secret], with_names=False):
+        yield text
+        if not (text.isascii() and text.isprintable()) or text[:1].isspace() or text[-1:].isspace():
+            yield clean_message(text, limit=len(text) + 1)
+
+
+def _texts(rest: list[Json], *, with_names: bool = True) -> Iterator[str]:
+    """Return every text and number inside values, and the names of their members."""
     while rest:
         value = rest.pop()
         if isinstance(value, dict):
             rest.extend(value.values())
+            yield from value if with_names else ()
         elif isinstance(value, list):
             rest.extend(value)
         elif isinstance(value, str):
-            found.append(value)
-            if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
-                found.append(clean_message(value, limit=len(value) + 1))
+            yield value
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(repr(value))
-    return found
+            yield repr(value)
 
 
 def _spellings(secret: str) -> set[str]:
