@@ -8,6 +8,9 @@ import threading
 from typing import Annotated
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import json_values
 
 from agenttool import Runtime, Sensitive, ToolFailure, tool
 from agenttool.codec import is_quick
@@ -16,7 +19,8 @@ from agenttool.records import ErrorClass, Phase
 from agenttool.results import mapping, media, persistence
 from agenttool.results.failure import complete_error, guided
 from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES
-from agenttool.results.redaction import MARKER, MAX_SECRETS, compile_scrubber, scrubbed_message
+from agenttool.results.media import MediaExtractor
+from agenttool.results.redaction import MARKER, MAX_SECRETS, compile_scrubber, map_json, scrubbed_message
 from agenttool.schema.compile import compile_schema
 
 
@@ -206,6 +210,22 @@ def test_a_text_of_many_heads_of_data_urls_is_searched_once(monkeypatch):
     text = ("data:" + ";a=" * 20) * 20_000 + ";base64," + "QUJD" * 20
     assert [found.start for found in media.find_media(text)] == [text.rindex("data:")]
     assert sum(searched) <= 256
+
+
+def test_many_texts_are_searched_together_before_each_of_them_is():
+    scrubber, searched = compile_scrubber(["Qz7-first-last"]), []
+    scrubber.text = lambda text: searched.append(text) or text
+    value = {"names": [{"a few words": number} for number in range(1000)]}
+    assert scrubber.value(value) is value
+    assert MediaExtractor(scrubber).value(value) is value
+    assert searched == []
+
+
+@given(json_values(max_leaves=20), st.sampled_from(["value", "12.5", "Qz7\n-last"]))
+def test_texts_that_are_searched_together_are_masked_as_each_alone(value, secret):
+    scrubber = compile_scrubber([secret, "other-secret"])
+    held = {"held": [value, {secret: f"{secret}!"}, "other-" + secret]}
+    assert scrubber.value(held) == map_json(held, lambda leaf, _: scrubber.leaf(leaf), scrubber.text)
 
 
 def test_a_call_with_very_many_secrets_has_its_texts_masked_as_a_whole():

@@ -26,7 +26,7 @@ from agenttool.results.redaction import Scrubber, clean_message, scrubbed_messag
 
 _MAX_SUMMARY_CHARS = 200
 
-MAX_SCRUBBED_CHARS = 20_000
+MAX_SCRUBBED_CHARS = 10_000
 """How many characters of an error message are searched for secrets and stack traces."""
 
 

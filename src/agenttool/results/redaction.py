@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import cached_property
-from operator import is_
+from itertools import chain
 from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -25,7 +25,6 @@ MAX_MESSAGE_CHARS = 2000
 
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
-_CONTAINERS = frozenset({dict, list})
 
 # Shorter values occur in too many ordinary words.
 _MIN_SECRET_CHARS = 4
@@ -113,23 +112,36 @@ class Redactor:
 
     def _split(self, value: Json) -> tuple[Json, list[Json]]:
         """Return the redacted value, and the values that were removed from it."""
+        if self.is_whole:
+            return MARKER, [value]
         found: list[Json] = []
+        searched = value
+        if isinstance(value, dict):
+            # A large member without a sensitive name is common, and need not be searched step by step.
+            searched = {name: item for name, item in value.items() if self._may_be_in(name, item)}
         try:
-            return (MARKER, [value]) if self.is_whole else (self._redacted(value, self._start, found), found)
+            redacted = self._redacted(searched, self._start, found)
         except RecursionError:
             return MARKER, [value]
+        if redacted is searched:
+            return value, found
+        return {**value, **redacted} if isinstance(value, dict) and isinstance(redacted, dict) else redacted, found
+
+    def _may_be_in(self, name: str, item: Json) -> bool:
+        """Return whether a member of the root is sensitive, or may have a sensitive place in it."""
+        if self._inner(name, self._start, through=False) != ():
+            return True
+        level = [item]
+        while outers := [each for each in level if isinstance(each, dict | list)]:
+            if any(isinstance(outer, dict) and not self._names.isdisjoint(outer) for outer in outers):
+                return True
+            level = [*chain.from_iterable(map(_values, outers))]
+        return False
 
     def _redacted(self, value: Json, paths: _Paths, found: list[Json]) -> Json:
         if not isinstance(value, dict | list):
             return value
         is_list = isinstance(value, list)
-        if not paths and (is_list or self._names.isdisjoint(value)):
-            # Only a container can hold a sensitive member, and most values of large inputs are none.
-            if _CONTAINERS.isdisjoint(map(type, value if is_list else value.values())):
-                return value
-            if is_list:
-                items = [self._redacted(item, paths, found) if type(item) in _CONTAINERS else item for item in value]
-                return value if all(map(is_, items, value)) else items
         changed: dict[str, Json] = {}
         for step, item in ((str(at), item) for at, item in enumerate(value)) if is_list else value.items():
             inner = self._inner(step, paths, through=is_list)
@@ -311,7 +323,7 @@ class Scrubber:
         """
         if self._masks_all:
             return self
-        text = "\n".join(_texts([value]))
+        text = "\n".join(_texts(value))
         found = [spelling for spelling in self._spellings if spelling in text]
         if not found:
             return None
@@ -380,27 +392,38 @@ def _is_searchable(text: str) -> bool:
     return len(text) >= _MIN_SECRET_CHARS and text not in MARKER and not text.isspace()
 
 
-def _leaves(secret: Json) -> Iterator[str]:
+def _leaves(secret: Json) -> list[str]:
     """Return every text and number inside a sensitive value, and each text as `clean_message` writes it."""
-    for text in _texts([secret], with_names=False):
-        yield text
-        if not (text.isascii() and text.isprintable()) or text[:1].isspace() or text[-1:].isspace():
-            yield clean_message(text, limit=len(text) + 1)
-
-
-def _texts(rest: list[Json], *, with_names: bool = True) -> Iterator[str]:
-    """Return every text and number inside values, and the names of their members."""
+    found: list[str] = []
+    rest: list[Json] = [secret]
     while rest:
         value = rest.pop()
-        if isinstance(value, dict):
-            rest.extend(value.values())
-            yield from value if with_names else ()
-        elif isinstance(value, list):
-            rest.extend(value)
+        if isinstance(value, dict | list):
+            rest.extend(_values(value))
         elif isinstance(value, str):
-            yield value
+            found.append(value)
+            if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
+                found.append(clean_message(value, limit=len(value) + 1))
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield repr(value)
+            found.append(repr(value))
+    return found
+
+
+def _texts(value: Json) -> list[str]:
+    """Return every text and number inside a value, and the names of its members."""
+    found: list[str] = []
+    level: list[Json] = [value]
+    while level:
+        found += [each for each in level if isinstance(each, str)]
+        found += [repr(each) for each in level if isinstance(each, int | float) and not isinstance(each, bool)]
+        outers = [each for each in level if isinstance(each, dict | list)]
+        found += chain.from_iterable(outer for outer in outers if isinstance(outer, dict))
+        level = [*chain.from_iterable(map(_values, outers))]
+    return found
+
+
+def _values(outer: JsonObject | list[Json]) -> Iterable[Json]:
+    return outer.values() if isinstance(outer, dict) else outer
 
 
 def _spellings(secret: str) -> set[str]:
