@@ -1,4 +1,4 @@
-"""The real clock, the real source of ids, and the user of this process."""
+"""The real clock, the real source of ids, the user of this process, and tracebacks as text."""
 
 import os
 import pwd
@@ -6,7 +6,9 @@ import secrets
 import time
 from collections.abc import Iterator
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
+from traceback import StackSummary, TracebackException
 from typing import TypeVar
 
 import uuid_utils
@@ -50,6 +52,20 @@ def _user_name(uid: int) -> str | None:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
+
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def format_crash(error: BaseException) -> str:
+    """Return the traceback of an exception and its causes, each from the first frame outside of this package on."""
+    whole = TracebackException.from_exception(error, compact=True)
+    part: TracebackException | None = whole
+    while part is not None:
+        outside = [*dropwhile(lambda frame: frame.filename.startswith(_PACKAGE), part.stack)]
+        part.stack = StackSummary.from_list(outside or list(part.stack))
+        part = part.__cause__ or part.__context__
+    return "".join(whole.format()).rstrip()
 
 
 def os_user() -> OsUser:

@@ -200,6 +200,7 @@ async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, 
     assert (left.error.error_class, left.error.error_code) == ("canceled", "waits_for_answer")
     assert left.error.retry.safe is False  # somebody may allow both
     assert "Next: do not repeat the call" in left.model_facing_content[0].text
+    assert "taken effect" not in left.model_facing_content[0].text, "it only waited for an approval"
     async with survivor() as second:
         assert await second.journal.result(left.invocation_id) is None
         await second.approvals.decide(asked[0].approval_id, "allow")

@@ -24,7 +24,7 @@ from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
 from agenttool.stores.location import open_store, store_location
-from agenttool.world import SystemClock, UniqueIds, os_user
+from agenttool.world import SystemClock, UniqueIds, format_crash, os_user
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables that every hook command gets. Others may be secret, so a hook names those that it needs."""
@@ -160,6 +160,7 @@ def open_world(
         clock=SystemClock(),
         ids=UniqueIds(),
         os_user=os_user,
+        format_crash=format_crash,
         log=opened.log,
         payloads=opened.payloads,
         open_calls=opened.open_calls,

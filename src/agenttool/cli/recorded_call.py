@@ -48,6 +48,12 @@ class RecordedCall:
     owner: Ownership | None
     server: SourceStatus | None = None
 
+    @property
+    def traceback(self) -> str | None:
+        """The traceback of the exception that ended it; none if none was recorded."""
+        found = (fact.data.get("traceback") for fact in self.facts if isinstance(fact.data, dict))
+        return next((trace for trace in found if isinstance(trace, str)), None)
+
     def of(self, kind: type[_R]) -> list[_R]:
         """Return its records of one type, in order."""
         return [record for record in self.records if isinstance(record, kind)]

@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agenttool.cli.format import duration, print_json, status_style, tool_name, utc
+from agenttool.cli.format import duration, print_json, printable_lines, status_style, tool_name, utc
 from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
 from agenttool.cli.output import heading, indented, print_blocks, printable
 from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state, owner_text
@@ -50,6 +50,7 @@ def _document(call: RecordedCall) -> JsonObject:
         "invocation": to_json(call.invocation),
         "events": [to_json(event) for event in call.events],
         "records": [to_json(record) for record in call.records],
+        "traceback": call.traceback,
         "children": [*call.children],
         "owner": None if call.owner is None else {**call.owner._asdict(), "process": call.owner.process},
     }
@@ -69,6 +70,8 @@ def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType
     yield from _section("Cancellation", _fields((name, str(value)) for name, value in asked.items()))
     yield heading("Result")
     yield from _result(call, store_arguments)
+    trace = None if call.traceback is None else Text(printable_lines(call.traceback), overflow="fold")
+    yield from _section("Traceback (not shown to the model)", trace)
     persisted = (field for each in call.of(ResultPersistence) for field in persistence_fields(each))
     yield from _section("Persistence", _fields(persisted))
 

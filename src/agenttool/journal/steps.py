@@ -55,6 +55,9 @@ SIDE_POST_COMPLETED = Step("side_post_completed", (E.HOOK_POST_COMPLETED, None))
 PERSISTED = Step("persisted", (E.RESULT_PERSISTED, None))
 REDACTED = Step("redacted", (E.RESULT_REDACTED, None))
 
+CRASHED = Step("crashed", (None, None))
+"""An exception ended a phase. The traceback is for people who read the journal: no record and no event has it."""
+
 CREATED = Step("created", (E.RESULT_CREATED, None))
 
 _TERMINAL = {S.SUCCEEDED: E.SUCCEEDED, S.CANCELED: E.CANCELED, S.TIMED_OUT: E.TIMED_OUT}

@@ -172,6 +172,7 @@ class Core:
     clock: Clock
     ids: IdSource
     os_user: Callable[[], OsUser | None]
+    format_crash: Callable[[BaseException], str | None]
     payloads: PayloadAccess
     timing: Timing
     durability: Durability

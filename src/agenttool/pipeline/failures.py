@@ -1,11 +1,14 @@
-"""Turn failures into results, and describe invalid input."""
+"""Turn failures into results, record tracebacks, and describe invalid input."""
 
+import logging
 from asyncio import CancelledError
 from collections.abc import Sequence
+from contextlib import suppress
 
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
-from agenttool.errors import RecordError, words_of
+from agenttool.errors import RecordError, StoreError, words_of
+from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.records import CRASH_CLASSES, AbortReason, ErrorClass, Phase, ToolError, replace
@@ -19,6 +22,10 @@ _INTERRUPTIONS = (CancelledError, KeyboardInterrupt, GeneratorExit)
 """Exceptions for the caller's task; they are raised again once the result is written."""
 
 MAX_DESCRIBED = 5
+MAX_TRACE_CHARS = 8000
+"""So many characters of a traceback are recorded; the middle of a longer one is left out."""
+
+log = logging.getLogger("agenttool.calls")
 
 
 def failed_result(call: Call, error: ToolError) -> Mapped:
@@ -54,12 +61,28 @@ def _bounded(call: Call, message: str) -> str:
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
     """Return the error of an exception; store an interruption, to raise it after the result is written."""
     if not isinstance(crash, _INTERRUPTIONS):
+        _record_traceback(call, crash)
         return error_of_crash(call, crash)
     call.stop.interrupted = crash
     if call.stop.reason is None:
         above = call.parent.stop.reason if call.parent is not None else None
         call.stop.reason = above or AbortReason.USER_INTERRUPTION
     return failure_of_stop(call)
+
+
+def _record_traceback(call: Call, crash: BaseException) -> None:
+    """Write the traceback of an exception to the journal and to the log, without the secrets of the call.
+
+    The result does not contain it: a model would read it.
+    """
+    trace = call.core.format_crash(crash)
+    if trace is None:
+        return
+    text = scrubbed_message(trace, call.scrubber, MAX_TRACE_CHARS)
+    log.warning("%s of %s failed in phase %s:\n%s", call.invocation_id, call.tool_id, call.phase.value, text)
+    if call.status is not None or call.unwritten is not None:
+        with suppress(StoreError):
+            call.note(steps.CRASHED, {"traceback": text})
 
 
 def error_of_crash(call: Call, crash: BaseException) -> ToolError:

@@ -32,12 +32,17 @@ def _no_user() -> OsUser | None:
     """Return none: this runtime does not know its operating-system user."""
 
 
+def _no_traceback(error: BaseException) -> str | None:
+    """Return none: this runtime records no tracebacks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """The external dependencies of a runtime; `close` is called when it is closed.
 
     A lease is valid for `lease_s`; after that, other processes recover the calls of its owner. `thread` is the id
-    of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking.
+    of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking. `format_crash`
+    returns the traceback of an exception as text, or none to record none.
     """
 
     clock: Clock
@@ -53,6 +58,7 @@ class World:
     semantic_index: SemanticIndex | None = None
     retriever: Retriever | None = None
     os_user: Callable[[], OsUser | None] = _no_user
+    format_crash: Callable[[BaseException], str | None] = _no_traceback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +87,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         clock=world.clock,
         ids=world.ids,
         os_user=world.os_user,
+        format_crash=world.format_crash,
         payloads=PayloadAccess(world.payloads, world.documents),
         timing=Timing(
             loop=loop,

@@ -307,7 +307,7 @@ def error_text(error: ToolError) -> str:
     """Return what a model reads: what went wrong, whether it may have had effects, and what to do next."""
     guidance = guidance_of(error.error_class, error.error_code)
     lines = [f"{error.error_class}: {error.message or error.error_class}"]
-    if error.retry is not None and error.retry.safe is False:
+    if error.retry is not None and error.retry.safe is False and has_started(_phase_of(error)):
         lines.append("The call may have taken effect: check before you repeat it.")
     waits_for_provider = error.next_action == NextAction.WAIT_FOR_PROVIDER
     advice = f"Next: {_WAIT_ADVICE if waits_for_provider else guidance.advice}."
