@@ -82,4 +82,4 @@ docs: schemas ## write the generated pages and figures anew
 	@$(BIN)/python tools/write_docs.py
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench build dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-bench .venv-frameworks build dist .pytest_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
+from agenttool.adapters.function_calling.tool_payload import PayloadTool
 from agenttool.errors import ConfigError
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.attached_sources import AttachedSources
@@ -198,6 +199,11 @@ class SyncModelTools(LoopProxy[ModelTools]):
     @is_strict.setter
     def is_strict(self, strict: bool) -> None:
         self.target.is_strict = strict
+
+    @property
+    def functions(self) -> tuple[PayloadTool, ...]:
+        """The functions of a request, each with the name, the description and the schema that the provider takes."""
+        return self.target.functions
 
     @property
     def left_out(self) -> tuple[AbsentTool, ...]:

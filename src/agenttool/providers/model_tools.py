@@ -23,6 +23,7 @@ from agenttool.adapters.function_calling.formats import find_format, read_reply,
 from agenttool.adapters.function_calling.function_names import NameCounts
 from agenttool.adapters.function_calling.model_reply import ModelReply, StreamAssembler
 from agenttool.adapters.function_calling.tool_payload import (
+    PayloadTool,
     ToolPayload,
     ToolRequestOptions,
     build_payload,
@@ -163,6 +164,11 @@ class ModelTools:
     @is_strict.setter
     def is_strict(self, strict: bool) -> None:
         self._options, self._built = replace(self._options, strict=strict), None
+
+    @property
+    def functions(self) -> tuple[PayloadTool, ...]:
+        """The functions of a request, each with the name, the description and the schema that the provider takes."""
+        return tuple(self._payload().tools.values())
 
     @property
     def left_out(self) -> tuple[AbsentTool, ...]:

@@ -77,6 +77,11 @@ def outputs_of(
     ]
 
 
+def model_text(result: ToolResult) -> str:
+    """Return what a model reads of a result if it is shown no media."""
+    return "\n".join(piece for piece in _pieces(result, {}) if isinstance(piece, str))
+
+
 def labelled_media(outputs: Iterable[CallOutput], part_of: Callable[[Media], JsonObject | None]) -> list[Json]:
     """Return the media that a provider takes as parts of one message, after a text that names their call."""
     parts: list[Json] = []
