@@ -10,6 +10,7 @@ from typing import Annotated
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from strategies import json_values
 
 from agenttool import Runtime, Sensitive, ToolFailure, tool
@@ -244,3 +245,31 @@ def test_a_long_message_is_cut_before_it_is_searched_and_keeps_no_half_of_a_secr
     assert max(searched) < 21_000
     error = guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message="x" * 5_000_000)
     assert len(complete_error(error, scrubber).message) <= 2000
+
+
+class Even(BaseModel):
+    inner: "Even | Odd | None" = None
+    even: int
+
+
+class Odd(BaseModel):
+    inner: "Even | Odd | None" = None
+    odd: int
+
+
+def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_explained_at_once():
+    # The errors of all alternatives double with each level: 30 levels would take days.
+    @tool(read_only=True, open_world=False)
+    async def probe(node: Even | Odd) -> str:
+        """Take a node. Not for trees."""
+        return "done"
+
+    async def story(node):
+        async with Runtime.open(tools=[probe]) as rt:
+            return await rt.call("probe", {"node": node}, surface=await rt.surface())
+
+    node = {}
+    for _ in range(60):
+        node = {"inner": node}
+    result = asyncio.run(story(node))
+    assert "at '/node': expected a member 'even' or a member 'odd'" in result.error.message

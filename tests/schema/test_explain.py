@@ -81,3 +81,45 @@ POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required":
 def test_a_misfit_names_the_place_of_the_fault_in_a_sentence(schema, value, expected):
     (misfit,) = Checker({"properties": {"q": schema}}).misfits({"q": value})
     assert (misfit.pointer, misfit.expected) == expected
+
+
+NODE = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+TREES = {
+    "definition": {
+        "$defs": {"node": {**NODE, "additionalProperties": {"$ref": "#/$defs/node"}}},
+        "$ref": "#/$defs/node",
+    },
+    "root": {**NODE, "additionalProperties": {"$ref": "#"}},
+    "anchor": {"$defs": {"n": {"$anchor": "node", **NODE, "additionalProperties": {"$ref": "#node"}}}, "$ref": "#node"},
+    "older draft": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"node": {**NODE, "additionalProperties": {"$ref": "#/definitions/node"}}},
+        "allOf": [{"$ref": "#/definitions/node"}],
+    },
+}
+
+
+@pytest.mark.parametrize("schema", TREES.values(), ids=TREES)
+def test_misfits_of_a_recursive_schema_are_found_on_every_level(schema):
+    misfits = Checker(schema).misfits({"x": 1, "a": {"x": "1", "b": {"x": 2, "c": {}}}, "d": {"x": 3}})
+    assert [(each.pointer, each.expected, each.values) for each in misfits] == [
+        ("/a/x", "integer", ("/a/x",)),
+        ("/a/b/c/x", "a member 'x'", ()),
+    ]
+    assert Checker(schema).misfits({"x": 1, "a": {"x": 2}}) == []
+
+
+def test_recursion_that_cannot_be_followed_is_named_as_a_whole():
+    schema = {"$dynamicAnchor": "node", **NODE, "additionalProperties": {"$dynamicRef": "#node"}}
+    assert Checker(schema).misfits({"x": 1, "a": {}}) == [
+        Misfit(pointer="", expected="a value that fits the schema", advice="compare it with the schema")
+    ]
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_a_recursion_in_several_branches_is_explained_without_visiting_all_of_them(keyword):
+    node = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["x"]}
+    value = {}
+    for _ in range(60):
+        value = {"a": value}
+    assert Checker({keyword: [node, node]}).misfits(value)[0].expected == "a member 'x'"

@@ -23,7 +23,7 @@ def matched(monkeypatch):
     plain = patterns.Pattern.matches
 
     def matches(pattern, text):
-        work.append(pattern.cost * len(text))
+        work.append(patterns.MATCH_CHARGE + pattern.cost * len(text))
         return plain(pattern, text)
 
     monkeypatch.setattr(patterns.Pattern, "matches", matches)
@@ -74,3 +74,24 @@ def test_a_pattern_for_names_may_not_look_around_and_long_names_are_not_matched(
     checker = Checker({"patternProperties": {EXPLODING: {"type": "integer"}}})
     assert checker.accepts({"a": 1})
     assert checker.misfits({"ab" * 50_000: 1})[0].expected == "fewer or shorter names"
+
+
+@pytest.mark.parametrize("text", ["", "a"])
+def test_matches_of_many_short_texts_are_charged_too(text, matched):
+    checker = Checker({"items": {"pattern": "^a*$"}})
+    assert checker.accepts([text] * 10_000)
+    assert not checker.accepts([text] * 20_000)
+    assert sum(matched) <= 2 * patterns.MAX_WORK
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chars"),
+    [
+        (r"^[0-9a-f]{8}-[0-9a-f]{4}$", 150_000),  # one way to match each text
+        (r"^[A-Z]{3}-\d{1,60}$", 150_000),
+        (r"[ab]*a[ab]{14}[cd]", 25_000),  # a new state for each character
+        (r"^(a{1,90}){1,60}$", 97),
+    ],
+)
+def test_a_pattern_with_many_states_is_charged_for_its_size(pattern, chars):
+    assert patterns.MAX_WORK // patterns.Pattern(pattern).cost == chars

@@ -3,18 +3,19 @@
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import NoReturn, cast
 
 import jsonschema_rs
 
-from agenttool.codec import is_quick, parse_object, sorted_json
+from agenttool.codec import parse_object, sorted_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.drafts import DRAFT_4, implies_draft_4
 from agenttool.schema.explain import Misfit, explain
 from agenttool.schema.patterns import MAX_KILOBYTES, PatternWork
+from agenttool.schema.recursion import Recursion, errors_in, resolve
 
 MAX_MISFITS = 20
 """How many misfits of one document are reported."""
@@ -77,21 +78,30 @@ class Checker:
             RecordError: it is not a valid schema, or refers to another document.
         """
         try:
+            self._schema = {"$schema": DRAFT_4, **schema} if implies_draft_4(schema) else schema
+            self._has_formats = formats
             self._work = PatternWork(schema)
-            plain = cast("dict[str, object]", {"$schema": DRAFT_4, **schema} if implies_draft_4(schema) else schema)
-            self._validator = jsonschema_rs.validator_cls_for(plain)(
-                plain,
-                retriever=_reject_fetch,
-                pattern_options=_NAME_PATTERNS,
-                keywords=self._work.keywords,
-                validate_formats=formats,
-                formats=_FORMATS if formats else None,
-            )
+            self._validator = self._compile(self._schema, {})
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
             raise RecordError(f"not a usable JSON Schema: {first_line}; correct the schema") from error
         is_bare = not self._work.has_patterns
         self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid if is_bare else self.accepts
+
+    def _compile(self, schema: JsonObject, keywords: dict[str, type]) -> jsonschema_rs.Validator:
+        plain = cast("dict[str, object]", schema)
+        return jsonschema_rs.validator_cls_for(plain)(
+            plain,
+            retriever=_reject_fetch,
+            pattern_options=_NAME_PATTERNS,
+            keywords={**self._work.keywords, **keywords},
+            validate_formats=self._has_formats,
+            formats=_FORMATS if self._has_formats else None,
+        )
+
+    @cached_property
+    def _recursion(self) -> Recursion:
+        return Recursion(self._schema, self._compile)
 
     def accepts(self, value: Json) -> bool:
         """Return whether a value fits."""
@@ -103,19 +113,16 @@ class Checker:
     def misfits(self, value: Json) -> list[Misfit]:
         """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits.
 
-        Of a large value, only the first misfit is returned, because the validator collects all of them at once.
+        Of a large value, only the first misfit is returned.
         """
         if not self._work.begin(value):
             return [Misfit(pointer="", expected="fewer or shorter names", advice="its patterns for names are costly")]
         try:
-            if is_quick(value):
-                return [explain(error) for error in islice(self._validator.iter_errors(value), MAX_MISFITS)]
-            self._validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return [explain(error)]
+            if self._recursion.is_bounded:
+                return [explain(error) for error in islice(errors_in(value, self._validator), MAX_MISFITS)]
+            return [] if self._validator.is_valid(value) else self._recursion.misfits(value, MAX_MISFITS)
         except UnicodeEncodeError:
             return [Misfit(pointer="", expected="text in Unicode", advice="pair or remove the lone surrogate")]
-        return []
 
 
 @lru_cache(maxsize=4096)
@@ -171,17 +178,6 @@ def _weight(value: Json, root: JsonObject, depth: int, targets: dict[str, int]) 
         if isinstance(reference, str):
             if reference not in targets:
                 targets[reference] = 0  # a recursive reference adds nothing
-                targets[reference] = _weight(_target(reference, root), root, depth + 1, targets)
+                targets[reference] = _weight(resolve(reference, root), root, depth + 1, targets)
             weight += targets[reference]
     return min(weight, _MAX_WEIGHT + 1)
-
-
-def _target(reference: str, root: JsonObject) -> Json:
-    """Follow a JSON pointer; an anchor or an address is not followed."""
-    value: Json = root
-    if not reference.startswith("#/"):
-        return value if reference == "#" else None
-    for step in reference.removeprefix("#/").replace("~1", "\0").split("/"):
-        name = step.replace("\0", "/").replace("~0", "~")
-        value = value.get(name) if isinstance(value, dict) else None
-    return value

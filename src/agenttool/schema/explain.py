@@ -36,7 +36,7 @@ def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Return the misfit of one failed check; of alternatives, that of the only one that fits at its top."""
     match error.kind:
         case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
-            meant = [branch[0] for branch in context if branch and not _is_other_type(branch[0], error)]
+            meant = [first for first in _firsts(context) if not _is_other_type(first, error)]
             if len(meant) == 1:
                 return explain(meant[0])
         case _:
@@ -52,6 +52,11 @@ def explain(error: jsonschema_rs.ValidationError) -> Misfit:
         case _:
             pass
     return Misfit(pointer=pointer, expected=expected, advice=advice, values=values, names=unknown)
+
+
+def _firsts(context: list[list[jsonschema_rs.ValidationError]]) -> list[jsonschema_rs.ValidationError]:
+    """Return the outermost error of each alternative."""
+    return [min(branch, key=lambda error: len(error.instance_path)) for branch in context if branch]
 
 
 def _is_other_type(branch: jsonschema_rs.ValidationError, error: jsonschema_rs.ValidationError) -> bool:
@@ -74,7 +79,7 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
             words = "no other members", f"remove {', '.join(map(repr, names))}"
         case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
             # What each branch expects is listed, so that the reader need not open the schema.
-            expected = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
+            expected = dict.fromkeys(_words(first)[0] for first in _firsts(context))
             words = " or ".join(expected), "make it fit one of them"
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"

@@ -1,8 +1,8 @@
 """Patterns of schemas, matched with bounded work for any pattern and any text.
 
 The engine is linear in the text, but its factor is the size of the compiled pattern. So each match is charged the
-length of the text times that size, and the charges of one check have a limit. A pattern with look-around or a back
-reference needs an engine that backtracks; its number of steps is limited, and its charges are higher.
+length of the text times a cost that grows with that size, and the charges of one check have a limit. A pattern with
+look-around or a back reference needs an engine that backtracks; its number of steps is limited, and its cost is higher.
 """
 
 import re
@@ -15,7 +15,10 @@ from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members, subschemas
 
 MAX_WORK = 150_000
-"""The limit of the charges of one check, in characters times kilobytes: about 25 ms of the slowest pattern."""
+"""The limit of the charges of one check: about 25 ms of the slowest pattern."""
+
+MATCH_CHARGE = 8
+"""What a match is charged for a text of any length: the time of the call."""
 
 LESS_TEXT = "less text for its pattern"
 """What a check expects whose charges exceed the limit."""
@@ -23,11 +26,15 @@ LESS_TEXT = "less text for its pattern"
 MAX_KILOBYTES = 1024
 MAX_BACKTRACKING_KILOBYTES = 64
 MAX_BACKTRACKS = 256
-_BACKTRACKING_FACTOR = MAX_BACKTRACKS // 8
+_LINEAR_COST, _BACKTRACKING_COST = 3, MAX_BACKTRACKS // 8
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, MAX_KILOBYTES)
 
 # Such a pattern is a class of characters and a range of lengths. Unrolled, it would be as large as the longest text.
 _REPEATED_CLASS = re.compile(r"\^(\[(?:[^\[\]\\]|\\.)+\]|\.|\\[dwsDWS])\{(\d+),(\d*)\}\$")
+
+# Such a pattern has one way to match each text, so that its size does not matter: only its last part varies in length.
+_ONE_CHAR = r"(?:\[(?:[^\[\]\\]|\\.)+\]|\\[dwsDWS.\-/]|[\w\-/:@, .])"
+_STRAIGHT = re.compile(rf"\^(?:{_ONE_CHAR}(?:\{{\d+\}})?)*(?:{_ONE_CHAR}(?:[*+?]|\{{\d+,\d*\}}))?\$")
 
 
 class Pattern:
@@ -46,7 +53,9 @@ class Pattern:
         if repeated is not None:
             self._shortest, self._longest = int(repeated[2]), float(repeated[3] or "inf")
             pattern = f"^{repeated[1]}*$"
-        self._validator, self.cost, self.is_linear = _compiled(pattern)
+        self._validator, kilobytes, self.is_linear = _compiled(pattern)
+        is_cheap = self.is_linear and (kilobytes == 1 or _STRAIGHT.fullmatch(pattern))
+        self.cost = 1 if is_cheap else kilobytes * (_LINEAR_COST if self.is_linear else _BACKTRACKING_COST)
 
     def matches(self, text: str) -> bool:
         """Return whether a text has a match."""
@@ -54,7 +63,7 @@ class Pattern:
 
 
 def _compiled(pattern: str) -> tuple[jsonschema_rs.Validator, int, bool]:
-    """Return the smallest form of a pattern, by the linear engine if possible, its cost, and whether it is linear."""
+    """Return the smallest form of a pattern, by the linear engine if possible, its size, and whether it is linear."""
     schema: JsonObject = {"pattern": pattern}
     for kilobytes in _SIZES:
         linear = jsonschema_rs.RegexOptions(size_limit=kilobytes << 10)
@@ -65,7 +74,7 @@ def _compiled(pattern: str) -> tuple[jsonschema_rs.Validator, int, bool]:
         backtracking = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS, size_limit=kilobytes << 10)
         found = _validator(schema, backtracking)
         if found is not None:
-            return found, kilobytes * _BACKTRACKING_FACTOR, False
+            return found, kilobytes, False
     raise RecordError(
         f"not a usable JSON Schema: the pattern {pattern!r} cannot be matched in bounded time, or is no regular"
         " expression; remove look-around and back references, or replace large repetitions by maxLength"
@@ -126,7 +135,7 @@ class PatternWork:
 
     def charge(self, pattern: Pattern, text: str) -> bool:
         """Charge one match; return false if that exceeds the limit."""
-        self._spent += pattern.cost * len(text)
+        self._spent += MATCH_CHARGE + pattern.cost * len(text)
         return self._spent <= MAX_WORK
 
 
