@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sys
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -764,55 +763,3 @@ async def test_a_call_that_could_not_be_sent_is_tried_again_and_arrives_once(
         async with await asyncio.start_server(ran, "127.0.0.1", port):
             call = await starting
             assert ran.ran == [call.invocation_id]
-
-
-CALLER = """
-import asyncio, sys
-from agenttool import Runtime
-from agenttool.adapters.rap.settings import RapSource
-from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, RuleSource
-
-async def main():
-    rules = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
-    source = RapSource(name="s0", url=sys.argv[1], allow=("127.0.0.0/8",))
-    async with Runtime.open(store=sys.argv[2], sources=[source], rules=rules, lease_s=1.0) as rt:
-        await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
-
-asyncio.run(main())
-"""
-"""A process that calls a tool whose server does not acknowledge."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("attempts", [None, 3])
-async def test_a_call_that_was_not_acknowledged_before_a_crash_is_sent_again_only_if_it_may_arrive_twice(
-    running, tool_server, tmp_path, attempts
-):
-    server, store = tool_server(), f"sqlite:{tmp_path}/state.db"
-    is_gone = asyncio.Event()
-
-    async def stall(invocation):
-        await is_gone.wait()
-
-    server.on_invoke = stall
-    async with running(server, attempts=attempts):
-        child = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, server.url, store)
-        sent = await server.invoked()
-        child.kill()
-        await child.wait()
-        is_gone.set()
-        server.on_invoke = None
-        source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), attempts=attempts)
-        async with Runtime.open(store=store, sources=[source], rules=ALLOW, lease_s=1.0) as rt:
-            await rt.surface()
-            if attempts is None:
-                result = await rt.wait(sent["id"], within_s=60)
-                assert (result.error.error_code, result.error.retry.safe) == ("unknown_after_crash", False)
-                await server.until(lambda: server.posts("/cancel_tool_call"))
-            else:
-                again = await server.invoked(2)
-                await server.settle(again)
-                assert again == sent
-                assert (await rt.wait(sent["id"], within_s=60)).error is None
-        assert len(server.invocations) == (1 if attempts is None else 2)

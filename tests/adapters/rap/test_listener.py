@@ -150,7 +150,7 @@ def bequeathed(running, tmp_path, monkeypatch):
     """Give a runtime whose store has a call that its server took, when the process that made it was killed."""
 
     @asynccontextmanager
-    async def bequeathed(server):
+    async def bequeathed(server, attempts=5):
         monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 0.1)
         store, first_one = f"sqlite:{tmp_path}/state.db", asyncio.Event()
 
@@ -165,7 +165,7 @@ def bequeathed(running, tmp_path, monkeypatch):
             async with asyncio.timeout(BOUND_S):
                 await first_one.wait()
                 server.on_invoke = None
-                source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
+                source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), attempts=attempts)
                 async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
                     child.kill()
                     await child.wait()
@@ -186,6 +186,18 @@ async def test_a_call_is_sent_again_word_for_word_by_a_process_that_stood_by_whe
         while await server.settle(again) != 200:  # noqa: ASYNC110 -- there is nothing to wait on
             await asyncio.sleep(0.05)
         assert (await rt.wait(again["id"])).content[0].text == "done"
+
+
+@pytest.mark.slow
+async def test_a_call_that_may_not_arrive_twice_is_not_sent_again_after_a_crash(bequeathed, tool_server):
+    server = tool_server()
+    async with bequeathed(server, attempts=None) as rt:
+        (taken,) = server.invocations
+        result = await rt.wait(taken["id"])
+        assert (result.error.error_code, result.error.retry.safe) == ("unknown_after_crash", False)
+        cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert cancel[0]["tool_call_id"] == taken["id"]
+        assert server.invocations == [taken]
 
 
 @pytest.mark.slow
