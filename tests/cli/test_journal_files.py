@@ -47,13 +47,14 @@ def test_the_standard_output_gets_the_same_as_a_file(run, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["agenttool.db", "records.jsonl"]
 
 
-def test_a_terminal_gets_no_control_or_invisible_character_and_the_same_records(tmp_path):
+@pytest.mark.parametrize("words", [["export"], ["log", "--json"], ["show", "--json"]])
+def test_a_terminal_gets_no_control_or_invisible_character_and_the_same_records(tmp_path, words):
     nasty = "a\x9b31m \u202eb \u200b \x7f é"
 
     @tool(read_only=True, open_world=False)
-    async def probe() -> str:
+    async def probe() -> dict[str, str]:
         """Return something. Not for anything else."""
-        return nasty
+        return {"text": nasty}
 
     async def fill():
         async with Runtime.open(store="sqlite:agenttool.db", tools=[probe]) as rt:
@@ -62,7 +63,7 @@ def test_a_terminal_gets_no_control_or_invisible_character_and_the_same_records(
     with contextlib.chdir(tmp_path):
         asyncio.run(fill())
     main, side = os.openpty()
-    command = [sys.executable, "-m", "agenttool", "export", "--store", "sqlite:agenttool.db"]
+    command = [sys.executable, "-m", "agenttool", *words, "--store", "sqlite:agenttool.db"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=side) as process:
         os.close(side)
         pieces = []
@@ -74,8 +75,8 @@ def test_a_terminal_gets_no_control_or_invisible_character_and_the_same_records(
     lines = b"".join(pieces).decode().replace("\r\n", "\n").splitlines()
     assert [line for line in lines if not line.isprintable()] == []
     records = [json.loads(line) for line in lines]
-    [result] = [each for each in records if each["record_type"] == "tool_result"]
-    assert result["content"][0]["text"] == nasty
+    if words != ["log", "--json"]:  # which has the text for the model
+        assert f"{nasty!r}" in repr(records)
 
 
 @pytest.mark.usefixtures("journal")

@@ -1,14 +1,17 @@
 """Invisible characters are marked in texts for models; texts of people stay as they are."""
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool import Runtime, ToolFailure, tool
+from agenttool import Context, Runtime, ToolFailure, tool
 from agenttool.codec.visible_text import visible_text
-from agenttool.records import ErrorClass, ToolError
+from agenttool.errors import ConfigError
+from agenttool.records import ErrorClass, ToolError, ToolProgress
+from agenttool.testing.fakes import scripted_tool
 
 HIDDEN = "".join(chr(0xE0000 + ord(each)) for each in "evil")
 NASTY = f"a\u200bb \u202ereversed {HIDDEN} \u2066x\u2069 \ufeff"
@@ -26,6 +29,10 @@ MARKS = ("\\u200b", "\\u202e", "\\udb40\\udc65", "\\u2066", "\\ufeff")
         "\u0645\u06cc\u200c\u062e\u0648",
         "क्\u200dष",
         "ひ゛",
+        "☎\ufe0e",
+        "🙂\u200d↔\ufe0f",
+        "❤\ufe0f\u200d🔥",
+        "©\ufe0f",
         "naïve — “quoted”…",
     ],
 )
@@ -44,6 +51,14 @@ def test_ordinary_text_stays_as_it_is(text):
         "a\u00adb",
         "\u3164",
         "a\ufe0f\ufe0f",
+        "a\ufe0f",
+        "é\ufe0e",
+        "1\ufe0f",
+        "❤\ufe0f\ufe0f",
+        "é\u200dé",
+        "漢\u200c字",
+        "\u0645\u200cé",
+        "x\u009b31m",
         "漢\U000e0101",
     ],
 )
@@ -90,6 +105,50 @@ def test_an_error_and_a_description_have_no_invisible_characters():
     for text in (result.model_facing_content[0].text, result.error.message, offered.description):
         assert MARKS[0] in text
         assert visible_text(text) is text
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"enum": ["one", NASTY]},
+        {"const": NASTY},
+        {"default": {"title": NASTY}},
+        {"examples": [NASTY]},
+        {"pattern": NASTY},
+        {"properties": {NASTY: {}}},
+        {"required": [NASTY]},
+    ],
+)
+async def test_a_tool_with_invisible_characters_in_names_or_values_of_its_schema_is_refused(member):
+    probe = scripted_tool("probe", lambda _: "done", schema={"type": "object", "properties": {"m": member}})
+    with pytest.raises(ConfigError, match=r"'probe'.*\\u200b.*invisible characters; remove them \(at '.*/properties/m"):
+        async with Runtime.open(tools=[probe]):
+            pass
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai", "openai_responses", "gemini"])
+async def test_no_provider_is_sent_an_invisible_character(api):
+    shown = {"title": NASTY, "description": NASTY, "$comment": NASTY, "properties": {"default": {"title": NASTY}}}
+    probe = scripted_tool("probe", lambda _: "done", schema={"type": "object", "properties": {"m": shown}})
+    async with Runtime.open(tools=[probe]) as rt:
+        sent = json.dumps((await rt.tools_for(api)).request(), ensure_ascii=False)
+    assert visible_text(sent) is sent
+
+
+async def test_progress_is_recorded_without_invisible_and_control_characters():
+    @tool(read_only=True, open_world=False)
+    async def probe(context: Context) -> str:
+        """Report something. Not for anything else."""
+        context.report(f"\x1b[31m{NASTY}", step=NASTY)
+        return "done"
+
+    async with Runtime.open(tools=[probe]) as rt:
+        await rt.call("probe", {}, surface=await rt.surface())
+        records = [each async for each in rt.journal.export()]
+    [progress] = [each for each in records if isinstance(each, ToolProgress)]
+    assert [mark for mark in MARKS if mark not in progress.message or mark not in progress.current_step] == []
+    assert visible_text(progress.message) is progress.message
+    assert "\x1b" not in progress.message
 
 
 @given(st.text(alphabet="aé \u200b\u200c\u200d\ufe0e\ufe0f\u2764\U0001f469", max_size=60), st.integers(2, 9))

@@ -17,6 +17,7 @@ from agenttool.records import (
     AccessKind,
     InputContract,
     Json,
+    JsonObject,
     Record,
     ToolDeclaration,
     ToolId,
@@ -24,6 +25,8 @@ from agenttool.records import (
     ToolKind,
     replace,
 )
+from agenttool.schema.explain import pointer_of
+from agenttool.schema.traverse import DATA_KEYWORDS
 
 _R = TypeVar("_R", bound=Record)
 
@@ -161,19 +164,42 @@ def _decoded(record: _R, name: str) -> _R:
         raise ConfigError(f"the {type(record).__name__} of {name!r} is invalid: {error}") from error
 
 
-def _visible(value: Json) -> Json:
-    """Return a record with visible descriptions and titles, also inside schemas: models and terminals show them."""
+def _visible(value: Json, steps: tuple[str, ...] = (), *, in_schema: bool = False, is_data: bool = False) -> Json:
+    """Return a record with visible descriptions and titles, also inside schemas: models and terminals show them.
+
+    Raises:
+        RecordError: a name or a value of a schema has invisible characters; marks would change its meaning.
+    """
     if isinstance(value, list):
-        return [_visible(each) for each in value]
+        return [_visible(each, steps, in_schema=in_schema, is_data=is_data) for each in value]
+    if isinstance(value, str):
+        if steps[-1] in _SHOWN and not is_data:
+            return visible_text(value)
+        if in_schema:
+            _require_visible(value, steps)
     if not isinstance(value, dict):
         return value
-    return {
-        name: visible_text(each) if name in _SHOWN and isinstance(each, str) else _visible(each)
-        for name, each in value.items()
-    }
+    shown: JsonObject = {}
+    for name, each in value.items():
+        if in_schema:
+            _require_visible(name, steps)
+        shown[name] = _visible(
+            each,
+            (*steps, name),
+            in_schema=in_schema or name.endswith("_schema"),
+            is_data=is_data or (name in DATA_KEYWORDS and steps[-1:] != ("properties",)),
+        )
+    return shown
 
 
-_SHOWN = frozenset({"description", "title", "search_hint", "user_facing_name"})
+def _require_visible(text: str, steps: tuple[str, ...]) -> None:
+    marked = visible_text(text)
+    if marked is not text:
+        message = f"the name or value {marked[:200]} has invisible characters; remove them"
+        raise RecordError(message, pointer=pointer_of(steps))
+
+
+_SHOWN = frozenset({"description", "title", "search_hint", "user_facing_name", "$comment"})
 
 
 def _complete(tool: DeclaredTool) -> DeclaredTool:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from agenttool.cli.output import print_text, printable
+from agenttool.cli.output import print_text, printable, terminal_json
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, ToolId, ToolResult
@@ -31,7 +31,7 @@ _DURATIONS = (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10*
 
 def print_json(value: JsonObject) -> None:
     """Print a JSON object on one line of the standard output."""
-    typer.echo(json_bytes(value).decode())
+    typer.echo(terminal_json(json_bytes(value).decode()))
 
 
 def indented_json(value: Json) -> Text:

@@ -1,7 +1,6 @@
 """`agenttool export`, `backup` and `retain`: commands about the journal file as a whole."""
 
 import asyncio
-import json
 import os
 import secrets
 import sys
@@ -21,6 +20,7 @@ from agenttool.cli.options import (
     open_journal,
     payload_location,
 )
+from agenttool.cli.output import terminal_json
 from agenttool.cli.recorded_call import walk_journal
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError, StoreError
@@ -65,15 +65,10 @@ def journal_records(reader: SqliteReader) -> Iterator[Record]:
 
 
 def _write_records(reader: SqliteReader, target: BinaryIO) -> None:
-    shown = _terminal_line if target.isatty() else bytes
-    target.writelines(shown(write(record)) + b"\n" for record in journal_records(reader))
+    is_terminal = target.isatty()
+    lines = map(write, journal_records(reader))
+    target.writelines((terminal_json(line.decode()).encode() if is_terminal else line) + b"\n" for line in lines)
     target.flush()
-
-
-def _terminal_line(line: bytes) -> bytes:
-    """Return the same JSON with every control and invisible character escaped."""
-    text = line.decode()
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text).encode()
 
 
 def _write_file(reader: SqliteReader, out: Path) -> None:

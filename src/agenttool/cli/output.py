@@ -34,6 +34,13 @@ def printable(text: str, *, keep: str = "") -> str:
     return "".join(each if each in keep or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
+def terminal_json(text: str) -> str:
+    """Return the text of the same JSON; on a terminal, every control and invisible character is escaped in it."""
+    if text.isprintable() or not sys.stdout.isatty():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
 def one_line(text: str) -> str:
     """Return printable text on one line, so that untrusted text cannot imitate a line of ours."""
     return " ".join(map(printable, text.split()))
@@ -133,7 +140,8 @@ def fail(message: str) -> NoReturn:
 def print_error(code: str, message: str) -> None:
     """Print an error in red, or as `{"error": {…}}` where the command was called with `--json`."""
     if _json_errors.get() and cast("object", sys.stdout) is not None:
-        typer.echo(json.dumps({"error": {"error_code": code, "message": message}}, ensure_ascii=False))
+        error = {"error": {"error_code": code, "message": message}}
+        typer.echo(terminal_json(json.dumps(error, ensure_ascii=False)))
         return
     with ignoring_write_errors():
         print_text(Console(stderr=True), printable(message, keep="\n"), "red")

@@ -5,23 +5,34 @@ import re
 from collections.abc import Iterator
 from operator import is_
 
-# Zero-width and bidirectional controls, fillers, variation selectors and tag characters.
+# Controls, zero-width and bidirectional characters, fillers, variation selectors and tag characters.
 _ALWAYS = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\u0080-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# Joiners are part of emoji and of Arabic and Indic words, where both neighbors are visible and not ASCII.
-_BESIDE = "[^\\x00-\\x7f\u2000-\u206f\ufeff\ufe00-\ufe0d]"
-_JOINER = "[\u200c\u200d]"
-# One of these selectors after a character selects its form as text or emoji.
+# Emoji and symbols have a form as text and one as picture, which a selector after them chooses.
+_SYMBOLS = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
+    "\U0001f000-\U0001faff"
+)
 _SELECTOR = "[\ufe0e\ufe0f]"
+_KEYCAP = "[0-9#*]\ufe0f(?=\u20e3)"
+# Joiners are part of emoji, and of the words of scripts from Hebrew to Mongolian.
+_JOINED = (
+    f"{_SYMBOLS}\ufe0f\u0590-\u109f\u1700-\u17b3\u17b6-\u180a\u1810-\u1cff\ua800-\uabff\ufb1d-\ufdff\ufe70-\ufefc"
+    "\U00010a00-\U00011fff"
+)
+_JOINER = "[\u200c\u200d]"
+# The first part finds candidates fast; the rest looks at their neighbors.
 _INVISIBLE = re.compile(
-    f"[{_ALWAYS}]|(?<!{_BESIDE}){_JOINER}|{_JOINER}(?!{_BESIDE})|(?:^|(?<=[\\s\ufe00-\ufe0f])){_SELECTOR}"
+    f"((?:[{_ALWAYS}\u200c\u200d\ufe0e\ufe0f]"
+    f"(?:(?<=[{_ALWAYS}])|(?<={_JOINER})(?:(?<![{_JOINED}]{_JOINER})|(?![{_JOINED}]))"
+    f"|(?<={_SELECTOR})(?<![{_SYMBOLS}]{_SELECTOR})(?<!{_KEYCAP})))+)"
 )
 
 _DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f")
-_PIECE = 50_000
+_PIECE = 10_000
 
 
 class _Escapes(dict[str, str]):
@@ -45,14 +56,19 @@ def visible_text(text: str) -> str:
     if text.isascii():
         return text
     if len(text) <= _PIECE:
-        return _INVISIBLE.sub(_escaped, text)
+        return _marked(text)
     pieces = [*_pieces(text)]
-    visible = [_INVISIBLE.sub(_escaped, piece) for piece in pieces]
+    visible = [*map(_marked, pieces)]
     return text if all(map(is_, visible, pieces)) else "".join(visible)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return _ESCAPES[found[0]]
+def _marked(text: str) -> str:
+    parts = _INVISIBLE.split(text)
+    if len(parts) == 1:
+        return text
+    escapes = _ESCAPES
+    parts[1::2] = [escapes[run] if len(run) == 1 else "".join(map(escapes.__getitem__, run)) for run in parts[1::2]]
+    return "".join(parts)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from agenttool.pipeline.services import PayloadAccess
 from agenttool.ports.deferred import Thread
 from agenttool.records import Json, ProgressStatus
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
-from agenttool.results.redaction import Redactor, Scrubber, scrubbed_message
+from agenttool.results.redaction import Redactor, Scrubber, clean_message, scrubbed_message
 
 
 class Update(NamedTuple):
@@ -41,8 +41,8 @@ def progress_of(
 
 
 def _text(value: object, scrub: Scrubber | None) -> str | None:
-    """Return a value as a message without secrets that can be encoded; only its ends are read."""
-    return None if value is None else scrubbed_message(str(value), scrub)
+    """Return a value as a message without secrets, control and invisible characters; only its ends are read."""
+    return None if value is None else clean_message(scrubbed_message(str(value), scrub))
 
 
 def store_partial_result(
