@@ -128,6 +128,7 @@ RULES = [
         behavior=Behavior.ASK,
         source=RuleSource.PROJECT_SETTINGS,
         tools=tuple(f"local.{name}" for name in ASKED),
+        is_optional=True,
     ),
     Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),
 ]

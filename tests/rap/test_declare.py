@@ -84,17 +84,20 @@ RULES = """
 name = "look"
 behavior = "allow"
 tool = "beds.*"
+optional = true
 
 [[rules]]
 name = "tanks"
 behavior = "deny"
 tool = "tanks.*"
 because = "tanks are for people"
+optional = true
 
 [[rules]]
 name = "valves"
 behavior = "ask"
 tool = "valves.*"
+optional = true
 """
 
 
