@@ -56,7 +56,7 @@ def test_without_a_word_everything_stays_in_memory(settings):
     ("text", "told"),
     [
         ("[store]", 'FILE:1: url must be a text, got None; write url = "sqlite:agenttool.db"'),
-        ('\n[store]\nurl = "postgres://x"', "FILE:3: no store answers to 'postgres://x'; use 'memory:' or 'sqlite:PATH'"),
+        ('\n[store]\nurl = "postgres://x"', "FILE:3: no store answers to 'postgres://x'; use 'memory:', 'sqlite:PATH' or a PATH"),
         ("[store]\nurl = 1", 'FILE:2: url must be a text, got 1; write url = "sqlite:agenttool.db"'),
         ('\n\n[store]\nurl = ""', "FILE:4: url must be a text, got ''; write url = \"sqlite:agenttool.db\""),
         ('[store]\npath = "x"', "FILE:2: [store] has no 'path'; use one of url, payloads, payload_days, journal_days"),

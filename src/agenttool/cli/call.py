@@ -201,7 +201,7 @@ class CommandLineCall:
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
         can_ask = None if self.is_interactive or self.is_durable else False
-        config, store = find_settings(self.options.settings), self.options.url
+        config, store = find_settings(self.options.settings), self.options.store
         async with Runtime.open(config=config, store=store, tools=self.tools, interactive=can_ask) as rt:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
             require_tools(rt, self.tools, f"agenttool call {shlex.join(words)} --from MODULE")

@@ -66,17 +66,11 @@ class StoreOptions(NamedTuple):
         return None if settings is None or self.store is not None else read_config(settings).store
 
     @property
-    def url(self) -> str | None:
-        """The URL of `--store`, which may also be the path of a file."""
-        store = self.store
-        return store if store is None or store.startswith(("sqlite:", "memory:")) else f"sqlite:{store}"
-
-    @property
     def file(self) -> Path | None:
         """The file of the store; none if it is in memory, or if no option names one."""
         setting = self.setting
-        url = self.url if setting is None else store_location(setting)[0]
-        return None if url is None else store_path(url)
+        place = self.store if setting is None else store_location(setting)[0]
+        return None if place is None else store_path(place)
 
     @property
     def payloads(self) -> str | None:

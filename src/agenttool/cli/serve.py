@@ -49,7 +49,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     server = (None if config is None else read_config(config).server) or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
-    place = StoreOptions(store, settings).or_default().url
+    place = StoreOptions(store, settings).or_default().store
     public_url, token_env = parse_base_url(url or server.url), server.token_env
     origins = [check_origin(each) for each in server.origins]
     access = None if token_env is None else Bearer(read_variable("token_env of [server]", token_env))

@@ -23,18 +23,20 @@ class StoreParts:
 
 
 def store_path(place: str) -> Path | None:
-    """Return the file of a store URL; none for memory.
+    """Return the file of a store, which is given by its path or URL; none for memory.
 
     Raises:
-        ConfigError: it is no store URL.
+        ConfigError: it is neither.
     """
-    kind, _, path = str(place).partition(":")
+    kind, colon, path = str(place).partition(":")
+    if not colon and kind not in ("", "memory"):
+        return Path(kind)
     if kind == "memory" and not path:
         return None
     path = path.removeprefix("///") if path.startswith("///") else path
     if kind == "sqlite" and path and not path.startswith("//"):
         return Path(path)
-    raise ConfigError(f"no store answers to {place!r}; use 'memory:' or 'sqlite:PATH'")
+    raise ConfigError(f"no store answers to {place!r}; use 'memory:', 'sqlite:PATH' or a PATH")
 
 
 def store_location(setting: StoreSetting) -> tuple[str, str | None]:
