@@ -1,4 +1,4 @@
-"""Write the generated parts of pages anew: what their tours print, and the figures of the last conformance run.
+"""Write generated pages and parts of pages anew: references, what tours print, and figures of the last conformance run.
 
 `--check` writes nothing and fails if a part is out of date.
 """
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -16,12 +17,14 @@ from typer.testing import CliRunner
 from agenttool.cli.main import app
 from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
+from cli_reference import reference_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     *(page for part in ("how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
 ]
+GENERATED = {ROOT / "docs" / "reference" / "cli.md": reference_page}
 REPORT = ROOT / "build" / "conformance.json"
 
 _FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```[a-z]+\n(?P<text>.*?)```", re.DOTALL)
@@ -59,18 +62,25 @@ def _printed_by_program(code: str) -> str:
     return printed.getvalue()
 
 
+def written_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page with its text as it is written now."""
+    for page in PAGES:
+        written = with_tour(page.read_text(encoding="utf-8"))
+        yield page, with_figures(written, REPORT.read_bytes()) if REPORT.exists() else written
+    for page, write in GENERATED.items():
+        yield page, write()
+
+
 def main() -> int:
     """Write the pages, or say which are out of date."""
     is_stale = False
-    for page in PAGES:
-        name, text = page.relative_to(ROOT), page.read_text(encoding="utf-8")
-        written = with_tour(text)
-        if REPORT.exists():
-            written = with_figures(written, REPORT.read_bytes())
+    for page, written in written_pages():
+        name, text = page.relative_to(ROOT), page.read_text(encoding="utf-8") if page.exists() else ""
         is_stale |= written != text
         if "--check" in sys.argv:
             print(f"{name} is up to date" if written == text else f"{name} is out of date; run `make docs`")
         else:
+            page.parent.mkdir(exist_ok=True)
             page.write_text(written, encoding="utf-8")
             print(name)
     if not REPORT.exists():

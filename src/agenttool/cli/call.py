@@ -64,7 +64,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     *,
     places: ToolsOption = None,
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
-    args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
+    args_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with its arguments as JSON")] = None,
     settings: SettingsOption = None,
     store: Annotated[
         str | None, typer.Option(metavar="FILE", help="Store the call there; it can be recovered after a crash")

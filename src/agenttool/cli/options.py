@@ -32,7 +32,10 @@ ToolsOption = Annotated[
     typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
 ]
 SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help=f"Settings file; default: {SETTINGS_FILE} in the working directory")
+    Path | None,
+    typer.Option(
+        "--settings", metavar="FILE", help=f"Settings file; default: {SETTINGS_FILE} in the working directory"
+    ),
 ]
 
 
