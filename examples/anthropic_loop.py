@@ -26,7 +26,7 @@ async def main(question: str) -> str:
             turn = await tools.answer(reply)
             messages += turn.messages
             if turn.is_final:
-                return "".join(block.text for block in reply.content if block.type == "text")
+                return turn.text
     return "no answer after ten turns"
 
 

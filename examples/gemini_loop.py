@@ -26,7 +26,7 @@ async def main(question: str) -> str:
             turn = await tools.answer(reply)
             contents += turn.messages
             if turn.is_final:
-                return reply.text
+                return turn.text
     return "no answer after ten turns"
 
 

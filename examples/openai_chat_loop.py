@@ -24,7 +24,7 @@ async def main(question: str) -> str:
             turn = await tools.answer(reply)
             messages += turn.messages
             if turn.is_final:
-                return reply.choices[0].message.content
+                return turn.text
     return "no answer after ten turns"
 
 

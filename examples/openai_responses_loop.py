@@ -24,7 +24,7 @@ async def main(question: str) -> str:
             turn = await tools.answer(reply)
             items += turn.messages
             if turn.is_final:
-                return reply.output_text
+                return turn.text
     return "no answer after ten turns"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
     from agenttool.errors import RecordError as RecordError
+    from agenttool.errors import ReplyError as ReplyError
     from agenttool.errors import StoreError as StoreError
     from agenttool.errors import ToolFailure as ToolFailure
     from agenttool.hooks.definition import Hook as Hook
@@ -64,6 +65,7 @@ _MODULES = {
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Retriever": "agenttool.ports.retriever",
+    "ReplyError": "agenttool.errors",
     "Role": "agenttool.ports.surfacing",
     "Runtime": "agenttool.runtime",
     "Sensitive": "agenttool.schema.markers",

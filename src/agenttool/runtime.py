@@ -378,7 +378,7 @@ class Runtime(SurfaceAccess):
         return ModelTools(self, chosen, provider, options)
 
     async def run(
-        self, client: object, messages: str | Sequence[object], *, model: str, **options: Unpack[RunOptions]
+        self, client: object, messages: str | Sequence[object] = (), *, model: str, **options: Unpack[RunOptions]
     ) -> ModelRun:
         """Let a model use the tools until it writes a final reply: `await rt.run(OpenAI(), "…", model="…")`.
 

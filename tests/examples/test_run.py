@@ -120,17 +120,17 @@ def test_a_run_that_waits_for_an_approval_returns_and_another_run_continues_it(
     async def first(url):
         async with Runtime.open(store=store, tools=[order]) as rt, opened(provider_name, url, is_async=True) as client:
             done = await rt.run(client, "Order soap.", **options)
-            return done.messages, done.turn.to_json(), done.pending[0].approval
+            return done.to_json(), done.pending[0].approval
 
-    async def second(url, messages, waiting, approval):
+    async def second(url, waiting, approval):
         async with Runtime.open(store=store, tools=[order]) as rt, opened(provider_name, url, is_async=True) as client:
             await rt.approvals.decide(approval, "allow")
-            return await rt.run(client, messages, resume=waiting, **{**options, "pending": "wait"})
+            with pytest.raises(ConfigError, match="either messages or `resume=`"):
+                await rt.run(client, "Order soap.", resume=waiting, **options)
+            return await rt.run(client, resume=waiting, **{**options, "pending": "wait"})
 
     with provider(script) as server:
-        messages, waiting, approval = asyncio.run(first(server.url))
-        assert len(messages) == 1
-        done = asyncio.run(second(server.url, messages, waiting, approval))
+        done = asyncio.run(second(server.url, *asyncio.run(first(server.url))))
     assert done.text == "It is ordered."
     assert sent_results(provider_name, server.requests[1]) == ["ordered soap"]
 
@@ -184,5 +184,9 @@ async def test_what_is_no_client_is_rejected():
     async with Runtime.open(tools=[stock]) as rt:
         with pytest.raises(ConfigError, match="dict is no client of the SDKs"):
             await rt.run({}, "How much?", model="m")
+        with pytest.raises(ConfigError, match="either messages or `resume=`"):
+            await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), model="m")
+        with pytest.raises(ConfigError, match="`resume` takes a run"):
+            await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), model="m", resume="{}")
         with pytest.raises(ConfigError, match="max_turns is a whole number"):
             await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), "x", model="m", max_turns=0)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from agenttool.adapters.function_calling.model_reply import object_in
-from agenttool.errors import AgentToolError, ConfigError
+from agenttool.errors import AgentToolError, ConfigError, RecordError
 from agenttool.providers.model_tools import Callback, ModelTools, Pending
-from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall
+from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall, dump_json, load_json
 from agenttool.records import JsonObject, ToolSurface
 
 MAX_TURNS = 10
@@ -46,7 +46,7 @@ class RunOptions(TypedDict, total=False):
         on_text: receives each piece of text that the model writes to the user.
         on_event: receives each event of the streams.
         pending: `return` returns as soon as a turn waits for an approval; `run.pending` lists its calls.
-        resume: the turn that waited, or the text of its `to_json`: it is continued first.
+        resume: the run that waited, or the text of its `to_json`: it is continued, without `messages`.
     """
 
     provider: str
@@ -57,7 +57,7 @@ class RunOptions(TypedDict, total=False):
     on_text: Callable[[str], object]
     on_event: Callback
     pending: Pending
-    resume: ModelTurn | str
+    resume: "ModelRun | str"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,16 @@ class ModelRun:
 
     @property
     def pending(self) -> tuple[WaitingCall, ...]:
-        """The calls that wait; pass `turn` as `resume=` to another run once they are decided."""
+        """The calls that wait; pass this run as `resume=` to another one, which continues it."""
         return self.turn.pending
+
+    def to_json(self) -> str:
+        """Return the run as text for `resume=`, also in another process on the same durable store.
+
+        It contains the whole conversation with all arguments, so protect it.
+        """
+        messages = [object_in(each, as_json=False) for each in self.messages]
+        return dump_json({"messages": [*messages], "turn": self.turn.to_json()})
 
 
 class TurnLimitError(AgentToolError):
@@ -115,13 +123,12 @@ async def run_model(
     client: object, tools: ModelTools, messages: str | Sequence[object], model: str, options: RunOptions
 ) -> ModelRun:
     """Send requests and answer the replies until one is final or waits; see `Runtime.run`."""
-    conversation = _conversation(tools.provider, messages)
+    conversation, earlier = _start(tools.provider, messages, options.get("resume"))
     on_text, on_event = options.get("on_text"), options.get("on_event")
     stream = options.get("stream", on_text is not None or on_event is not None)
     pending, most = options.get("pending", "wait"), options.get("max_turns", MAX_TURNS)
     if type(most) is not int or most < 1:
         raise ConfigError(f"max_turns is a whole number of at least 1, not {most!r}")
-    earlier = options.get("resume")
     turn = None if earlier is None else await tools.resume(earlier, pending=pending)
     for sent in range(most + 1):
         if turn is not None:
@@ -185,11 +192,19 @@ def _method(client: object, name: str) -> Callable[..., object] | None:
     return found if callable(found) else None
 
 
-def _conversation(provider: str, messages: str | Sequence[object]) -> list[object]:
-    """Return the conversation to extend: the caller's own list, or a new one."""
-    if isinstance(messages, list):
-        return messages
-    if not isinstance(messages, str):
-        return list(messages)
-    content: JsonObject = {"parts": [{"text": messages}]} if provider == "gemini" else {"content": messages}
-    return [{"role": "user", **content}]
+def _start(
+    provider: str, messages: str | Sequence[object], resume: ModelRun | str | None
+) -> tuple[list[object], str | None]:
+    """Return the conversation to extend, which may be the caller's own list, and the turn to continue first."""
+    if bool(messages) is (resume is not None):
+        raise ConfigError("a run needs either messages or `resume=`, not both and not neither")
+    if resume is not None:
+        try:
+            state = load_json(resume.to_json() if isinstance(resume, ModelRun) else resume)
+            return list(cast("list[object]", state["messages"])), cast("str", state["turn"])
+        except (AttributeError, KeyError, TypeError, RecordError) as error:
+            raise ConfigError("`resume` takes a run, or the text that its `to_json` returned") from error
+    if isinstance(messages, str):
+        content: JsonObject = {"parts": [{"text": messages}]} if provider == "gemini" else {"content": messages}
+        return [{"role": "user", **content}], None
+    return (messages if isinstance(messages, list) else list(messages)), None

@@ -89,7 +89,7 @@ class ModelTurn:
             "is_final": self.is_final,
             "calls": calls,
         }
-        return json_bytes(cast("JsonObject", _without_bytes(whole))).decode()
+        return dump_json(whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def read_turn(turn: ModelTurn | str) -> StoredTurn:
     """
     text = turn.to_json() if isinstance(turn, ModelTurn) else turn
     try:
-        whole = cast("JsonObject", _with_bytes(parse_object(text.encode(), what="turn")))
+        whole = load_json(text)
         written = cast("list[JsonObject]", whole["calls"])
         return StoredTurn(
             provider=cast("str", whole["provider"]),
@@ -134,6 +134,20 @@ def _requested(written: JsonObject) -> RequestedCall:
         function_name=cast("str", written["function_name"]),
         call=ToolCall(name=cast("str", written["name"]), arguments=arguments, native_call_id=call_id),
     )
+
+
+def dump_json(value: JsonObject) -> str:
+    """Return JSON that may contain bytes as text for `load_json`."""
+    return json_bytes(cast("JsonObject", _without_bytes(value))).decode()
+
+
+def load_json(text: str) -> JsonObject:
+    """Return what `dump_json` wrote.
+
+    Raises:
+        RecordError: it is no JSON object.
+    """
+    return cast("JsonObject", _with_bytes(parse_object(text.encode(), what="state")))
 
 
 def _without_bytes(value: object) -> object:
