@@ -99,6 +99,35 @@ async def test_no_browser_reaches_any_route(make_app, serve_app, path, sent):
     assert "browser" in problem["detail"]
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8642", 200),
+        ("localhost", 200),
+        ("[::1]:8642", 200),
+        ("10.0.0.5", 200),
+        ("Agents.example:443", 200),
+        ("evil.example", 403),
+        ("agents.example.evil.example", 403),
+        ("evil@127.0.0.1", 403),
+        ("127.0.0.1/evil", 403),
+        ("127.0.0.1#.evil", 403),
+        ("", 403),
+    ],
+)
+def test_health_is_reported_only_to_requests_for_this_server(make_app, host, status):
+    with TestClient(make_app(Runtime.open, url="https://agents.example/tools"), **HERE) as client:
+        assert client.get("/healthz", headers={"Host": host}).status_code == status
+        assert client.get(f"/rap/callbacks/{'a' * 32}", headers={"Host": host}).status_code in (status, 404)
+        assert client.post("/rap/callbacks/x", headers={"Host": host}).status_code == 404
+
+
+@pytest.mark.parametrize("host", ["evil@127.0.0.1", "127.0.0.1/evil", "127.0.0.1#.evil", "10.0.0.5", "agents.example"])
+def test_the_status_is_reported_only_to_requests_for_this_machine(make_app, host):
+    with TestClient(make_app(Runtime.open, url="https://agents.example"), **HERE) as client:
+        assert client.get("/status", headers={"Host": host}).status_code == HTTPStatus.FORBIDDEN
+
+
 async def test_a_program_with_the_fetch_of_node_is_no_browser(make_app, serve_app):
     async with serve_app(make_app(Runtime.open)) as url:
         assert (await raw_get(url, "/healthz", "Sec-Fetch-Mode: cors", "User-Agent: node")) == (200, "ok")

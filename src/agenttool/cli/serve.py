@@ -62,7 +62,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         async def app() -> AsyncGenerator[Application]:
             async with Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt:
                 await _warn_about_moved_callbacks(rt)
-                yield app_of(rt, admits=access, origins=origins)
+                yield app_of(rt, admits=access, origins=origins, url=callback_url)
 
         run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
 

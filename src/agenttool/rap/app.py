@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from agenttool.adapters.rap.credentials import CredentialRequest, Signed
 from agenttool.adapters.rap.request_body import is_json, read_body
+from agenttool.adapters.rap.request_guard import BROWSER_HEADERS
 from agenttool.adapters.rap.ssrf import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
@@ -35,9 +36,6 @@ from agenttool.rap.tables import NewCall
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
 _FULL = "too many calls are open; try again later"
-_BROWSER_HEADERS = ("origin", "sec-fetch-site")
-"""The headers that browsers send. A web page must not reach a provider without authentication, and it could: browsers
-send a body without a content type without asking the server first."""
 
 _log = logging.getLogger(__name__)
 
@@ -212,7 +210,8 @@ class ProviderEndpoints:
         """
         admits = self._settings.admits
         if admits is None:
-            if any(name in request.headers for name in _BROWSER_HEADERS):
+            # A browser sends a body without a content type without asking the server first.
+            if not BROWSER_HEADERS.isdisjoint(name for name, _ in request.headers.raw):
                 raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
             return ""
         headers = {name.lower(): value for name, value in request.headers.items()}

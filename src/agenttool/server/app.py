@@ -10,19 +10,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
+from agenttool.adapters.rap.request_guard import RequestGuard
 from agenttool.runtime import Runtime
 from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
-from agenttool.server.security import Problem, RequestGuard, local_only, problem_response
+from agenttool.server.security import Problem, local_only, problem_response
 
 
-def app_of(runtime: Runtime, *, admits: Bearer | None = None, origins: Collection[str] = ()) -> Starlette:
+def app_of(
+    runtime: Runtime, *, admits: Bearer | None = None, origins: Collection[str] = (), url: str | None = None
+) -> Starlette:
     """Return an application for a runtime that the caller has opened and will close.
 
     With `admits`, every route except callbacks and `/healthz` requires one of its tokens. Browsers are refused on every
-    route, except for pages of one of the `origins`.
+    route, except for pages of one of the `origins`. Requests must be for an address, for `localhost`, or for the host
+    of `url`, under which other machines reach the runtime.
     """
-    guard = Middleware(RequestGuard, origins=frozenset(origins))
+    guard = Middleware(RequestGuard, origins=origins, url=url, sealed=f"{PATH}/")
     app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS, middleware=[guard])
     app.state.runtime, app.state.admits = runtime, admits
     return app
@@ -43,7 +48,7 @@ async def no_route(request: Request, error: Exception) -> Response:
 _HANDLERS = {HTTPStatus.NOT_FOUND.value: no_route, HTTPStatus.METHOD_NOT_ALLOWED.value: no_route}
 
 _ROUTES = (
-    Route("/rap/callbacks/{token}", CallbackEndpoint()),
+    Route(f"{PATH}/{{token}}", CallbackEndpoint()),
     Route("/healthz", health),
     Route("/status", local_only(status)),
     Route("/", local_only(status)),

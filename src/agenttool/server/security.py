@@ -1,22 +1,22 @@
 """Which requests the HTTP API accepts, how it reads their bodies, and how it reports errors.
 
 Every route except callbacks and `/healthz` accepts only programs on this machine. If the settings name tokens, those
-programs must present one. Requests for other host names and requests that a proxy forwarded are rejected. No route at
-all accepts a browser, except for pages of an origin that the settings name.
+programs must present one. Requests for other host names and requests that a proxy forwarded are rejected. No route
+accepts a browser (`RequestGuard`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
 from agenttool.adapters.rap.request_body import is_json, read_body
-from agenttool.codec import is_too_deep, json_bytes, parse_object
+from agenttool.adapters.rap.request_guard import parse_host, problem_document
+from agenttool.codec import is_too_deep, parse_object
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.records import JsonObject
 
@@ -30,20 +30,6 @@ _PROXY_HEADER_PREFIX = "x-forwarded-"
 _PROXY_HTTP_VERSION = "1.0"
 """nginx forwards requests with HTTP/1.0 by default; current clients do not use it."""
 
-_BROWSER_HEADERS = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-site", b"sec-fetch-user"})
-"""Only browsers send them. `Sec-Fetch-Mode` alone is also sent by programs that use the `fetch` of Node.js."""
-
-_SINGLE_HEADERS = _BROWSER_HEADERS | {
-    b"authorization",
-    b"content-length",
-    b"content-type",
-    b"host",
-    b"sec-fetch-mode",
-    b"transfer-encoding",
-}
-"""Of two such headers, two readers may believe different ones."""
-
-_BROWSER = "a browser may not use this server: use a program, or name the page's origin in `origins` of [server]"
 _UNAUTHORIZED = "this route requires the token that the settings name; send it as Authorization: Bearer TOKEN"
 _LOCAL_ONLY = "this route accepts only programs on the machine that serves it; run the client there"
 
@@ -62,12 +48,8 @@ class Problem(Exception):
 
 def problem_response(error: Exception) -> Response:
     """Return an error as a problem document (RFC 9457)."""
-    status = _status_of(error)
-    document: JsonObject = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": str(error)}
     pointer = error.pointer if isinstance(error, Problem | RecordError) else None
-    if pointer is not None:
-        document["pointer"] = pointer
-    return Response(json_bytes(document), status.value, media_type="application/problem+json")
+    return problem_document(_status_of(error), str(error), pointer)
 
 
 def _status_of(error: Exception) -> HTTPStatus:
@@ -75,32 +57,6 @@ def _status_of(error: Exception) -> HTTPStatus:
     if isinstance(error, Problem):
         return error.status
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreError) else HTTPStatus.BAD_REQUEST
-
-
-class RequestGuard:
-    """Middleware that refuses requests of browsers, and requests that repeat a header that may be sent once."""
-
-    def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
-        """Guard an application; pages of `origins` may use it, each with scheme, host and port."""
-        self._app = app
-        self._origins = origins
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
-        problem = self._problem_of(scope["headers"]) if scope["type"] == "http" else None
-        app = self._app if problem is None else problem_response(problem)
-        await app(scope, receive, send)
-
-    def _problem_of(self, headers: Iterable[tuple[bytes, bytes]]) -> Problem | None:
-        found: dict[bytes, bytes] = {}
-        for name, value in headers:
-            if name in found and name in _SINGLE_HEADERS:
-                detail = f"the header {name.decode('latin-1')!r} was sent twice; send it once"
-                return Problem(HTTPStatus.BAD_REQUEST, detail)
-            found[name] = value
-        if _BROWSER_HEADERS.isdisjoint(found) or found.get(b"origin", b"").decode("latin-1") in self._origins:
-            return None
-        return Problem(HTTPStatus.FORBIDDEN, _BROWSER)
 
 
 def check_origin(text: str) -> str:
@@ -145,10 +101,7 @@ def is_local_program(request: Request) -> bool:
     client = request.client.host if request.client is not None else ""
     if client not in _LOOPBACK_HOSTS or _is_forwarded(request):
         return False
-    try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _LOOPBACK_HOSTS
-    except ValueError:
-        return False
+    return parse_host(request.headers.get("host", "")) in _LOOPBACK_HOSTS
 
 
 def _is_forwarded(request: Request) -> bool:

@@ -1,9 +1,11 @@
 """The callback listener: ports that survive a restart, and limits on incomplete requests."""
 
 import asyncio
+import json
 import socket
 import sys
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -398,6 +400,11 @@ AMBIGUOUS = {
     "a piece without end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\nok\r\n",
     "no host": b"POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nok",
     "two hosts": HEAD + b"Host: i\r\nContent-Length: 2\r\n\r\nok",
+    "a host with a path": b"GET /a HTTP/1.1\r\nHost: h/i\r\n\r\n",
+    "a host with a fragment": b"GET /a HTTP/1.1\r\nHost: h#.i\r\n\r\n",
+    "a host with a user": b"GET /a HTTP/1.1\r\nHost: i@h\r\n\r\n",
+    "a list of hosts": b"GET /a HTTP/1.1\r\nHost: i, h\r\n\r\n",
+    "a target of another host": b"GET http://i/a HTTP/1.1\r\nHost: h\r\n\r\n",
 }
 
 
@@ -409,6 +416,44 @@ async def test_a_request_that_two_servers_may_take_in_two_ways_is_refused_with_a
         told = await reader.read()
         assert told.startswith(b"HTTP/1.1 400 ")
         assert told.count(b"HTTP/1.1") == 1
+
+
+async def test_a_target_may_repeat_the_host():
+    async with echo_server() as connect:
+        reader, writer = await connect()
+        writer.write(b"GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+
+FOREIGN = {
+    "a browser": {"Host": "127.0.0.1", "Sec-Fetch-Site": "cross-site"},
+    "a page": {"Host": "127.0.0.1", "Origin": "https://evil.example"},
+    "a rebound name": {"Host": "evil.example"},
+}
+
+
+@pytest.mark.parametrize("sent", FOREIGN.values(), ids=FOREIGN)
+async def test_the_callback_port_of_a_runtime_that_is_not_served_answers_no_browser(
+    running, tool_server, started, sent
+):
+    server = tool_server()
+    async with running(server) as rt:
+        _, call = await started(rt, server)
+        url = urlsplit(call["callback_url"])
+        result = json.dumps({"type": "tool_result", "id": call["id"], "group_id": call["group_id"], "text": "forged"})
+
+        async def ask(method, path, headers, body=""):
+            reader, writer = await asyncio.open_connection(url.hostname, url.port)
+            lines = {**headers, "Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
+            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n{body}".encode())
+            answer = await reader.read()
+            writer.close()
+            return int(answer.split()[1])
+
+        assert await ask("GET", f"{PATH}/{'a' * 32}", sent) == 403
+        assert await ask("POST", url.path, sent, result) == 403
+        assert await ask("POST", url.path, {"Host": "localhost"}, result) == 200
 
 
 PIECES = [

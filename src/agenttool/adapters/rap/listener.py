@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
 from agenttool.adapters.rap.callbacks import CallbackHandler, CallbackReply
 from agenttool.adapters.rap.request_body import read_body
+from agenttool.adapters.rap.request_guard import RequestGuard, parse_host
 from agenttool.ports.stores import DocumentStore
 
 MAX_BODY_BYTES = 20_000_000
@@ -131,13 +132,20 @@ class TimedHttpProtocol(HttpToolsProtocol):
         """Reject requests that proxies and servers may read differently; an exception here becomes a 400.
 
         Raises:
-            ValueError: there is not exactly one host, or a transfer coding other than chunked.
+            ValueError: there is not exactly one valid host, the target is another host's, or the transfer coding is not
+                chunked.
         """
         is_http_1_1 = self.parser is not None and self.parser.get_http_version() == _HTTP_1_1
-        hosts = sum(name == b"host" for name, _ in self.headers)
+        hosts = [value for name, value in self.headers if name == b"host"]
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-        if hosts > 1 or (is_http_1_1 and not hosts):
+        if (
+            len(hosts) > 1
+            or (is_http_1_1 and not hosts)
+            or any(parse_host(each.decode("latin-1")) is None for each in hosts)
+        ):
             raise ValueError("a request must name its host once")
+        if not self.url.startswith(b"/") and [self.url.partition(b"//")[2].partition(b"/")[0]] != hosts:
+            raise ValueError("the target of a request must be of the host that it names")
         if codings and not (is_http_1_1 and codings == [b"chunked"]):
             raise ValueError("a transfer coding must be chunked")
         super().on_headers_complete()
@@ -276,9 +284,10 @@ async def open_listener(
     after a crash must be byte-identical. So a store has one port. If another process of the store listens there, it
     receives the callbacks of all processes until this one replaces it.
     """
+    guarded = RequestGuard(app)
     stored = await documents.get(_PORT_KIND, "port")
     if stored is None:
-        listener = Listener(app, (_LOOPBACK, 0))
+        listener = Listener(guarded, (_LOOPBACK, 0))
         stored = str(listener.port).encode()
         if await documents.swap(_PORT_KIND, "port", before=None, after=stored):
             return listener, None
@@ -286,12 +295,12 @@ async def open_listener(
         stored = await documents.get(_PORT_KIND, "port") or stored
     port = int(stored)
     with suppress(OSError):
-        return Listener(app, (_LOOPBACK, port)), None
+        return Listener(guarded, (_LOOPBACK, port)), None
     if await is_served(CallbackUrls(f"http://{_LOOPBACK}:{port}{PATH}", secret), _PROBE_TIMEOUT_S):
-        return StandbyListener(app, port), None
+        return StandbyListener(guarded, port), None
     fault = _PORT_IN_USE.format(port=port)
     log.error(fault)
-    return Listener(app, (_LOOPBACK, 0)), fault
+    return Listener(guarded, (_LOOPBACK, 0)), fault
 
 
 async def open_previous_listener(
@@ -303,7 +312,7 @@ async def open_previous_listener(
         return None
     urls = CallbackUrls(f"http://{_LOOPBACK}:{int(stored)}{PATH}", secret)
     try:
-        listener = Listener(CallbackApp(callbacks, urls=urls), (_LOOPBACK, int(stored)))
+        listener = Listener(RequestGuard(CallbackApp(callbacks, urls=urls)), (_LOOPBACK, int(stored)))
     except OSError:
         return None
     listener.start()
