@@ -11,8 +11,8 @@ from bench.figure import Absent, Figure, compare, with_max_value
 from bench.harness import Missing, Settings, interpreter
 
 LARGEST = 100_000
-MOST_SECONDS = 10.0
-"""Limit of processor time for the largest size: a tenth of a millisecond per tool."""
+MOST_SECONDS, MOST_BYTES = 5.0, 300e6
+"""Limits of processor time and of memory for the largest size: 50 microseconds and 3 kB per tool."""
 
 PEER_SIZES = (1_000, 10_000)
 """Sizes with a peer; its time per tool grows with the number of tools, so the largest would take hours."""
@@ -39,7 +39,8 @@ def _figures(size: int, ours: dict[str, float], peer: dict[str, float], peer_nam
     name = f"opening with {size:,} tools"
     spent = compare(name, (ours["processor"], peer["processor"]), peer_name=peer_name, unit="s")
     yield with_max_value(spent, MOST_SECONDS * size / LARGEST)
-    yield compare(f"{name}: memory", (ours["bytes"], peer["bytes"]), peer_name=peer_name, unit="MB")
+    grown = compare(f"{name}: memory", (ours["bytes"], peer["bytes"]), peer_name=peer_name, unit="MB")
+    yield with_max_value(grown, MOST_BYTES * size / LARGEST)
 
 
 def _cost(opener: str, size: int, settings: Settings) -> dict[str, float]:

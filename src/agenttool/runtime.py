@@ -23,7 +23,7 @@ from agenttool.assemble.sources import make_sources
 from agenttool.codec import clone, read, write
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
-from agenttool.pipeline.agent import Agent
+from agenttool.pipeline.agent import Agent, without_garbage_collection
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
 from agenttool.pipeline.background import key_of_caller, unique_part
@@ -124,11 +124,12 @@ class Runtime(SurfaceAccess):
             public_url=callback_url,
             is_served=is_served,
         )
-        for tool in map(declared, tools):
-            tool_id = tool.declaration.tool_id
-            if self._agent.catalog.find(tool_id) is not None:
-                raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
-            self.declare(tool)
+        with without_garbage_collection():
+            for tool in map(declared, tools):
+                tool_id = tool.declaration.tool_id
+                if self._agent.catalog.find(tool_id) is not None:
+                    raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
+                self.declare(tool)
         if self._core.durable:  # output that an earlier process stored can be read back
             self._agent.offer_read_back(None)
 

@@ -107,3 +107,21 @@ def test_tools_that_run_code_or_write_files_must_name_their_classifier_input(kin
                 Catalog().prepare(tool)
         else:
             assert Catalog().prepare(tool).tool.interface.classifier_input == classifier_input
+
+
+def test_texts_are_shared_with_the_records_of_the_caller_and_schemas_are_not():
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    tool = scripted_tool("search", schema=schema)
+    entry = Catalog().prepare(tool)
+    schema["properties"].clear()
+    assert entry.tool.interface.model_input_schema["properties"] == {"path": {"type": "string"}}
+    assert entry.tool.declaration.description is tool.declaration.description
+    assert entry.tool.execution_profile is tool.execution_profile
+    assert entry.tool.executor is tool.executor
+
+
+def test_a_value_of_another_type_that_equals_the_right_one_is_converted():
+    tool = scripted_tool("search")
+    loose = changed(tool, execution_profile=replace(tool.execution_profile, execution_kind="function_call"))
+    kind = Catalog().prepare(loose).tool.execution_profile.execution_kind
+    assert (type(kind).__name__, kind) == ("ExecutionKind", "function_call")

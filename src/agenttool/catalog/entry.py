@@ -122,10 +122,11 @@ def _is_deferred(tool: DeclaredTool) -> bool:
 def _needs(tool: DeclaredTool) -> Iterator[str]:
     """Yield what a model must support; a tool that only returns media needs a model that accepts them."""
     required = tool.interface.model_requirements
-    yield from _requirement_words(None if required is UNSET else required)
+    if required is not UNSET and required is not None:
+        yield from _requirement_words(required)
     output = tool.declaration.output_contract
-    kinds = frozenset(output.content_types or ()) if output is not None else frozenset[ContentClass]()
-    if kinds <= _MEDIA:
+    kinds = () if output is None else output.content_types or ()
+    if _MEDIA.issuperset(kinds):
         yield from (f"media:{each}" for each in kinds)
 
 
@@ -165,7 +166,7 @@ def deferred_ref(tool: DeclaredTool) -> DeferredToolRef:
         name=declaration.name,
         namespace=declaration.namespace,
         search_hint=declaration.search_hint,
-        source=str(native["source"]) if native and "source" in native else str(declaration.tool_kind),
+        source=str(native["source"]) if native and "source" in native else declaration.tool_kind.value,
         schema_visibility=SchemaVisibility.NATIVE_REF if by_name else SchemaVisibility.DEFERRED,
         loading_state=LoadingState.DEFERRED if by_name else LoadingState.DISCOVERABLE,
         reason=AbsenceReason.DEFERRED_UNTIL_DISCOVERED.value,

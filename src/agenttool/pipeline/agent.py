@@ -1,8 +1,9 @@
 """The parts of one agent, and what its calls need of them. `Runtime` is the public interface of an agent."""
 
+import gc
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Coroutine, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -53,6 +54,18 @@ class SourceStates(Protocol):
     def are_ready(self) -> bool:
         """Whether the tools of all servers can be used."""
         ...
+
+
+@contextmanager
+def without_garbage_collection() -> Generator[None]:
+    """Pause the garbage collector while many tools are declared: it would traverse all of them again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Agent:

@@ -241,7 +241,7 @@ class AgentSurfaces:
     def declared(self) -> None:
         """Renew the default surfaces before they are used again, because a tool was declared."""
         self.surfaces.default = None
-        for child in self._children:
+        for child in self._children or ():
             child.declared()
 
     def withdraw(self, entry: Entry) -> None:

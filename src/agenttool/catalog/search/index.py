@@ -58,6 +58,7 @@ class ToolIndex:
         self.semantic_index = semantic_index
         self.retriever = retriever
         self._names = ExactNames()
+        self._unnamed: list[Entry] = []
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
         self._free: list[int] = []
@@ -77,7 +78,7 @@ class ToolIndex:
             self._entries.append(entry)
         self._numbers[tool_id] = number
         self._waiting[number] = None
-        self._names.add(entry)
+        self._unnamed.append(entry)
 
     def remove(self, tool_id: ToolId) -> None:
         """Remove a tool, if it is indexed."""
@@ -86,7 +87,7 @@ class ToolIndex:
             return
         entry, self._entries[number] = self._entries[number], None
         if entry is not None:
-            self._names.remove(entry)
+            self._exact_names().remove(entry)
         self._store.remove(number)
         if self.semantic_index is not None:
             self.semantic_index.remove(number)
@@ -117,10 +118,17 @@ class ToolIndex:
 
         A primary name takes precedence over an alias, and an alias over an id.
         """
-        owners = _without_aliases(name, [each for each in self._names.find(name) if each.tool_id in visible])
+        owners = _without_aliases(name, [each for each in self._exact_names().find(name) if each.tool_id in visible])
         tool_id = ToolId(name)
         is_id = not owners and tool_id in self._numbers and tool_id in visible
         return (tool_id,) if is_id else tuple(each.tool_id for each in owners)
+
+    def _exact_names(self) -> "ExactNames":
+        """Return the table of names; it is brought up to date only when a name is looked up."""
+        for entry in self._unnamed:
+            self._names.add(entry)
+        self._unnamed.clear()
+        return self._names
 
     def find(
         self, query: str, visible: Collection[ToolId], limit: int, *, encoded: Sequence[str] = ()
