@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Runtime, ToolCall, tool
 from agenttool.config import Setting
 from agenttool.errors import StoreError
 from agenttool.policy.rule_settings import read_rules
@@ -89,6 +89,33 @@ async def lose_and_call(path, lose, said):
 async def test_a_lost_file_fails_every_call_and_shows_in_the_status(path, loss):
     with pytest.raises(StoreError, match="nothing can be stored"):
         await lose_and_call(path, *LOSSES[loss])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_file_that_is_lost_while_a_tool_runs_gives_every_call_a_result(path, loss):
+    lose, _ = LOSSES[loss]
+
+    @tool(namespace="bank")
+    async def harm() -> str:
+        """Damage the journal. Not for use."""
+        lose(path)
+        return "done"
+
+    async def story():
+        async with (
+            Runtime.open(store=f"sqlite:{path}", tools=[pay, harm], rules=RULES) as rt,
+            asyncio.timeout(BOUND_S),
+        ):
+            for amount in range(11):
+                await rt.call("bank.pay", {"amount": amount}, surface=await rt.surface())
+            calls = [ToolCall(name="bank.pay", arguments={"amount": 1}), ToolCall(name="bank.harm", arguments={})]
+            results = await rt.batch([*calls, calls[0]], surface=await rt.surface())
+            assert len(results) == 3
+            assert results[1].error.error_code == "result_not_stored"
+            assert results[1].error.retry.safe is not True
+
+    with pytest.raises(StoreError, match="nothing can be stored"):
+        await story()
 
 
 async def test_a_deleted_write_ahead_log_is_written_into_the_file_when_the_process_ends(path):

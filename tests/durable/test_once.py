@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ import pytest
 
 from agenttool import Runtime, Sensitive, tool
 from agenttool.errors import ConfigError, StoreError
+from agenttool.records import Behavior
 
 HERE = Path(__file__).parent
 AT_ONCE = 5
@@ -117,12 +119,45 @@ async def test_a_key_belongs_to_one_request_and_one_actor(opened, ran):
         surface = await rt.surface()
         for name, given in (("pay", {"number": 1}), ("open_safe", {"pin": 4711})):
             await rt.call(name, given, surface=surface, idempotency_key=name, actor_ref="ada")
-        with pytest.raises(ConfigError, match="used for another call, inv_"):
+        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
             await rt.call("pay", {"number": 2}, surface=surface, idempotency_key="pay", actor_ref="ada")
-        with pytest.raises(ConfigError, match="used for another call, inv_"):
+        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
             await rt.start("open_safe", {"pin": 4711}, surface=surface, idempotency_key="pay", actor_ref="ada")
+        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
+            await rt.call("no_such_tool", {}, surface=surface, idempotency_key="pay", actor_ref="ada")
         await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="pay", actor_ref="bob")
         assert ran == {1: 2, 4711: 1}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_key_of_a_call_with_another_secret_is_refused(opened, ran, store):
+    async with opened(store) as rt:
+        surface = await rt.surface()
+        first = await rt.call("open_safe", {"pin": 4711}, surface=surface, idempotency_key="k")
+        again = await rt.call("open_safe", {"pin": 4711}, surface=surface, idempotency_key="k")
+        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
+            await rt.call("open_safe", {"pin": 9999}, surface=surface, idempotency_key="k")
+    assert again == first
+    assert ran == {4711: 1}
+
+
+async def test_actors_and_keys_that_look_alike_when_joined_are_different(opened, ran):
+    async with opened("memory") as rt:
+        surface = await rt.surface()
+        for actor, key in (("ada", "bob c"), ("ada bob", "c"), (None, " c"), ("", "c")):
+            await rt.call("pay", {"number": 1}, surface=surface, idempotency_key=key, actor_ref=actor)
+    assert ran == {1: 4}
+
+
+async def test_a_key_gives_no_result_to_a_caller_whose_call_is_refused(opened, ran, living):
+    deny = replace(living.RULES[1], ref="deny", behavior=Behavior.DENY)
+    async with opened("memory") as rt:
+        surface = await rt.surface()
+        await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+        child = rt.child(surface, rules=[deny])
+        refused = await child.call("pay", {"number": 1}, surface=surface, idempotency_key="k")
+    assert refused.error.error_class == "permission_denied"
+    assert ran == {1: 1}
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", 7])

@@ -285,7 +285,7 @@ async def test_a_key_is_reserved_for_the_first_call_only(open_calls):
         for calls in (one, two):
             await calls.renew_lease(until)
         first, second = invocation_number(1), invocation_number(2)
-        assert await one.reserve("k", first, now=now) is None
-        assert await two.reserve("k", second, now=now) == (first, "a")
-        assert await one.reserve("k", first, now=now) == (first, "a")
+        assert await one.reserve("k", first, request=b"1", now=now) is None
+        assert await two.reserve("k", second, request=b"2", now=now) == (first, "a", b"1")
+        assert await one.reserve("k", first, now=now) == (first, "a", b"1")
         assert await two.reserve("other", second, now=now) is None

@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import scrypt, sha256
 from typing import cast
 
 from agenttool.catalog.entry import Entry
-from agenttool.errors import ConfigError, StoreError
+from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
+from agenttool.pipeline.judge import is_denied
 from agenttool.pipeline.run import run_call
-from agenttool.ports.evidence import shown
+from agenttool.pipeline.tool import Tool
 from agenttool.ports.facts import Fact
-from agenttool.records import INVOCATION, InvocationId, ToolInvocation, ToolResult
+from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
@@ -38,7 +41,8 @@ class BackgroundCalls:
     async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended or waits for an answer.
 
-        If an earlier call has the key, that one is returned, and nothing runs.
+        If an earlier call has the key, that one is returned, and nothing runs; a call that is refused now does not
+        get an earlier result.
 
         Raises:
             ConfigError: the earlier call is of another tool or has other arguments.
@@ -83,17 +87,19 @@ class BackgroundCalls:
         await call.core.host.ensure_lease()
         if key == call.invocation_id and (first := self._recorded(call.invocation_id)) is not None:
             return first  # it may have been started without a key
+        request = await request_digest(call, call.invocation_id)
         while True:
             self._keyed.setdefault(call.invocation_id, call)
-            reserved = await calls.reserve(key, call.invocation_id, now=call.core.clock.moment())
+            now = call.core.clock.moment()
+            reserved = await calls.reserve(key, call.invocation_id, request=request, now=now)
             if reserved is None:
                 return None
             self._forget_key(call)
             first = self._recorded(reserved.invocation_id)
             if first is not None:
-                if first.invocation_id != call.invocation_id:
-                    _refuse_other_request(call, first)
-                return first
+                if reserved.request != await request_digest(call, reserved.invocation_id):
+                    raise ConfigError("this key or id was used for another tool or other arguments; use a new one")
+                return None if key != call.invocation_id and _is_refused(call) else first
             if reserved.owner == calls.owner and reserved.invocation_id not in self._keyed:
                 raise StoreError(
                     f"the journal has no record of {reserved.invocation_id}, which was started before with this key:"
@@ -164,17 +170,36 @@ def _facts_of(call: Call) -> Sequence[Fact]:
     return facts
 
 
-def _refuse_other_request(call: Call, first: ToolInvocation) -> None:
-    """Raise if the earlier call with the same key is not the same call."""
+def _tool_of(call: Call) -> Tool | None:
+    """Return the tool that a call names, if its surface has it."""
     found = None if call.surface is None else call.surface.resolve(call.request.name)
-    if isinstance(found, Entry):
-        tool = call.core.tools[found]
-        is_same = shown(call.request.model_input, tool.redactor) == first.model_input
-        if tool.tool_id != first.tool_id or not is_same:
-            raise ConfigError(
-                f"the idempotency key was used for another call, {first.invocation_id} of {first.tool_id};"
-                " use a new key for each call"
-            )
+    return call.core.tools[found] if isinstance(found, Entry) else None
+
+
+async def request_digest(call: Call, salt: InvocationId) -> bytes:
+    """Return a digest of the tool and the arguments of a call.
+
+    A digest of sensitive arguments is slow to compute, so that it does not reveal them. It takes a worker thread about
+    50 ms.
+    """
+    tool, given = _tool_of(call), call.request.model_input
+    try:
+        arguments: Json = parse_object(given)
+    except RecordError:
+        arguments = given.decode(errors="replace")
+    plain = digest_of_any([call.request.name if tool is None else tool.tool_id, arguments]).encode()
+    if tool is None or tool.redactor is None:
+        return sha256(salt.encode() + plain).digest()
+    return await asyncio.to_thread(scrypt, plain, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32)
+
+
+def _is_refused(call: Call) -> bool:
+    """Return whether a call would be refused now: its surface lacks the tool, or rules deny it."""
+    tool = _tool_of(call)
+    try:
+        return tool is None or is_denied(call, tool, parse_object(call.request.model_input))
+    except RecordError:
+        return True
 
 
 def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
@@ -185,7 +210,7 @@ def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
     """
     if type(idempotency_key) is not str or not 0 < len(idempotency_key) <= MAX_KEY or not idempotency_key.isprintable():
         raise ConfigError(f"an idempotency key is a text of 1 to {MAX_KEY} printable characters")
-    return f"key {actor_ref or ''} {idempotency_key}"
+    return f"key {json_bytes([actor_ref, idempotency_key]).decode()}"
 
 
 def unique_part(invocation_id: InvocationId) -> str:

@@ -240,7 +240,14 @@ async def when_durable(call: Call, result: ToolResult) -> ToolResult:
                 call.result = failure  # a batch delivers it later
                 return failure
     # It was written meanwhile, or the file was lost with it.
-    return result if failure is None or result_in(log.stored_facts_of(call.invocation_id)) is not None else failure
+    return result if failure is None or _has_stored_result(call) else failure
+
+
+def _has_stored_result(call: Call) -> bool:
+    try:
+        return result_in(call.core.journal.log.stored_facts_of(call.invocation_id)) is not None
+    except StoreError:
+        return False
 
 
 def _amend_end(call: Call, failure: ToolResult) -> bool:

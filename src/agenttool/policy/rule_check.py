@@ -58,9 +58,6 @@ def _problem(rule: Rule, tools: Sequence[CheckedTool]) -> str | None:
     return f"{named[0].qualified_name!r} does not have {what}; {_similar_arguments(missing, named)}"
 
 
-_CLOSE = 0.75
-"""How similar a suggested name is; names of one namespace are similar by their beginning alone."""
-
 _OR_OPTIONAL = "correct it, or write optional = true if the tool may be absent"
 
 
@@ -72,12 +69,20 @@ def _shown(rule: Rule) -> str:
 
 
 def _similar_tools(rule: Rule, tools: Sequence[CheckedTool]) -> str:
-    names = [name for declaration, _ in tools for name in (qualified_name(declaration), declaration.name)]
-    close = [match for each in rule.tools for match in get_close_matches(each, names, 1, cutoff=_CLOSE)]
+    names = {qualified_name(declaration): declaration for declaration, _ in tools}
+    close = [match for each in rule.tools for match in _close_names(each, [*names])]
     if not close and rule.namespaces:
-        namespaces = sorted({declaration.namespace for declaration, _ in tools})
-        close = [match for each in rule.namespaces for match in get_close_matches(each, namespaces, 1, cutoff=_CLOSE)]
+        namespaces = sorted({declaration.namespace for declaration in names.values()})
+        close = [match for each in rule.namespaces for match in get_close_matches(each, namespaces, 1)]
     return f"did you mean {close[0]!r}? {_OR_OPTIONAL.capitalize()}" if close else _OR_OPTIONAL
+
+
+def _close_names(wanted: str, names: Sequence[str]) -> list[str]:
+    """Return the name that is most similar: of the same namespace by the rest of it, else by the whole name."""
+    namespace, _, name = wanted.rpartition(".")
+    same = {each.rpartition(".")[2]: each for each in names if not namespace or each.startswith(f"{namespace}.")}
+    close = get_close_matches(name, same, 1)
+    return [same[close[0]]] if close else get_close_matches(wanted, names, 1, cutoff=0.8)
 
 
 def _similar_arguments(missing: str, named: Sequence[Subject]) -> str:

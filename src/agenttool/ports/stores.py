@@ -156,10 +156,11 @@ class LeaseLost(StoreError):
 
 
 class Reservation(NamedTuple):
-    """The call that has a key, and the process that reserved it."""
+    """The call that has a key, the process that reserved it, and a digest of the tool and the arguments."""
 
     invocation_id: InvocationId
     owner: str
+    request: bytes = b""
 
 
 class OpenCalls(Protocol):
@@ -257,7 +258,9 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+    async def reserve(
+        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+    ) -> Reservation | None:
         """Reserve a key for a call, in all processes; return the earlier reservation if there is one.
 
         The key of a process that died before the log had a fact of its call can be reserved again.

@@ -20,8 +20,8 @@ MAX_FACTS = 1_000_000
 MAX_CHARS = 256_000_000
 """With more characters of inputs and results than this, the oldest large ones are dropped."""
 
-MAX_KEYS = 100_000
-"""With more reserved keys than this, the oldest is dropped."""
+MAX_KEYS = MAX_FACTS
+"""With more reserved keys than this, the oldest is dropped. Its call has a fact, which is dropped then, too."""
 
 _LARGE = 4096
 
@@ -259,12 +259,14 @@ class MemoryOpenCalls:
             self._table.leases.pop(call.owner, None)
         return self._with_answer(call)
 
-    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+    async def reserve(
+        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+    ) -> Reservation | None:
         """Reserve a key for a call; return the earlier reservation if there is one."""
         keys = self._table.keys
         if key in keys:
             return keys[key]
-        keys[key] = Reservation(invocation_id, self._owner)
+        keys[key] = Reservation(invocation_id, self._owner, request)
         if len(keys) > MAX_KEYS:
             del keys[next(iter(keys))]
         return None

@@ -148,11 +148,12 @@ class SqliteOpenCalls:
             raise StoreError(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
         return call
 
-    async def reserve(self, key: str, invocation_id: InvocationId, *, now: Moment) -> Reservation | None:
+    async def reserve(
+        self, key: str, invocation_id: InvocationId, *, request: bytes = b"", now: Moment
+    ) -> Reservation | None:
         """Reserve a key for a call; return the earlier reservation if there is one."""
-        return await self._group.perform(
-            lambda connection: _reserve(connection, self.owner, key, invocation_id, values_of(now))
-        )
+        wanted = Reservation(invocation_id, self.owner, request)
+        return await self._group.perform(lambda connection: _reserve(connection, key, wanted, values_of(now)))
 
     async def _recover_started(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
@@ -230,17 +231,16 @@ def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Valu
     return True, call
 
 
-def _reserve(
-    connection: sqlite3.Connection, owner: str, key: str, invocation_id: InvocationId, now: Values
-) -> Reservation | None:
+def _reserve(connection: sqlite3.Connection, key: str, wanted: Reservation, now: Values) -> Reservation | None:
     """Reserve a key inside a transaction; return the earlier reservation if there is one."""
-    found = connection.execute("SELECT invocation_id, owner FROM call_keys WHERE key = ?", (key,)).fetchone()
+    query = "SELECT invocation_id, owner, request FROM call_keys WHERE key = ?"
+    found = connection.execute(query, (key,)).fetchone()
     if found is not None:
-        first, holder = found
-        if has_lease(connection, holder, now) or next(lines_of(connection, first), None) is not None:
-            return Reservation(first, holder)
-        delete_lease(connection, holder)  # if it only slept, it can write nothing when it wakes
-    connection.execute("REPLACE INTO call_keys VALUES (?, ?, ?)", (key, invocation_id, owner))
+        first = Reservation(*found)
+        if has_lease(connection, first.owner, now) or next(lines_of(connection, first.invocation_id), None) is not None:
+            return first
+        delete_lease(connection, first.owner)  # if it only slept, it can write nothing when it wakes
+    connection.execute("REPLACE INTO call_keys VALUES (?, ?, ?, ?)", (key, *wanted))
     return None
 
 

@@ -23,7 +23,7 @@ APPLICATION_ID = 0x41677454
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
 """Everything in a schema by kind and name: the table it belongs to, and its SQL."""
 
-VERSION = 8
+VERSION = 9
 """The version of the schema. A file of another version is rejected; versions 1 to 7 were never released."""
 
 _SCHEMA = (
@@ -58,7 +58,8 @@ _SCHEMA = (
     """CREATE TRIGGER call_ended AFTER DELETE ON open_calls WHEN old.approval_id IS NOT NULL
         BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
     # The calls that were started under an id or a key of the caller's choice, each with the process that did so.
-    "CREATE TABLE call_keys (key TEXT PRIMARY KEY, invocation_id TEXT NOT NULL, owner TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE call_keys (key TEXT PRIMARY KEY, invocation_id TEXT NOT NULL, owner TEXT NOT NULL,
+    request BLOB NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX keyed_calls ON call_keys (invocation_id)",
     "CREATE TABLE documents (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
     # A random first hash distinguishes the chains of two logs.
