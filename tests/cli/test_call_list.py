@@ -221,3 +221,30 @@ def test_a_terminal_gets_the_newest_calls_each_on_one_line_that_fits(tmp_path, c
     assert max(map(len, lines)) <= columns
     assert "59 far away" in lines[-2]
     assert lines[-1] == "these are the newest 50 calls; --since, --limit and other options show more"
+
+
+def test_a_narrow_terminal_shows_the_process_of_an_open_call_in_full(tmp_path):
+    name = "send_" + "far_" * 10 + "away"
+    path = tmp_path / "agenttool.db"
+
+    async def leave():
+        far = tool(namespace="bank", name=name)(_far)
+        async with Runtime.open(store=f"sqlite:{path}", tools=[far]) as rt:
+            surface = await rt.surface()
+            calling = asyncio.ensure_future(rt.call(name, {"to": "eve"}, surface=surface))
+            async with asyncio.timeout(BOUND_S):
+                while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- there is no event to wait for
+                    await asyncio.sleep(0.01)
+            lines = await asyncio.to_thread(_on_terminal, path, 80)
+            await rt.approvals.decide(questions[0].approval_id, "deny")
+            await calling
+            return questions[0].approval_id, lines
+
+    approval, lines = asyncio.run(leave())
+    assert f"          process {os.getpid()}@{os.uname().nodename}, waits for {approval}" in lines
+    assert any(re.search(r" bank\.send_far_\S*…  awaiting_approval  ", line) for line in lines)
+
+
+def _far(to: str) -> str:
+    """Send money far away. Not for gifts."""
+    return to

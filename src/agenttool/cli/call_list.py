@@ -51,6 +51,12 @@ MAX_RESULT_CHARS = 200
 MAX_WIDTHS = {"time": 8, "call": 8, "tool": 32, "status": 19, "took": 8, "by": 32}
 """The columns before the result, and how wide each may make the others move."""
 
+WIDE, MAX_TOOL = 110, 24
+"""On a terminal with fewer columns, a longer name of a tool is cut."""
+
+OWNER_INDENT = 10
+"""Where the process of an open call begins, if it needs a line of its own."""
+
 ALIGNED = 100
 """The first so many lines decide about the widths of the columns."""
 
@@ -164,6 +170,11 @@ class ListedCall:
         return min(first, _nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first
 
     @property
+    def taken_ns(self) -> int:
+        """How long it took; for an open call, how long it has been open."""
+        return (self.at_ns if self.owner is None else SystemClock().now_ns()) - self.began_ns
+
+    @property
     def actor(self) -> str | None:
         """The actor that made it."""
         actor = self.fields.get("actor_ref")
@@ -233,7 +244,7 @@ class ListedCall:
             "actor": self.actor,
             "began": timestamp(self.began_ns),
             "since" if owner is not None else "ended": timestamp(self.at_ns),
-            "duration_s": round((self.at_ns - self.began_ns) / 1e9, 6),
+            "duration_s": round(self.taken_ns / 1e9, 6),
             "approvals": [{"by": each.decided_by, "behavior": each.behavior.value} for each in self.approvals],
             "result": None if result is None else self.first_line[:MAX_RESULT_CHARS],
             "error": None if result is None or result.error is None else result.error.error_class.value,
@@ -364,7 +375,7 @@ class CallLines:
     def measure(self, calls: Iterable[ListedCall]) -> None:
         """Make the columns wide enough for some calls."""
         for call in calls:
-            for name, cell in _cells(call).items():
+            for name, cell in self._fitting(_cells(call)).items():
                 self._widths[name] = max(self._widths[name], min(cell_len(cell), MAX_WIDTHS[name]))
 
     def print(self, call: ListedCall) -> None:
@@ -373,7 +384,7 @@ class CallLines:
         if day != self._day:
             self._day = day
             self._write(Text(f"{day} UTC", style="bold"))
-        cells = _cells(call)
+        cells = self._fitting(_cells(call))
         styles = {"call": "cyan", "status": status_style(call.status), "tool": "bold", "took": "dim", "by": "magenta"}
         line = Text()
         for name, cell in cells.items():
@@ -381,7 +392,19 @@ class CallLines:
             text = padding + cell if name == "took" else cell + padding
             line.append(f"{text}  " if self._widths[name] else "", style=styles.get(name, ""))
         is_error = call.result is not None and call.result.is_error
-        self._write(line.append(call.first_line[:MAX_RESULT_CHARS], style="red" if is_error else ""))
+        text = call.first_line[:MAX_RESULT_CHARS]
+        room = self._console.width - line.cell_len
+        if call.owner is not None and self._console.is_terminal and cell_len(text) > room:
+            self._write(line)
+            print_text(self._console, f"{'':{OWNER_INDENT}}{text}")  # what an operator needs is not cut off
+            return
+        self._write(line.append(text, style="red" if is_error else ""))
+
+    def _fitting(self, cells: dict[str, str]) -> dict[str, str]:
+        """Return the cells with a shorter name of the tool, where a terminal is narrow."""
+        if not self._console.is_terminal or self._console.width >= WIDE or cell_len(cells["tool"]) <= MAX_TOOL:
+            return cells
+        return {**cells, "tool": f"{cells['tool'][: MAX_TOOL - 1]}…"}
 
     def _write(self, line: Text) -> None:
         if self._console.is_terminal:
@@ -400,7 +423,7 @@ def _cells(call: ListedCall) -> dict[str, str]:
         "call": short_id(str(call.facts[0][1].invocation_id)),
         "tool": tool_name(call.tool_id),
         "status": call.status.value,
-        "took": duration(call.at_ns - call.began_ns),
+        "took": duration(call.taken_ns),
         "by": call.people,
     }
 

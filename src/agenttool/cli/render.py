@@ -21,6 +21,7 @@ from agenttool.records import (
     InputStage,
     InvocationStatus,
     Json,
+    JsonObject,
     MutationSource,
     PermissionDecision,
     Phase,
@@ -321,19 +322,22 @@ def result_panel(result: ToolResult) -> Panel:
 def result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:
     """Yield the error of a result, and whether values were redacted, by name."""
     if (error := result.error) is not None:
-        code = f" ({error.error_code})" if error.error_code else ""
+        code = f" ({error.error_code})" if error.error_code not in (None, error.error_class) else ""
         yield "error", error.error_class.value + code
         yield "in phase", error.phase or None
         yield "what helps", error.recoverability.value if error.recoverability else None
         if error.retry is not None:
-            yield "retry", ", ".join(f"{name} {_yes_or_no(value)}" for name, value in to_json(error.retry).items())
+            yield "retry", _retry_text(to_json(error.retry))
     if result.redaction_state and result.redaction_state != "none":
         yield "redaction", result.redaction_state.value
     yield "stopped by", result.abort_reason.value if result.abort_reason else None
 
 
-def _yes_or_no(value: object) -> str:
-    return "yes" if value is True else "no" if value is False else str(value)
+def _retry_text(facts: JsonObject) -> str:
+    """Return whether a call may be repeated, and what has to change before."""
+    needed = [name.replace("_", " ") for name, value in facts.items() if value is True and name != "safe"]
+    safe = facts.get("safe")
+    return ", ".join(["safe" if safe is True else "not safe" if safe is False else "not known", *needed])
 
 
 def persistence_fields(decision: ResultPersistence) -> Iterator[tuple[str, str | None]]:

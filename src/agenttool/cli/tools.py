@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 from rich.bar import Bar
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, ToolsOption, find_settings
-from agenttool.cli.output import escape_markup, plain_table, print_text, printable
+from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.ports.surfacing import ModelCapabilities, Role
@@ -105,17 +105,15 @@ def complete_tool_name(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _print_tools(records: list[Record], surface: ToolSurface) -> None:
-    table = plain_table("tool", "arguments", "facts", "description")
+    blocks: list[RenderableType] = []
     interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
     for declaration in records:
         if isinstance(declaration, ToolDeclaration):
-            facts = _facts(interfaces[declaration.tool_id])
             description = escape_markup(declaration.description.split("\n")[0])
-            name = escape_markup(_qualified_name(declaration))
-            table.add_row(f"[cyan]{name}[/]", _argument_names(declaration), facts, description)
-    console = Console()
-    console.print(table)
-    print_text(console, _surface_summary(surface), "dim")
+            head = f"[cyan]{escape_markup(_qualified_name(declaration))}[/]  {_argument_names(declaration)}".rstrip()
+            blocks += [head, indented(description), indented(_facts(interfaces[declaration.tool_id]))]
+    print_blocks(blocks)
+    print_text(Console(), _surface_summary(surface), "dim")
 
 
 def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[JsonObject]:
