@@ -58,4 +58,6 @@ def test_the_turn_that_waits_is_continued_by_another_program(tmp_path):
 
 def test_every_program_of_the_page_is_run():
     run_here = {"openai", "openai_responses", "anthropic", "gemini", "openai stream", "anthropic loop"}
-    assert PROGRAMS.keys() == run_here | {"file depot.py", "anthropic ask", "anthropic continue"}
+    run_with_frameworks = {"langchain", "pydantic_ai", "openai_agents"}
+    others = {"file depot.py", "anthropic ask", "anthropic continue"}
+    assert PROGRAMS.keys() == run_here | run_with_frameworks | others

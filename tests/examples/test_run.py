@@ -190,3 +190,28 @@ async def test_what_is_no_client_is_rejected():
             await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), model="m", resume="{}")
         with pytest.raises(ConfigError, match="max_turns is a whole number"):
             await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), "x", model="m", max_turns=0)
+
+
+@pytest.mark.parametrize("provider_name", ["openai", "openai_responses", "anthropic"])
+def test_the_stream_helpers_of_the_sdks_are_answered_like_their_streams(provider_name, provider):
+    async def run(url):
+        async with Runtime.open(tools=[stock]) as rt, opened(provider_name, url, is_async=True) as client:
+            tools = await rt.tools_for(provider_name)
+            asked = {"model": "m", **tools.request()}
+            said = [{"role": "user", "content": "How much?"}]
+            match provider_name:
+                case "openai":
+                    helper = client.chat.completions.stream(messages=said, **asked)
+                case "openai_responses":
+                    helper = client.responses.stream(input=said, **asked)
+                case "anthropic":
+                    helper = client.messages.stream(messages=said, max_tokens=9, **asked)
+            pieces = []
+            async with helper as events:
+                turn = await tools.answer(events, on_text=pieces.append)
+            return turn, "".join(pieces)
+
+    with provider([stream(provider_name, SOAP, SALT, text="Let me look.")]) as server:
+        turn, text = asyncio.run(run(server.url))
+    assert (text, turn.text) == ("Let me look.", "Let me look.")
+    assert [each.status for each in turn.results] == ["succeeded", "succeeded"]

@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-frameworks"
 REQUIREMENTS = {
-    "langchain": ["langchain>=1.4,<2", "langgraph>=1.2,<2"],
-    "pydantic_ai": ["pydantic-ai-slim>=2,<3"],
+    "langchain": ["langchain>=1.4,<2", "langchain-openai>=1,<2", "langgraph>=1.2,<2"],
+    "pydantic_ai": ["pydantic-ai-slim[openai]>=2,<3"],
     "openai_agents": ["openai-agents>=0.24,<1"],
 }
 
@@ -38,6 +38,12 @@ def environment(name):
             (site / "agenttool.pth").write_text(f"{ROOT / 'src'}\n{here}\n")
             stamp.write_text(wanted)
     return python
+
+
+@pytest.fixture
+def interpreter():
+    """Return the function that returns the interpreter of a framework's environment."""
+    return lambda name: str(environment(name))
 
 
 @pytest.fixture
