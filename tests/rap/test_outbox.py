@@ -69,7 +69,7 @@ async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog,
     assert [(status, each["id"]) for status, each in client.inbox.taken] == [(status, "a"), (200, "b")]
 
 
-@pytest.mark.parametrize("status", [408, 429, 503])
+@pytest.mark.parametrize("status", [408, 425, 429, 503])
 async def test_a_result_waits_as_long_as_its_runtime_asks_and_is_sent_again(ringing, serving, monkeypatch, status):
     delays = []
 

@@ -15,7 +15,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_deferred_checkpoint
 from agenttool.pipeline.evidence import Progressed
-from agenttool.ports.deferred import DEFERRED, DeferredTool, result_key
+from agenttool.ports.deferred import DEFERRED, Deferral, DeferredTool, result_key
 from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
 from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.timeouts import Deadline
@@ -37,11 +37,11 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
         await flush(call)
         deadline = _arm_deadline(call, expires_at_ns)
         output = await _sent(call, later, send, result)
-        if output is not DEFERRED:
+        if not isinstance(output, Deferral):
             return output
         _release_permit(call)
         if not result.done():
-            note_backgrounded(call)
+            note_backgrounded(call, output)
             if call.background is None:
                 save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
                 await _wait(call, later, result)
@@ -103,11 +103,10 @@ def _release_permit(call: Call) -> None:
         call.permit = None
 
 
-def note_backgrounded(call: Call) -> None:
-    """Record that the tool has acknowledged the request, and that the result is deferred."""
+def note_backgrounded(call: Call, deferral: Deferral) -> None:
+    """Record that the result is deferred, and whether the tool has acknowledged the request."""
     call.counts.progress += 1
-    message = "taken on; the answer comes later"
-    call.note(steps.BACKGROUNDED, Progressed(call.counts.progress, ProgressStatus.BACKGROUNDED, message))
+    call.note(steps.BACKGROUNDED, Progressed(call.counts.progress, ProgressStatus.BACKGROUNDED, deferral.value))
 
 
 async def _park(call: Call, expires_at_ns: int | None) -> object:

@@ -20,11 +20,14 @@ class AnswerStatus(ClosedEnum):
     UNKNOWN = "unknown"
 
 
-class _Deferred(Enum):
-    DEFERRED = "deferred"
+class Deferral(Enum):
+    """What an executor returns in place of an output: how the request was received."""
+
+    DEFERRED = "taken on; the answer comes later"
+    UNACKNOWLEDGED = "sent and not acknowledged; the answer may still come"
 
 
-DEFERRED: Final = _Deferred.DEFERRED
+DEFERRED: Final = Deferral.DEFERRED
 """What an executor returns if the result arrives later."""
 
 

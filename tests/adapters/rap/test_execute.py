@@ -610,6 +610,56 @@ async def test_a_result_ends_a_call_whose_acknowledgement_stalls_and_stops_the_s
         assert server.posts("/cancel_tool_call") == []
 
 
+@pytest.fixture
+def dropped(running, tool_server):
+    """Give a runtime, and a server that reads an invocation and closes the connection without a reply."""
+
+    @asynccontextmanager
+    async def dropped(**settings):
+        server = tool_server()
+
+        async def read_and_close(reader, writer):
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.partition(b"content-length: ")[2].split()[0])
+            server.invocations.append(json.loads(await reader.readexactly(length)))
+            server.arrived.set()
+            writer.close()
+
+        async with await asyncio.start_server(read_and_close, "127.0.0.1", 0) as endpoint:
+            server.manifest["endpoint"] = f"http://127.0.0.1:{endpoint.sockets[0].getsockname()[1]}/invoke"
+            async with running(server, **settings) as rt, asyncio.timeout(60):
+                yield rt, server
+
+    return dropped
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_result_is_awaited_though_the_connection_dropped_before_the_acknowledgement(dropped, detached):
+    async with dropped(within_s=50) as (rt, server):
+        surface = await rt.surface()
+        if detached:
+            call = await rt.start("read_probe", {"bed": 1}, surface=surface)
+            waiting = asyncio.ensure_future(rt.wait(call.invocation_id))
+        else:
+            waiting = asyncio.ensure_future(rt.call("read_probe", {"bed": 1}, surface=surface))
+        invocation = await server.invoked()
+        while not await rt.deferred.list():  # noqa: ASYNC110 -- there is nothing to wait on
+            await asyncio.sleep(0.01)
+        assert await server.settle(invocation, "wet") == 200
+        result = await waiting
+        assert (result.is_error, result.content[0].text) == (False, "wet")
+        assert server.invocations == [invocation]
+
+
+async def test_within_s_holds_though_the_connection_dropped_before_the_acknowledgement(dropped):
+    async with dropped(within_s=0.2) as (rt, server):
+        result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
+        assert (result.error.error_class.value, result.error.retry.safe) == ("timeout", False)
+        assert len(server.invocations) == 1
+        cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert cancel[0]["tool_call_id"] == result.invocation_id
+
+
 async def test_a_result_between_two_attempts_prevents_the_next_one(running, tool_server, monkeypatch):
     monkeypatch.setattr(execute, "FIRST_DELAY_S", 1e6)
     monkeypatch.setattr(execute, "MAX_DELAY_S", 1e6)

@@ -163,6 +163,8 @@ def test_an_endless_document_is_given_up():
         ("-3", 0, 0.5),
         ("soon", 0, 0.5),
         ("", 0, 0.5),
+        ("90\r\nRetry-After: 7", 90, 90),
+        ("7\r\nRetry-After: 999999", 3600, 3600),
     ],
 )
 def test_a_delay_is_never_shorter_than_the_retry_after_of_the_reply(header, least_s, most_s):

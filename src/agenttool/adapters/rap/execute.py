@@ -27,7 +27,7 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError, ToolFailure
-from agenttool.ports.deferred import DEFERRED, PendingCall, Prompt, ReplyOutcome, Thread
+from agenttool.ports.deferred import DEFERRED, Deferral, PendingCall, Prompt, ReplyOutcome, Thread
 from agenttool.ports.executor import Job
 from agenttool.records import ErrorClass, InvocationId, JsonObject, RetryGuidance, ToolError
 
@@ -96,7 +96,11 @@ class RapExecutor:
         return await self._send(job.invocation_id, body)
 
     async def _send(self, invocation_id: InvocationId, body: bytes) -> object:
-        """Send an invocation until it is acknowledged; again only if nothing left, or if it may arrive twice."""
+        """Send an invocation until it is acknowledged; again only if nothing left, or if it may arrive twice.
+
+        If the last attempt left and got no reply, the result may still arrive, and the call waits for it if the source
+        limits that time.
+        """
         options = _SEND_ONCE if self.max_sends == 1 else DEFAULT_OPTIONS
         attempts, may_have_arrived = 0, False
         while True:
@@ -109,6 +113,8 @@ class RapExecutor:
             may_have_arrived = may_have_arrived or (reply.is_sent and not reply.is_unhandled)
             if attempts >= (self.max_sends if may_have_arrived else self.source.attempts or DEFAULT_ATTEMPTS):
                 self.suspect(self.source.name)
+                if reply.is_sent and reply.status is None and self.source.within_s is not None:
+                    return Deferral.UNACKNOWLEDGED  # only the acknowledgement may be lost
                 raise self._unreachable(reply, attempts, may_have_arrived=may_have_arrived)
             await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
             if may_have_arrived and await self.pending(invocation_id) is None:

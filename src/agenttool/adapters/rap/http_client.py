@@ -36,7 +36,7 @@ MAX_RETRY_AFTER_S = 3600.0
 """The longest `Retry-After` that is honored."""
 
 _FIRST_FINAL_STATUS = 200
-_BUSY = (408, 429)
+_BUSY = (408, 425, 429)
 _UNAVAILABLE = 503
 _GATEWAY_ERRORS = (502, 503, 504)
 _DEFAULT_CONCURRENCY = 100
@@ -80,7 +80,7 @@ class HttpReply:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the other side rejected the request only for now: 408 or 429."""
+        """Whether the other side rejected the request only for now: 408, 425 or 429."""
         return self.status in _BUSY
 
     def delay_s(self, attempts: int, *, first_s: float, max_s: float) -> float:
@@ -199,7 +199,7 @@ class HttpClient:
             endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             request = encode_request(method, parts.netloc, target, headers, body)
-            status, read, retry_after = await self._exchange(endpoint, request, max_bytes, options, progress)
+            status, read, retry_after_s = await self._exchange(endpoint, request, max_bytes, options, progress)
         except RecordError as error:
             return HttpReply(fault=str(error), is_refused=True, is_sent=False)
         except TimeoutError as error:
@@ -207,7 +207,7 @@ class HttpClient:
             return HttpReply(fault=fault, is_sent=progress.is_sent)
         except (OSError, UnicodeError) as error:
             return HttpReply(fault=f"the connection failed: {type(error).__name__}", is_sent=progress.is_sent)
-        return HttpReply(status=status, body=read[:max_bytes], retry_after_s=_seconds_in(retry_after))
+        return HttpReply(status=status, body=read[:max_bytes], retry_after_s=retry_after_s)
 
     async def _exchange(
         self,
@@ -288,7 +288,7 @@ class RawResponse(NamedTuple):
 
     status: int
     body: bytes
-    retry_after: str = ""
+    retry_after_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -363,7 +363,7 @@ class HttpConnection(asyncio.Protocol):
         self._body = bytearray()
         self._max_bytes = self.received = self._status = 0
         self._is_reusable = self._has_length = False
-        self._retry_after = ""
+        self._retry_after_s = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -422,14 +422,14 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Note that more than one response came."""
         self._is_reusable = self._has_length = False
-        self._retry_after = ""
+        self._retry_after_s = 0.0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note whether the response says where it ends, and when to try again."""
+        """Note whether the response says where it ends, and when to try again; of several times, the latest."""
         named = name.lower()
         self._has_length = self._has_length or named in (b"content-length", b"transfer-encoding")
         if named == b"retry-after":
-            self._retry_after = value.decode("latin-1")
+            self._retry_after_s = max(self._retry_after_s, _seconds_in(value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         """Store the status."""
@@ -450,7 +450,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _complete(self) -> None:
         if self._response is not None and not self._response.done():
-            self._response.set_result(RawResponse(self._status, bytes(self._body), self._retry_after))
+            self._response.set_result(RawResponse(self._status, bytes(self._body), self._retry_after_s))
 
     def _fail(self, reason: str) -> None:
         self._is_reusable = False
