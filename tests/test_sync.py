@@ -21,7 +21,7 @@ def pay(amount: int) -> str:
 
 
 def test_a_program_without_a_loop_can_call_and_decide():
-    with sync.open(tools=[add, pay]) as rt:
+    with sync.open(tools=[add, pay], approve="wait") as rt:
         surface = rt.surface()
         assert rt.call("add", {"a": 1, "b": 2}, surface=surface).structured_content == 3
         results = []
@@ -48,13 +48,13 @@ def wait_for_question(rt):
 
 
 def test_a_wrong_setting_is_told_before_anything_runs():
-    with pytest.raises(ConfigError, match="no store answers"), sync.open(store="stone:tablet"):
+    with pytest.raises(ConfigError, match="no store answers"), sync.open(store="stone:tablet", approve="wait"):
         pass
 
 
 def test_the_thread_ends_with_the_block():
     before = threading.active_count()
-    with sync.open(tools=[add]):
+    with sync.open(tools=[add], approve="wait"):
         pass
     assert threading.active_count() <= before
 
@@ -65,7 +65,7 @@ def test_a_model_is_given_its_tools_and_answered_without_a_loop():
         """Double a number. Not for text."""
         return 2 * number
 
-    with sync.open(tools=[double]) as rt:
+    with sync.open(tools=[double], approve="wait") as rt:
         tools = rt.tools_for("openai", tool_choice="double")
         assert tools.request()["tool_choice"] == {"type": "function", "function": {"name": "double"}}
         turn = tools.answer(reply("openai", ModelCall(name="double", arguments={"number": 21}, call_id="call_1")))
@@ -78,7 +78,7 @@ def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():
         """Weigh an article. Not for people."""
         return len(article)
 
-    with sync.open(tools=[weigh]) as rt:
+    with sync.open(tools=[weigh], approve="wait") as rt:
         bare = rt.surface()
         rt.change(credentials=["vault:key"])
         surface = rt.current(bare)
@@ -98,7 +98,7 @@ def parameters(method):
 
 
 async def test_the_synchronous_runtime_has_the_groups_and_methods_of_the_asynchronous_one():
-    async with Runtime.open() as rt:
+    async with Runtime.open(approve="wait") as rt:
         pairs = [(sync.SyncRuntime(rt, None), rt), (sync.SyncModelTools, ModelTools)]
         groups = [name for name in vars(pairs[0][0]) if name not in {"target", "loop"}]
         pairs += [(getattr(pairs[0][0], name), getattr(rt, name)) for name in groups]
@@ -116,7 +116,7 @@ def test_opening_takes_the_options_of_the_asynchronous_runtime():
 
 
 def test_events_and_records_are_iterated_without_a_loop():
-    with sync.open(tools=[add]) as rt:
+    with sync.open(tools=[add], approve="wait") as rt:
         result = rt.call("add", {"a": 1, "b": 2}, surface=rt.surface())
         events = rt.journal.events()
         position, event = next(events)

@@ -65,7 +65,7 @@ async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]
     calls = [
         ToolCall(name="write" if each.writes else "read", arguments={"account": each.account}) for each in accesses()
     ]
-    async with Runtime.open(tools=[read, write], rules=[allow], interactive=False) as rt:
+    async with Runtime.open(tools=[read, write], rules=[allow], approve="deny") as rt:
         surface = await rt.surface()
 
         async def batch() -> str:

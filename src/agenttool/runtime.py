@@ -10,9 +10,11 @@ from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, declared
+from agenttool.assemble.approving import Approval, is_answered, make_questions
 from agenttool.assemble.checks import all_of, listed, require_loop
 from agenttool.assemble.settings import (
     add_command_hooks,
+    find_store,
     make_circumstances,
     make_policy,
     make_surface_policy,
@@ -31,6 +33,7 @@ from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.run import run_call
+from agenttool.pipeline.services import OpenQuestions
 from agenttool.pipeline.surface_access import SurfaceAccess
 from agenttool.pipeline.world import CoreOptions, World
 from agenttool.policy.decide import Policy
@@ -55,6 +58,7 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
+from agenttool.stores.location import store_path
 
 __all__ = ["Runtime", "World"]
 
@@ -91,6 +95,7 @@ class Runtime(SurfaceAccess):
         sources: Iterable[Source] = (),
         callback_url: str | None = None,
         is_served: bool = False,
+        questions: OpenQuestions | None = None,
     ) -> None:
         """Build a runtime from its parts, inside a running event loop. `open` builds the parts from options.
 
@@ -103,6 +108,7 @@ class Runtime(SurfaceAccess):
             advisers=tuple(advisers),
             rate_limits=rate_limits or {},
             default_timeout_s=default_timeout_s,
+            questions=questions or OpenQuestions(),
         )
         self._end_world = world.close
         attached, faults = tuple(sources), SourceFaults()
@@ -137,7 +143,7 @@ class Runtime(SurfaceAccess):
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
         cls,
         *,
-        store: str | None = None,
+        store: str | Path | None = None,
         payloads: str | None = None,
         config: str | Path | None = None,
         tools: Iterable[Tool] = (),
@@ -146,7 +152,7 @@ class Runtime(SurfaceAccess):
         rate_limits: Mapping[str, RateLimit] | None = None,
         advisers: Iterable[Adviser] = (),
         mode: str | None = None,
-        interactive: bool | None = None,
+        approve: Approval | None = None,
         lease_s: float = 6.0,
         thread: str | None = None,
         surface: SurfacePolicy | None = None,
@@ -159,8 +165,8 @@ class Runtime(SurfaceAccess):
         """Return a runtime for the running event loop; connect its sources with `async with`.
 
         Args:
-            store: the journal's location: `memory:`, or `sqlite:PATH`, which survives this process. Default: the
-                location in the settings file, else memory.
+            store: the journal's location: `memory:`, or a file that survives this process, as a path or `sqlite:PATH`.
+                Default: the location in the settings file, else memory.
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file with `[[rules]]`, `[[hooks]]`, `[sources]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
@@ -169,7 +175,10 @@ class Runtime(SurfaceAccess):
             rate_limits: limits on the calls to all tools of a namespace.
             advisers: classifiers and policy engines that vote before the rules decide.
             mode: how much runs without an approval, such as `default` or `read_only`.
-            interactive: whether an approver is available; if not, a question is a deny.
+            approve: who answers when a call needs an approval. A function, plain or `async`, gets the `Question` and
+                returns `"allow"`, `"deny"` or an `Edit`. `"wait"` leaves the answer to `rt.approvals`, the command line
+                or another process. `"deny"` denies at once. Default: `"wait"` with a logged warning if the store is
+                durable, else `"deny"`.
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
@@ -187,13 +196,16 @@ class Runtime(SurfaceAccess):
         """
         require_loop()
         settings, rules = read_settings(config, rules)
-        policy = make_policy(settings, rules, mode, interactive)
+        place, folder = find_store(settings, store, payloads)
+        file = store_path(place)
+        can_ask = is_answered(approve, setting=settings.interactive, is_durable=file is not None)
+        policy = make_policy(settings, rules, mode, interactive=can_ask)
         chosen = [declared(each) for each in listed("tools", tools)]
         all_hooks = add_command_hooks(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
         all_sources = make_sources(settings, sources)
         world = open_world(
-            settings, store=store, payloads=payloads, lease_s=lease_s, thread=thread, search_model=search_model
+            settings, place=place, payloads=folder, lease_s=lease_s, thread=thread, search_model=search_model
         )
         return cls(
             replace(world, retriever=retriever),
@@ -207,6 +219,7 @@ class Runtime(SurfaceAccess):
             sources=all_sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
+            questions=make_questions(approve, file),
         )
 
     async def __aenter__(self) -> Self:

@@ -36,7 +36,7 @@ SHOWN = {"to": "ada", "amount": 5, "note": ""}
 
 async def test_ask_07_what_runs_is_what_was_shown_whatever_happens_to_it_meanwhile(bank, asked, records):
     sent = {"to": "ada", "amount": 5}
-    async with Runtime.open(tools=[bank.tool]) as rt:
+    async with Runtime.open(tools=[bank.tool], approve="wait") as rt:
         waiting, question = await asked(rt, "transfer", sent)
         assert question.shown == SHOWN
         sent["amount"] = 5000
@@ -65,7 +65,7 @@ async def test_ask_07_a_hook_changes_the_call_before_it_is_shown_and_never_after
         Hook(name="rounder", event=HookEvent.PRE_TOOL_USE, runner=Rounder()),
         Hook(name="meddler", event=HookEvent.PERMISSION_DECISION, runner=Meddler()),
     ]
-    async with Runtime.open(tools=[bank.tool], hooks=hooks) as rt:
+    async with Runtime.open(tools=[bank.tool], hooks=hooks, approve="wait") as rt:
         waiting, question = await asked(rt, "transfer", {"to": "ada", "amount": 9})
         await rt.approvals.decide(question.approval_id, "allow")
         await waiting
@@ -74,7 +74,7 @@ async def test_ask_07_a_hook_changes_the_call_before_it_is_shown_and_never_after
 
 
 async def test_ask_08_an_approval_is_good_for_one_call_and_a_late_one_for_none(bank, asked):
-    async with Runtime.open(tools=[bank.tool]) as rt:
+    async with Runtime.open(tools=[bank.tool], approve="wait") as rt:
         waiting, question = await asked(rt, "transfer", {"to": "ada", "amount": 5})
         await rt.approvals.decide(question.approval_id, Allow())
         assert (await waiting).status == "succeeded"
@@ -92,7 +92,7 @@ async def test_ask_08_an_approval_is_good_for_one_call_and_a_late_one_for_none(b
 
 
 async def test_ask_09_proposed_decided_and_executed_stay_apart_after_an_edit(bank, asked, records):
-    async with Runtime.open(tools=[bank.tool]) as rt:
+    async with Runtime.open(tools=[bank.tool], approve="wait") as rt:
         waiting, question = await asked(rt, "transfer", {"to": "mallory", "amount": 5})
         edited = {**question.shown, "to": "ada"}
         await rt.approvals.decide(question.approval_id, "allow", updated_input=edited, by="pat", message="wrong person")
@@ -111,7 +111,7 @@ async def test_ask_09_proposed_decided_and_executed_stay_apart_after_an_edit(ban
 
 
 def test_ask_10_a_person_outside_the_agents_loop_answers_and_the_agent_only_waits(bank):
-    with sync.open(tools=[bank.tool]) as rt:
+    with sync.open(tools=[bank.tool], approve="wait") as rt:
         results = []
 
         def agent():

@@ -19,7 +19,7 @@ def saying(word):
 
 async def test_ask_01_two_servers_may_offer_one_name_and_neither_wins_in_silence(allow):
     tools = [scripted_tool("search", saying(each), namespace=each) for each in ("github", "jira")]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         said = [await rt.call(f"{each}.search", {}, surface=surface) for each in ("github", "jira")]
         bare = await rt.call("search", {}, surface=surface)
@@ -46,7 +46,7 @@ async def test_ask_18_every_tool_that_is_not_there_says_why_and_so_does_calling_
         """Ask a person. Not for machines."""
         return "asked"
 
-    async with Runtime.open(tools=[deploy, write, poll], mode="read_only", interactive=False) as rt:
+    async with Runtime.open(tools=[deploy, write, poll], mode="read_only", approve="deny") as rt:
         surface = await rt.surface()
         told = [(each.name, each.reason, each.would_change) for each in surface.blocked_tools]
         results = [await rt.call(name, {}, surface=surface) for name, _, _ in told]
@@ -71,7 +71,7 @@ async def test_ask_21_a_tool_left_out_of_an_agents_surface_cannot_be_called_by_a
         ran.append(job.tool_id)
 
     tools = [scripted_tool(name, note, namespace="server") for name in ("read", "delete")]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         reader = await rt.surface("role", only=["read"])
         everyone = await rt.surface("role")
         for name in ("delete", "server.delete", "tool_server.delete"):
@@ -99,7 +99,7 @@ async def test_ask_22_a_parameter_that_is_not_the_models_is_neither_shown_to_it_
         """Search the orders. Not for invoices."""
         return f"{query} of {tenant}"
 
-    async with Runtime.open(tools=[search]) as rt:
+    async with Runtime.open(tools=[search], approve="wait") as rt:
         surface = await rt.surface()
         result = await rt.call("search", {"query": "shoes"}, surface=surface)
         chosen = await rt.call("search", {"query": "shoes", "tenant": "rival"}, surface=surface)
@@ -127,7 +127,7 @@ async def test_ask_25_a_tool_whose_text_changed_after_it_was_allowed_is_asked_ab
 
         return send
 
-    async with Runtime.open(tools=[described("Mail a note. Not for files.")]) as rt:
+    async with Runtime.open(tools=[described("Mail a note. Not for files.")], approve="wait") as rt:
         waiting, question = await asked(rt, "mail", {"to": "ada"})
         suggestion = next(each.rule for each in question.suggested_updates if each.rule is not None)
         await rt.approvals.decide(question.approval_id, Remember(rule=suggestion))
@@ -154,7 +154,7 @@ async def test_ask_25_a_tool_whose_text_changed_after_it_was_allowed_is_asked_ab
 async def test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_finds(allow):
     plenty = [scripted_tool(f"lookup_{number}", should_defer=True) for number in range(300)]
     wanted = scripted_tool("create_pull_request", saying("opened"), namespace="github", should_defer=True)
-    async with Runtime.open(tools=[*plenty, wanted, scripted_tool("read")], rules=allow) as rt:
+    async with Runtime.open(tools=[*plenty, wanted, scripted_tool("read")], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         early = await rt.call("create_pull_request", {}, surface=surface)
         found = await rt.search("open a pull request", surface=surface)

@@ -29,7 +29,7 @@ async def test_ask_19_a_secret_argument_reaches_no_record_event_log_or_message(a
             raise PermissionError(f"{password} is not the password of {user}")
         yield {"welcome": user, "echo": f"you said {password}"}
 
-    async with Runtime.open(tools=[login], rules=allow) as rt:
+    async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         results = [
             await rt.call("login", {"user": user, "password": SECRET}, surface=surface) for user in ("ada", "eve")
@@ -101,7 +101,7 @@ def digest(value):
 @pytest.mark.slow
 async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_third_party(terminal, asked):
     (terminal.folder / "agenttool.toml").write_text(RULES)
-    async with Runtime.open(tools=[drop, pay], rules=terminal.folder / "agenttool.toml") as rt:
+    async with Runtime.open(tools=[drop, pay], rules=terminal.folder / "agenttool.toml", approve="wait") as rt:
         await rt.call("pay", {"amount": 5}, surface=await rt.surface())
         waiting, question = await asked(rt, "pay", {"amount": 500})
         await rt.approvals.decide(question.approval_id, "allow", by="pat@example.com")

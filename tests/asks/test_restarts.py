@@ -28,7 +28,7 @@ async def pay(amount: int) -> str:
 
 async def main():
     rules = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
-    async with Runtime.open(store="sqlite:///state.db", tools=[pay], rules=rules) as rt:
+    async with Runtime.open(store="sqlite:///state.db", tools=[pay], rules=rules, approve="wait") as rt:
         if os.path.exists("mortal"):
             await rt.call("pay", {"amount": 5}, surface=await rt.surface())
         results = []
@@ -49,14 +49,14 @@ async def test_ask_06_a_question_is_still_open_after_a_restart_and_its_answer_co
         return f"paid {amount}"
 
     store = f"sqlite:///{tmp_path}/state.db"
-    async with Runtime.open(store=store, tools=[pay]) as first:
+    async with Runtime.open(store=store, tools=[pay], approve="wait") as first:
         calling = asyncio.ensure_future(first.call("pay", {"amount": 5}, surface=await first.surface()))
         async for _, event in first.journal.events():
             if event.event_type == "tool.permission.requested":
                 break
         (asked,) = await first.approvals.list()
     left = await calling
-    async with Runtime.open(store=store, tools=[pay]) as second:
+    async with Runtime.open(store=store, tools=[pay], approve="wait") as second:
         (still,) = await second.approvals.list()
         await second.approvals.decide(still.approval_id, "allow", by="ada")
         async with asyncio.timeout(60):
@@ -126,7 +126,7 @@ async def called_back(folder, mill, callbacks, rules):
     """Open a runtime that can be reached at the same place after a restart."""
     source = RapSource(name="mill", url=f"http://127.0.0.1:{mill}", allow=("127.0.0.0/8",))
     place, url = f"sqlite:{folder}/calls.db", f"http://127.0.0.1:{callbacks}"
-    async with Runtime.open(store=place, rules=rules, sources=[source], callback_url=url) as rt:
+    async with Runtime.open(store=place, rules=rules, sources=[source], callback_url=url, approve="wait") as rt:
         listener = Listener(rt.sources.get("rap").app, ("127.0.0.1", callbacks))
         listener.start()
         try:

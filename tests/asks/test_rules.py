@@ -36,7 +36,7 @@ def shell(tmp_path):
         return "ran"
 
     async def outcome(command):
-        async with Runtime.open(tools=[execute], rules=tmp_path / "agenttool.toml", interactive=False) as rt:
+        async with Runtime.open(tools=[execute], rules=tmp_path / "agenttool.toml", approve="deny") as rt:
             result = await rt.call("shell", {"command": command}, surface=await rt.surface())
         assert bool(ran) is not result.is_error
         return "ran" if ran else result.error.message

@@ -96,7 +96,7 @@ def open_runtime(path):
     ]
     hook = Hook(name="say-less", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(say_less), tools=("kitchen.bake",))
     tools = (add, transfer, delete, bake, wait, recite, cook, burn)
-    return Runtime.open(store=f"sqlite:{path}", tools=tools, rules=read_rules(written), hooks=[hook])
+    return Runtime.open(store=f"sqlite:{path}", tools=tools, rules=read_rules(written), hooks=[hook], approve="wait")
 
 
 async def answered(rt, calling, word, updated):

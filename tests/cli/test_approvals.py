@@ -133,7 +133,7 @@ def test_an_answer_reaches_the_process_that_waits_for_it(folder):
     program = (
         "import asyncio, bank\nfrom agenttool import Runtime\n"
         "async def main():\n"
-        "    async with Runtime.open(config='agenttool.toml', tools=[bank.transfer]) as rt:\n"
+        "    async with Runtime.open(config='agenttool.toml', tools=[bank.transfer], approve='wait') as rt:\n"
         "        result = await rt.call('transfer', {'to': 'ada', 'amount': 5}, surface=await rt.surface())\n"
         "        print(result.model_facing_content[0].text)\n"
         "asyncio.run(main())\n"

@@ -254,7 +254,7 @@ async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_p
     async def listed():
         return events(await asyncio.to_thread(run, "log", "--open", "--json", "--store", path))
 
-    async with Runtime.open(store=f"sqlite:{path}", tools=[send]) as rt:
+    async with Runtime.open(store=f"sqlite:{path}", tools=[send], approve="wait") as rt:
         surface = await rt.surface()
         calling = [asyncio.ensure_future(rt.call("send", {"amount": each}, surface=surface)) for each in (1, 2)]
         async with asyncio.timeout(BOUND_S):

@@ -177,7 +177,7 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
         held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["owner"]
         return section(drawn.stdout, "Result").splitlines()[-1].strip(), held
 
-    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
+    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer], approve="wait") as rt:
         calling = await _come_to(rt, EventType.PERMISSION_REQUESTED, "transfer", {"amount": 5})
         (question,) = await rt.approvals.list()
         told, held = await shown()
@@ -185,20 +185,20 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
         assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
         assert held["process"] == f"{os.getpid()}@{os.uname().nodename}"
     await calling
-    async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
+    async with Runtime.open(store=f"sqlite:{file}", approve="wait") as rt:  # without the tool
         await rt.approvals.decide(question.approval_id, "allow")
     told, held = await shown()
     assert told.startswith("its answer is recorded; a process that has its tool")
     assert told.endswith(f"`agenttool approvals --from MODULE --store {file}`")
     assert (held["is_alive"], held["is_answered"]) == (False, True)
-    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
+    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer], approve="wait") as rt:
         await rt.wait(question.invocation_id)
     assert (await shown())[1] is None
 
 
 async def test_a_call_whose_process_is_gone_shows_that(run, tmp_path):
     file = tmp_path / "calls.db"
-    async with Runtime.open(store=f"sqlite:{file}", tools=[look_up]) as rt:
+    async with Runtime.open(store=f"sqlite:{file}", tools=[look_up], approve="wait") as rt:
         calling = await _come_to(rt, EventType.STARTED, "look_up", {"account": 5})
         shown = await asyncio.to_thread(run, "show", "--store", file)
         assert f"the process {os.getpid()}@{os.uname().nodename} runs it" in shown.stdout

@@ -23,7 +23,7 @@ async def transfer(to: str, pin: str) -> str:
 
 
 def open_runtime(path):
-    return Runtime.open(store=f"sqlite:{path}", tools=[transfer])
+    return Runtime.open(store=f"sqlite:{path}", tools=[transfer], approve="wait")
 
 
 def forms_of(secret):

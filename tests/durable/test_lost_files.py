@@ -61,7 +61,7 @@ def path(tmp_path):
 
 
 def open_runtime(path):
-    return Runtime.open(store=f"sqlite:{path}", tools=[pay], rules=RULES)
+    return Runtime.open(store=f"sqlite:{path}", tools=[pay], rules=RULES, approve="wait")
 
 
 async def fault_of(rt):

@@ -149,7 +149,7 @@ async def test_a_call_whose_tool_is_nowhere_is_ended_after_a_day(living, tmp_pat
 
 @pytest.mark.parametrize("place", ["memory:", "sqlite:"])
 async def test_open_questions_are_listed_page_by_page(living, tmp_path, place):
-    where = {"store": place} if place == "memory:" else {}
+    where = {"store": place, "approve": "wait"} if place == "memory:" else {}
     async with living.open_runtime(tmp_path, **where) as rt:
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call("send", {"number": n}, surface=surface)) for n in range(5)]
@@ -169,7 +169,7 @@ async def test_open_questions_are_listed_page_by_page(living, tmp_path, place):
 
 @pytest.mark.parametrize("place", ["memory:", "sqlite:"])
 async def test_who_follows_a_runtime_that_closes_hears_the_rest_and_waits_no_more(living, tmp_path, place):
-    where = {"store": place} if place == "memory:" else {}
+    where = {"store": place, "approve": "wait"} if place == "memory:" else {}
     heard = []
 
     async def follow(rt):
@@ -197,7 +197,7 @@ async def _has_no_questions(rt):
 
 @pytest.mark.parametrize("place", ["memory:", "sqlite:"])
 async def test_a_call_that_ended_while_others_of_its_batch_run_asks_nobody_any_more(living, tmp_path, place):
-    where = {"store": place} if place == "memory:" else {}
+    where = {"store": place, "approve": "wait"} if place == "memory:" else {}
     tools = [*living.tools_of(tmp_path), endless]
     async with living.open_runtime(tmp_path, tools=tools, **where) as rt:
         calls = [ToolCall(name="endless", arguments={"number": 1}), ToolCall(name="send", arguments={"number": 2})]

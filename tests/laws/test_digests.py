@@ -36,7 +36,7 @@ def test_no_record_of_a_call_with_a_short_secret_gives_it_away():
         return "paid"
 
     async def run(answer):
-        async with asyncio.timeout(60), Runtime.open(tools=[pay]) as runtime:
+        async with asyncio.timeout(60), Runtime.open(tools=[pay], approve="wait") as runtime:
             surface = await runtime.surface()
             calling = asyncio.ensure_future(runtime.call("pay", {"amount": 5, "pin": 1234}, surface=surface))
             async for _, event in runtime.journal.events():

@@ -14,7 +14,7 @@ async def send(words: list[str], who: str = "ada") -> str:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_an_approver_that_changes_a_question_changes_nothing_for_the_next_one(tmp_path, kind):
     store = "memory:" if kind == "memory" else f"sqlite:{tmp_path / 'state.db'}"
-    async with Runtime.open(store=store, tools=[send]) as rt, asyncio.timeout(60):
+    async with Runtime.open(store=store, tools=[send], approve="wait") as rt, asyncio.timeout(60):
         call = asyncio.ensure_future(rt.call("send", {"words": ["x"]}, surface=await rt.surface()))
         async for _, event in rt.journal.events():
             if event.event_type == "tool.permission.requested":

@@ -18,7 +18,7 @@ async def recite(lines: int) -> str:
 @pytest.mark.parametrize("place", ["memory:", "sqlite:"])
 async def test_stored_bytes_go_and_what_is_said_of_them_stays(place, tmp_path):
     store = place if place == "memory:" else f"sqlite:{tmp_path}/state.db"
-    async with Runtime.open(store=store, tools=[recite]) as rt:
+    async with Runtime.open(store=store, tools=[recite], approve="wait") as rt:
         result = await rt.call("recite", {"lines": 500}, surface=await rt.surface())
         (stored,) = [each async for each in rt.journal.export() if isinstance(each, ResultPersistence)]
         assert (await rt.journal.retain(payloads=timedelta(days=1))).payloads == 0
@@ -31,7 +31,7 @@ async def test_stored_bytes_go_and_what_is_said_of_them_stays(place, tmp_path):
 
 
 async def test_old_facts_go_from_a_log_on_disk_and_the_chain_goes_on(tmp_path):
-    async with Runtime.open(store=f"sqlite:{tmp_path}/state.db", tools=[recite]) as rt:
+    async with Runtime.open(store=f"sqlite:{tmp_path}/state.db", tools=[recite], approve="wait") as rt:
         surface = await rt.surface()
         first = await rt.call("recite", {"lines": 1}, surface=surface)
         gone = await rt.journal.retain(journal=timedelta(0))
@@ -44,6 +44,6 @@ async def test_old_facts_go_from_a_log_on_disk_and_the_chain_goes_on(tmp_path):
 
 @pytest.mark.parametrize("given", [timedelta(-1), 3])
 async def test_what_is_no_length_of_time_is_refused(given):
-    async with Runtime.open(tools=[recite]) as rt:
+    async with Runtime.open(tools=[recite], approve="wait") as rt:
         with pytest.raises(ConfigError, match="timedelta"):
             await rt.journal.retain(payloads=given)

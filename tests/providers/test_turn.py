@@ -48,7 +48,7 @@ def comparable(turn):
 async def test_a_stream_is_answered_like_the_complete_reply(provider, read, content):
     content = dict(content)
     calls = content.pop("calls", ())
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         complete = await tools.answer(reply(provider, *calls, **content))
         pieces = []
@@ -81,7 +81,7 @@ async def test_a_call_starts_when_its_arguments_are_complete_and_not_at_the_end_
 
     asked = [ModelCall(name="look", arguments={}, call_id=f"call_{number}") for number in (1, 2, 3)]
     seen = []
-    async with Runtime.open(tools=[look]) as rt:
+    async with Runtime.open(tools=[look], approve="wait") as rt:
         turn = await (await rt.tools_for(provider)).answer(events(), on_event=seen.append)
     assert [each.status for each in turn.results] == ["succeeded"] * 3
     assert seen == stream(provider, *asked, text="Let me look.")
@@ -104,7 +104,7 @@ async def test_what_is_no_reply_raises_and_names_what_was_received_and_what_was_
         "received 'data: {}' (str);": ["data: {}"],
         "received an error: too long;": one_by_one([{"error": "too long"}]),
     }
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         for words, value in received.items():
             with pytest.raises(ReplyError) as caught:
@@ -120,7 +120,7 @@ async def test_what_is_no_reply_raises_and_names_what_was_received_and_what_was_
 async def test_a_reply_of_another_provider_raises_and_names_the_format_to_use(provider, other):
     events = stream(other, SOAP)
     received = [reply(other, SOAP), reply(other, text="Done."), events, iter(events), one_by_one(events), events[0]]
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         for value in received if other != provider else ():
             with pytest.raises(ReplyError, match=rf"use tools_for\('{other}'\)"):
@@ -145,7 +145,7 @@ async def test_a_stream_that_ends_early_raises_with_the_results_of_the_calls_tha
 
     expected = {None: ReplyError, OSError: OSError}.get(fault and type(fault), ReplyError)
     seen = set()
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         whole = await tools.answer(reply(provider, SOAP))
         for end in range(1, next(end for end in range(len(events)) if _ends(events[end]))):
@@ -174,14 +174,14 @@ async def test_what_a_callback_raises_reaches_the_caller():
     def fail(text):
         raise ValueError(text)
 
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for("anthropic")
         with pytest.raises(ValueError, match="Let me"):
             await tools.answer(one_by_one(stream("anthropic", SOAP, text="Let me look.")), on_text=fail)
 
 
 async def test_a_response_that_failed_and_a_prompt_that_was_blocked_are_no_turns():
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for("openai_responses")
         failed = {**reply("openai_responses"), "status": "failed", "error": {"message": "server is busy"}}
         for value in (
@@ -211,7 +211,7 @@ async def test_a_turn_that_waits_for_an_approval_is_returned_and_resumed_by_anot
     provider, write, answer, tmp_path
 ):
     store = f"sqlite:{tmp_path / 'state.db'}"
-    async with Runtime.open(store=store, tools=[stock, order]) as rt:
+    async with Runtime.open(store=store, tools=[stock, order], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         turn = await tools.answer(write(provider, SOAP, ORDER, text="I order."), pending="return")
         assert ([each.tool_name for each in turn.pending], turn.is_final) == (["depot.order"], False)
@@ -222,7 +222,7 @@ async def test_a_turn_that_waits_for_an_approval_is_returned_and_resumed_by_anot
         invocation = await rt.journal.invocation(turn.pending[0].invocation_id)
         assert invocation.external_mappings[0].tool_call_id == "call_2"
         text = turn.to_json()
-    async with Runtime.open(store=store, tools=[stock, order]) as rt:
+    async with Runtime.open(store=store, tools=[stock, order], approve="wait") as rt:
         tools = await rt.tools_for(provider)
         (pending,) = (await tools.resume(text, pending="return")).pending
         assert pending.approval.shown == {"article": "soap"}
@@ -239,7 +239,7 @@ async def test_a_turn_that_waits_for_an_approval_is_returned_and_resumed_by_anot
 
 
 async def test_resume_rejects_what_is_no_turn():
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for("openai")
         for value in ("", "{}", "[]", None, 7, '{"provider": "openai"}'):
             with pytest.raises(ConfigError, match="takes a turn"):
@@ -251,7 +251,7 @@ async def test_resume_rejects_what_is_no_turn():
 async def test_bytes_of_a_reply_survive_the_way_through_text():
     signed = {"functionCall": {"name": "stock", "args": {}, "id": "call_1"}, "thought_signature": b"\x00\xff"}
     message = {"candidates": [{"content": {"role": "model", "parts": [signed]}, "finish_reason": "STOP"}]}
-    async with Runtime.open(tools=[stock]) as rt:
+    async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for("gemini")
         turn = await tools.answer(message)
         assert (await tools.resume(turn.to_json())).messages == turn.messages

@@ -133,7 +133,7 @@ def governed(make, tmp_path):
     provider = make()
 
     def opening():
-        runtimes.append(Runtime.open(config=settings, tools=[read_probe, photo, open_valve, open_tank]))
+        runtimes.append(Runtime.open(config=settings, tools=[read_probe, photo, open_valve, open_tank], approve="wait"))
         return runtimes[-1]
 
     provider.include_runtime(opening)
@@ -179,7 +179,9 @@ def durable(make, tmp_path):
     settings.write_text(RULES)
 
     def opening():
-        runtimes.append(Runtime.open(store=f"sqlite:{tmp_path}/state.db", config=settings, tools=[open_valve]))
+        runtimes.append(
+            Runtime.open(store=f"sqlite:{tmp_path}/state.db", config=settings, tools=[open_valve], approve="wait")
+        )
         return runtimes[-1]
 
     def durable():

@@ -79,7 +79,7 @@ def short(value):
     ids=short,
 )
 async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(vault, asked, sound, answer):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         refused = await answered(runtime, question.approval_id, answer)
@@ -96,7 +96,7 @@ async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(va
 
 @pytest.mark.parametrize("by", ["", 5, b"pat", "\ud800"])
 async def test_an_answer_whose_claimed_author_is_not_text_is_rejected(vault, asked, by):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         assert (await runtime.approvals.decide(question.approval_id, "allow", by=by)).reason == "bad_answer"
@@ -108,7 +108,7 @@ async def test_an_answer_whose_claimed_author_is_not_text_is_rejected(vault, ask
 @pytest.mark.parametrize("store", [None, "sqlite:calls.db"])
 async def test_an_answer_to_a_question_that_is_not_the_one_shown_is_refused(vault, asked, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    async with Runtime.open(tools=[vault.tool], store=store) as runtime:
+    async with Runtime.open(tools=[vault.tool], store=store, approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         other = replace(question, shown={"amount": 1})
@@ -123,7 +123,7 @@ async def test_an_answer_to_a_question_that_is_not_the_one_shown_is_refused(vaul
 
 
 async def test_an_answer_by_id_without_a_digest_is_recorded_as_such(vault, asked):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         await runtime.approvals.decide(question.approval_id, "allow")
@@ -134,7 +134,7 @@ async def test_an_answer_by_id_without_a_digest_is_recorded_as_such(vault, asked
 
 @pytest.mark.parametrize("approval_id", ["apr_nowhere", "", None, 5, [], {}, ...], ids=short)
 async def test_an_answer_to_an_unknown_question_is_refused(vault, approval_id):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         refused = await runtime.approvals.decide(approval_id, "allow")
     assert refused.reason == "unknown"
     assert "list the open ones" in refused.message
@@ -142,7 +142,7 @@ async def test_an_answer_to_an_unknown_question_is_refused(vault, approval_id):
 
 @pytest.mark.parametrize(("first", "second"), [("allow", "deny"), ("deny", "allow"), ("allow", "allow")])
 async def test_the_first_answer_stands_and_the_second_is_rejected(vault, asked, sound, first, second):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         both = [await runtime.approvals.decide(question.approval_id, word, by=word) for word in (first, second)]
@@ -156,7 +156,7 @@ async def test_the_first_answer_stands_and_the_second_is_rejected(vault, asked, 
 
 
 async def test_an_unanswered_question_expires_and_a_late_answer_is_rejected(vault, sound):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         runtime._core.questions.ttl_s = 0.02
         result = await runtime.call("pay", {"amount": 5}, surface=await runtime.surface())
         expired = (await runtime.journal.invocation(result.invocation_id)).approval_request_ref
@@ -168,7 +168,7 @@ async def test_an_unanswered_question_expires_and_a_late_answer_is_rejected(vaul
 
 
 async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vault, asked):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         assert await runtime.cancel(question.invocation_id)
@@ -178,7 +178,7 @@ async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vaul
 
 
 async def test_an_answer_that_comes_while_its_call_is_ending_is_rejected_as_too_late(vault, asked, sound):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         assert await runtime.cancel(question.invocation_id)
@@ -189,7 +189,7 @@ async def test_an_answer_that_comes_while_its_call_is_ending_is_rejected_as_too_
 
 
 async def test_an_answer_to_a_closed_runtime_is_rejected(vault, asked):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
     late = await runtime.approvals.decide(question.approval_id, "allow")
@@ -198,7 +198,7 @@ async def test_an_answer_to_a_closed_runtime_is_rejected(vault, asked):
 
 
 async def test_an_edit_is_held_to_the_schema_and_to_the_rules(vault, asked, sound):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         await runtime.approvals.decide(ApprovalId(question.approval_id), Edit(updated_input={"amount": "all of it"}))
@@ -217,7 +217,7 @@ async def test_an_edit_that_moves_what_was_redacted_is_refused(asked):
         ran.append(pins)
         return "open"
 
-    async with Runtime.open(tools=[unlock]) as runtime:
+    async with Runtime.open(tools=[unlock], approve="wait") as runtime:
         waiting = asyncio.ensure_future(
             runtime.call("unlock", {"pins": ["4711-0815", "1234-5678"]}, surface=await runtime.surface())
         )
@@ -248,7 +248,7 @@ async def test_what_was_redacted_can_be_left_where_it_was_and_nowhere_else(asked
         ran.append((pins, door))
         return "open"
 
-    async with Runtime.open(tools=[unlock]) as runtime:
+    async with Runtime.open(tools=[unlock], approve="wait") as runtime:
         sent = {"pins": ["4711-0815", "1234-5678"]}
         waiting = asyncio.ensure_future(runtime.call("unlock", sent, surface=await runtime.surface()))
         (question,) = await asked(runtime)
@@ -263,7 +263,7 @@ async def test_what_was_redacted_can_be_left_where_it_was_and_nowhere_else(asked
 
 
 async def test_an_edit_that_comes_to_nothing_leaves_the_answer_on_record(vault, asked, sound):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": "all"}, by="pat")
@@ -277,7 +277,7 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_answer_on_record(vault, 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 10**30])
 async def test_an_edit_may_hold_any_integer_that_a_call_may(vault, asked, sound, number):
-    async with Runtime.open(tools=[vault.tool]) as runtime:
+    async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": number})

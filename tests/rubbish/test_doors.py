@@ -26,7 +26,7 @@ async def pay() -> str:
 
 
 async def test_a_surface_of_another_runtime_or_what_is_no_surface_leads_nowhere(sound):
-    async with Runtime.open(tools=[add]) as ours, Runtime.open(tools=[add]) as theirs:
+    async with Runtime.open(tools=[add], approve="wait") as ours, Runtime.open(tools=[add], approve="wait") as theirs:
         own, foreign = await ours.surface(), await theirs.surface()
         for surface in (foreign, replace(own, surface_id="srf_forged"), 0, ""):
             result = await ours.call("add", {"a": 1}, surface=surface)
@@ -38,7 +38,7 @@ async def test_a_surface_of_another_runtime_or_what_is_no_surface_leads_nowhere(
 
 
 async def test_a_surface_that_was_changed_is_read_from_the_runtimes_own_copy():
-    async with Runtime.open(tools=[add, pay]) as runtime:
+    async with Runtime.open(tools=[add, pay], approve="wait") as runtime:
         narrow = await runtime.surface(only=["add"])
         forged = replace(narrow, loaded_tools=("tool_local.pay",), excluded_tools=())
         result = await runtime.call("pay", {}, surface=forged)
@@ -66,7 +66,7 @@ async def test_a_surface_that_was_changed_is_read_from_the_runtimes_own_copy():
         ({"mode": "yolo"}, "no permission mode is called 'yolo'"),
         ({"mode": 5}, "no permission mode is called 5"),
         ({"mode": ""}, "no permission mode is called ''"),
-        ({"interactive": "no"}, "interactive must be true, false or left out"),
+        ({"approve": "no"}, "approve must be a function"),
         ({"store": "nowhere://"}, "no store answers to"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
@@ -130,7 +130,7 @@ async def test_calls_that_depend_on_what_is_not_there_are_refused_before_anythin
         ran.append(1)
         return "noted"
 
-    async with Runtime.open(tools=[note]) as runtime:
+    async with Runtime.open(tools=[note], approve="wait") as runtime:
         surface = await runtime.surface()
         for wrong in ((0,), (7,), (-1,), ("x",), (1,)):
             calls = [
@@ -143,7 +143,7 @@ async def test_calls_that_depend_on_what_is_not_there_are_refused_before_anythin
 
 
 async def test_in_a_batch_rubbish_fails_alone(sound):
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         calls = [
             ToolCall(name="add", arguments=None),
             ToolCall(name=None, arguments={}),
@@ -156,28 +156,28 @@ async def test_in_a_batch_rubbish_fails_alone(sound):
 
 
 async def test_no_call_is_found_by_an_unknown_id():
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         for unknown_id in ("inv_nowhere", "", None, 5):
             assert await runtime.journal.invocation(unknown_id) is None
             assert await runtime.cancel(unknown_id) is False
 
 
 def test_a_sync_door_that_is_closed_says_so_and_does_not_hang():
-    with sync.open(tools=[add]) as runtime:
+    with sync.open(tools=[add], approve="wait") as runtime:
         surface = runtime.surface()
     with pytest.raises(ConfigError, match="closed; open another"):
         runtime.call("add", {"a": 1}, surface=surface)
 
 
 async def test_a_call_after_the_end_is_rejected():
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         surface = await runtime.surface()
     result = await runtime.call("add", {"a": 1}, surface=surface)
     assert (result.status, result.abort_reason) == ("synthetic_error", "runtime_shutdown")
 
 
 async def test_a_call_after_the_end_asks_for_no_approval():
-    async with Runtime.open(tools=[pay]) as runtime:
+    async with Runtime.open(tools=[pay], approve="wait") as runtime:
         surface = await runtime.surface()
     async with asyncio.timeout(60):
         result = await runtime.call("pay", {}, surface=surface)
@@ -186,7 +186,7 @@ async def test_a_call_after_the_end_asks_for_no_approval():
 
 @pytest.mark.parametrize("surface", ["srf_1", {}, False, 5], ids=str)
 async def test_a_surface_that_is_none_is_a_result(surface):
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         result = await runtime.call("add", {"a": 1}, surface=surface)
     assert result.error.error_class == "unknown_tool"
 
@@ -204,7 +204,7 @@ async def test_a_surface_that_is_none_is_a_result(surface):
     ids=["scope", "only a text", "only a number", "batch of none", "batch of dicts", "events after a text"],
 )
 async def test_a_wrong_object_is_refused_with_an_error_of_ours(misuse):
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         with pytest.raises(AgentToolError):
             await misuse(runtime)
 
@@ -212,7 +212,7 @@ async def test_a_wrong_object_is_refused_with_an_error_of_ours(misuse):
 @pytest.mark.parametrize("ref", ["\ud800", 5, ...], ids=repr)
 @pytest.mark.parametrize("name", ["native_call_id", "actor_ref"])
 async def test_a_ref_that_cannot_be_written_spoils_no_export(sound, name, ref):
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         await runtime.call("add", {"a": 1}, surface=await runtime.surface(), **{name: ref})
         await sound(runtime)
 
@@ -223,12 +223,12 @@ async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
         """Count far. Not for text."""
         return n
 
-    async with Runtime.open(tools=[count]) as runtime:
+    async with Runtime.open(tools=[count], approve="wait") as runtime:
         await sound(runtime)
 
 
 async def test_of_very_many_surfaces_the_oldest_are_put_away_and_made_again_when_they_are_used(sound):
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         lasting, oldest = await runtime.surface("session"), await runtime.surface()
         for _ in range(MAX_SURFACES):
             latest = await runtime.surface()
@@ -242,14 +242,14 @@ async def test_of_very_many_surfaces_the_oldest_are_put_away_and_made_again_when
 
 
 async def test_a_surface_that_no_runtime_here_has_made_says_what_to_do_next():
-    async with Runtime.open(tools=[add]) as runtime, Runtime.open(tools=[add]) as other:
+    async with Runtime.open(tools=[add], approve="wait") as runtime, Runtime.open(tools=[add], approve="wait") as other:
         result = await runtime.call("add", {"a": 1}, surface=await other.surface())
     assert result.error.error_code == "unknown_surface"
     assert "create a new one" in result.error.message
 
 
 async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
-    async with Runtime.open(tools=[add, pay]) as runtime:
+    async with Runtime.open(tools=[add, pay], approve="wait") as runtime:
         used = await runtime.surface()
         waiting = asyncio.ensure_future(runtime.call("pay", {}, surface=used))
         (question,) = await asked(runtime)
@@ -261,7 +261,7 @@ async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
 
 
 async def test_a_closed_runtime_takes_no_tools_and_makes_no_surfaces():
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         child = runtime.child(await runtime.surface())
     for closed in (runtime, child):
         with pytest.raises(ConfigError, match="closed; open another"):
@@ -271,7 +271,7 @@ async def test_a_closed_runtime_takes_no_tools_and_makes_no_surfaces():
 
 
 async def test_a_child_that_closes_leaves_its_parent_open_and_never_leaves_its_own_surface():
-    async with Runtime.open(tools=[add, pay]) as runtime:
+    async with Runtime.open(tools=[add, pay], approve="wait") as runtime:
         wide, narrow = await runtime.surface(), await runtime.surface(only=["add"])
         async with runtime.child(narrow) as child:
             inside = await child.call("add", {"a": 1}, surface=narrow)
@@ -282,6 +282,6 @@ async def test_a_child_that_closes_leaves_its_parent_open_and_never_leaves_its_o
 
 
 async def test_a_name_of_a_caller_that_cannot_be_written_is_reported_in_a_result():
-    async with Runtime.open(tools=[add]) as runtime:
+    async with Runtime.open(tools=[add], approve="wait") as runtime:
         result = await runtime.call("add", {"a": 1}, surface=await runtime.surface(), actor_ref=5)
     assert result.error.message == "actor_ref must be text in Unicode, got int; correct it, or leave it out"

@@ -183,7 +183,7 @@ async def test_a_hook_that_ignores_its_time_is_left_behind(allow):
                         raise
 
     hooks = [hook(lambda _: stubborn(), timeout_s=0.02)]
-    async with Runtime.open(tools=[add], rules=allow, hooks=hooks) as runtime, asyncio.timeout(60):
+    async with Runtime.open(tools=[add], rules=allow, hooks=hooks, approve="wait") as runtime, asyncio.timeout(60):
         result = await runtime.call("add", {"a": 1}, surface=await runtime.surface())
     assert result.error.error_class == "hook_failed"
 

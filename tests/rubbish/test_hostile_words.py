@@ -26,7 +26,7 @@ async def pay(to: str) -> str:
 
 
 async def write_hostile(path):
-    async with Runtime.open(store=f"sqlite:{path}", tools=[echo, pay]) as rt:
+    async with Runtime.open(store=f"sqlite:{path}", tools=[echo, pay], approve="wait") as rt:
         surface = await rt.surface()
         words = {"surface": surface, "actor_ref": HOSTILE, "native_call_id": HOSTILE}
         ids = [(await rt.call("talk.echo", {"text": HOSTILE}, **words)).invocation_id]

@@ -32,7 +32,7 @@ def test_arguments_that_are_nested_deeply_cost_no_other_call(provider, levels):
     calls = [ModelCall(name=name, arguments=each, call_id=name) for name, each in asked]
 
     async def run():
-        async with Runtime.open(tools=[nested, stock], interactive=False) as rt:
+        async with Runtime.open(tools=[nested, stock], approve="deny") as rt:
             return await (await rt.tools_for(provider)).answer(reply(provider, *calls))
 
     taken = asyncio.run(run())

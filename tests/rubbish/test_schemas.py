@@ -146,7 +146,7 @@ HOSTILE = r"""
         ):
             by_value = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
             by_name = {"type": "object", "patternProperties": {pattern: False}}
-            async with Runtime.open(tools=[scripted_tool("value", schema=by_value)], interactive=False) as rt:
+            async with Runtime.open(tools=[scripted_tool("value", schema=by_value)], approve="deny") as rt:
                 first = await rt.call("value", {"a": text}, surface=await rt.surface())
                 print(first.error.error_class, flush=True)
                 try:

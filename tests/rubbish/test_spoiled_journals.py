@@ -27,7 +27,7 @@ async def pay(to: str) -> str:
 
 
 async def write_journal(path):
-    async with Runtime.open(store=f"sqlite:{path}", tools=[add, pay]) as rt:
+    async with Runtime.open(store=f"sqlite:{path}", tools=[add, pay], approve="wait") as rt:
         surface = await rt.surface()
         for number in range(5):
             await rt.call("math.add", {"a": number}, surface=surface)

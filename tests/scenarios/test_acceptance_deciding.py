@@ -32,7 +32,7 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
         seen_by_hook.append(question.input)
         return {"updated_input": {**question.input, "text": question.input["text"] + " -- the office"}}
 
-    async with Runtime.open(tools=[send], hooks=[hook(sign, name="signer")]) as rt:
+    async with Runtime.open(tools=[send], hooks=[hook(sign, name="signer")], approve="wait") as rt:
         waiting = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(
@@ -89,7 +89,7 @@ def test_07_a_risky_call_pauses_for_approval_and_resumes_under_the_same_invocati
         ran.append(amount)
         return "paid"
 
-    with sync.open(tools=[pay]) as rt:
+    with sync.open(tools=[pay], approve="wait") as rt:
         surface = rt.surface()
 
         def wait_for_the_result():
@@ -144,7 +144,7 @@ async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked
         rule("deny", "*.wipe", because="we need the disk"),
         rule("deny", "*.export", because="the law forbids it", source=RuleSource.POLICY_SETTINGS),
     ]
-    async with Runtime.open(tools=[pay, wipe, export], rules=rules) as rt:
+    async with Runtime.open(tools=[pay, wipe, export], rules=rules, approve="wait") as rt:
         denied = await story(rt, await call(rt, "wipe", {}))
         blocked = await story(rt, await call(rt, "export", {}))
         waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
@@ -183,7 +183,9 @@ async def test_15_evidence_reconstructs_which_tool_ran_under_which_native_id_and
         return "the file"
 
     trusted = rule("allow", "remote.*", source=RuleSource.PROJECT_SETTINGS, ref="we-host-it")
-    async with Runtime.open(tools=[scripted_tool("fetch", fetch, namespace="remote")], rules=[trusted]) as rt:
+    async with Runtime.open(
+        tools=[scripted_tool("fetch", fetch, namespace="remote")], rules=[trusted], approve="wait"
+    ) as rt:
         await call(rt, "fetch", {}, native_call_id="call_7", actor_ref="user:ada")
         exported = await sound_export(rt)
     by_type = {record["record_type"]: record for record in exported}
@@ -211,7 +213,7 @@ async def test_16_policy_explains_why_a_tool_was_allowed_denied_deferred_or_waiv
         rule("allow", "test.deploy", ref="release-day", source=RuleSource.POLICY_SETTINGS, hook="release"),
     ]
     waiving = hook({"permission_result": "allow", "permission_reason": "it is release day"}, name="release")
-    async with Runtime.open(tools=tools, rules=rules, hooks=[waiving]) as rt:
+    async with Runtime.open(tools=tools, rules=rules, hooks=[waiving], approve="wait") as rt:
         surface = await rt.surface()
         allowed = await story(rt, await call(rt, "read", {}))
         denied = await story(rt, await call(rt, "wipe", {}))

@@ -63,7 +63,7 @@ async def test_an_opinion_is_recorded_with_the_decision_it_went_into(call, story
 )
 async def test_the_strictest_word_wins_and_an_adviser_that_fails_denies(call, rule, answer, options, rules, ends):
     book = [rule(rules, "*")] if rules else []
-    async with Runtime.open(tools=[pay], rules=book, interactive=False, advisers=[adviser(answer, **options)]) as rt:
+    async with Runtime.open(tools=[pay], rules=book, approve="deny", advisers=[adviser(answer, **options)]) as rt:
         assert (await call(rt, "pay", {"amount": 1})).status == ends
 
 

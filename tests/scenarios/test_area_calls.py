@@ -23,7 +23,7 @@ STAGES = ("model_input", "observable_input", "permission_input", "call_input")
 
 @pytest.mark.requirement("AT-INV-02", "AT-INV-04")
 async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow, story):
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         told = [
             await story(rt, await rt.call("probe", {}, surface=surface, actor_ref=actor, native_call_id=native))
@@ -36,7 +36,7 @@ async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow,
 
 @pytest.mark.requirement("AT-INV-03")
 async def test_even_a_plain_invocation_tells_all_four_inputs(allow, call, story):
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {"n": 1}))
     for stage in STAGES:
         assert told.invocation[stage] == {"n": 1}
@@ -49,7 +49,7 @@ async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_valu
         """Log in. Not for services."""
         return "welcome"
 
-    async with Runtime.open(tools=[login], rules=allow) as rt:
+    async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
         result = await call(rt, "login", {"user": "ada", "password": "correct horse"})
         invocation = await rt.journal.invocation(result.invocation_id)
     told = [getattr(invocation, stage) for stage in STAGES]
@@ -59,7 +59,7 @@ async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_valu
 
 @pytest.mark.requirement("AT-INV-03")
 async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, story):
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")]) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")], approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {"n": 1}))
     assert [stage for stage in STAGES if stage in told.invocation] == list(STAGES[:3])
 
@@ -75,7 +75,7 @@ async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, story):
 )  # fmt: skip
 async def test_the_models_input_is_kept_as_it_came(allow, call, changed, story, raw, wanted):
     probe = dataclasses.replace(scripted_tool("probe"), normalize=lambda arguments: {**arguments, "added": True})
-    async with Runtime.open(tools=[probe], rules=allow) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", raw))
     kept = told.invocation["model_input"]
     assert (kept, list(kept), type(kept[next(iter(kept))])) == (wanted, list(wanted), type(wanted[next(iter(wanted))]))
@@ -126,7 +126,7 @@ async def test_an_input_that_does_not_fit_is_refused_before_anybody_is_asked(cal
         """Pay. Not for refunds."""
         return "paid"
 
-    async with Runtime.open(tools=[pay]) as rt:
+    async with Runtime.open(tools=[pay], approve="wait") as rt:
         told = await story(rt, await call(rt, "pay", {"amount": "much"}))
         assert await rt.approvals.list() == ()
     assert "permission.requested" not in told.told
@@ -144,7 +144,7 @@ async def test_a_profile_has_a_listed_risk_and_keeps_its_hints(changed, sound_ex
         "policy_refs": ("policy:privacy",),
     }
     probe = changed(scripted_tool("probe"), permission_profile=hints)
-    async with Runtime.open(tools=[probe]) as rt:
+    async with Runtime.open(tools=[probe], approve="wait") as rt:
         exported = await sound_export(rt)
     (profile,) = [each for each in exported if each["record_type"] == "tool_permission_profile"]
     assert profile.items() >= {**hints, "policy_refs": ["policy:privacy"]}.items()
@@ -199,7 +199,7 @@ async def test_profiles_say_whether_credentials_are_delegated_and_whether_it_wor
     remote = changed(
         scripted_tool("remote"), execution_profile={"supports_credential_delegation": True, "supports_offline": False}
     )
-    async with Runtime.open(tools=[local, remote]) as rt:
+    async with Runtime.open(tools=[local, remote], approve="wait") as rt:
         profiles = await records(rt, "tool_execution_profile")
     facts = [(each["supports_credential_delegation"], each["supports_offline"]) for each in profiles]
     assert facts == [(False, True), (True, False)]
@@ -212,7 +212,7 @@ async def test_artifacts_appear_only_where_they_were_declared(allow, call, chang
 
     silent = scripted_tool("silent", deliver)
     saying = changed(scripted_tool("saying", deliver), execution_profile={"supports_artifacts": True})
-    async with Runtime.open(tools=[silent, saying], rules=allow) as rt:
+    async with Runtime.open(tools=[silent, saying], rules=allow, approve="wait") as rt:
         refused, result = [await call(rt, name, {}) for name in ("silent", "saying")]
     assert (refused.error.error_code, refused.artifact_refs) == ("artifacts_not_declared", None)
     assert refused.native_output_ref
@@ -239,7 +239,7 @@ async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_wa
         "context_modifier_policy": "forbid",
         "result_mapper": "identity",
     }
-    async with Runtime.open(tools=[scripted_tool("probe", look, **facts)], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe", look, **facts)], rules=allow, approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         await begun(rt, "tool.invocation.progress")
         await rt.cancel(await begun(rt))
@@ -259,7 +259,7 @@ async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, s
     async def hang(job):
         await asyncio.Event().wait()
 
-    async with Runtime.open(tools=[scripted_tool("probe", hang)], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe", hang)], rules=allow, approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         await rt.cancel(await begun(rt))
         told = await story(rt, await calling)
@@ -314,7 +314,7 @@ async def test_what_describes_an_outcome_does_not_repeat_what_was_taken_out_of_i
         """Log in. Not for services."""
         return {"said": f"hello {password}"}
 
-    async with Runtime.open(tools=[login], rules=allow) as rt:
+    async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "login", {"password": "correct horse"}))
     assert told.result["redaction_state"] == "partial"
     assert told.result["structured_content"] == {"said": "hello [redacted]"}

@@ -39,7 +39,7 @@ async def post(text: str, tenant: Annotated[str, Internal] = "acme") -> str:
 
 @pytest.mark.requirement("AT-DECL-08")
 async def test_a_declaration_has_a_title_for_people_beside_its_name_for_programs(records):
-    async with Runtime.open(tools=[add, post]) as rt:
+    async with Runtime.open(tools=[add, post], approve="wait") as rt:
         named = {each["name"]: each["title"] for each in await records(rt, "tool_declaration")}
     assert named["add"] == "Add up"
     assert named["post"]
@@ -51,7 +51,7 @@ async def test_only_what_its_lifecycle_allows_can_be_called_and_every_identity_s
     states = {state: scripted_tool(state.value) for state in Lifecycle}
     tools = {state: changed(each, declaration={"lifecycle": state}) for state, each in states.items()}
     ended = {}
-    async with Runtime.open(tools=tools.values(), rules=allow) as rt:
+    async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         for state in Lifecycle:
             told = await story(rt, await rt.call(state.value, {}, surface=surface))
@@ -82,7 +82,7 @@ async def test_only_what_its_lifecycle_allows_can_be_called_and_every_identity_s
 
 @pytest.mark.requirement("AT-DECL-17")
 async def test_a_declaration_names_its_kind_and_one_without_is_refused(records):
-    async with Runtime.open(tools=[add, post]) as rt:
+    async with Runtime.open(tools=[add, post], approve="wait") as rt:
         declarations = await records(rt, "tool_declaration")
     assert [each["tool_kind"] for each in declarations] == ["function", "function"]
     without = {name: value for name, value in declarations[0].items() if name != "tool_kind"}
@@ -96,7 +96,7 @@ async def test_two_tools_over_one_capability_share_its_ref(sound_export, changed
         changed(scripted_tool(name), declaration={"capability_refs": ("capability:calendar",)})
         for name in ("add_meeting", "list_meetings")
     ]
-    async with Runtime.open(tools=tools) as rt:
+    async with Runtime.open(tools=tools, approve="wait") as rt:
         exported = await sound_export(rt)
     refs = [each["capability_refs"] for each in exported if each["record_type"] == "tool_declaration"]
     assert refs == [["capability:calendar"], ["capability:calendar"]]
@@ -104,7 +104,7 @@ async def test_two_tools_over_one_capability_share_its_ref(sound_export, changed
 
 @pytest.mark.requirement("AT-DECL-21")
 async def test_a_function_that_takes_arguments_has_an_input_contract(records):
-    async with Runtime.open(tools=[add, post]) as rt:
+    async with Runtime.open(tools=[add, post], approve="wait") as rt:
         for declaration in await records(rt, "tool_declaration"):
             assert declaration["input_contract"]["model_input_schema"]["properties"]
 
@@ -112,14 +112,14 @@ async def test_a_function_that_takes_arguments_has_an_input_contract(records):
 @pytest.mark.requirement("AT-DECL-21")
 async def test_a_tool_of_plain_records_that_takes_arguments_has_an_input_contract_too(records):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    async with Runtime.open(tools=[scripted_tool("plain", schema=schema)]) as rt:
+    async with Runtime.open(tools=[scripted_tool("plain", schema=schema)], approve="wait") as rt:
         (declaration,) = await records(rt, "tool_declaration")
     assert declaration["input_contract"]["model_input_schema"] == schema
 
 
 @pytest.mark.requirement("AT-DECL-24")
 async def test_every_function_on_a_surface_has_a_permission_profile_that_its_declaration_names(sound_export):
-    async with Runtime.open(tools=[add, post]) as rt:
+    async with Runtime.open(tools=[add, post], approve="wait") as rt:
         surface = await rt.surface()
         exported = await sound_export(rt)
     profiles = {each["permission_profile_id"] for each in exported if "permission_profile_id" in each}
@@ -129,7 +129,7 @@ async def test_every_function_on_a_surface_has_a_permission_profile_that_its_dec
 
 @pytest.mark.requirement("AT-DECL-24")
 async def test_a_tool_of_plain_records_on_a_surface_names_its_permission_profile_too(records):
-    async with Runtime.open(tools=[scripted_tool("plain")]) as rt:
+    async with Runtime.open(tools=[scripted_tool("plain")], approve="wait") as rt:
         (declaration,) = await records(rt, "tool_declaration")
         (profile,) = await records(rt, "tool_permission_profile")
     assert declaration["permission_profile_ref"] == profile["permission_profile_id"]
@@ -142,7 +142,7 @@ async def test_a_function_that_is_declared_by_another_name_keeps_its_own(sound_e
         """Create an issue. Not for comments."""
         return title
 
-    async with Runtime.open(tools=[create_issue]) as rt:
+    async with Runtime.open(tools=[create_issue], approve="wait") as rt:
         (declaration,) = [each for each in await sound_export(rt) if each["record_type"] == "tool_declaration"]
     assert (declaration["namespace"], declaration["name"]) == ("issues", "portable")
     assert declaration["external_mappings"] == [{"source": "function", "function_name": "create_issue"}]
@@ -163,7 +163,7 @@ async def test_a_function_that_is_declared_by_another_name_keeps_its_own(sound_e
 )
 async def test_a_portable_name_never_loses_the_native_one(sound_export, mapping, member, native, changed):
     renamed = changed(scripted_tool("portable"), declaration={"external_mappings": (mapping,)})
-    async with Runtime.open(tools=[renamed]) as rt:
+    async with Runtime.open(tools=[renamed], approve="wait") as rt:
         (declaration,) = [each for each in await sound_export(rt) if each["record_type"] == "tool_declaration"]
     assert declaration["name"] == "portable"
     assert declaration["external_mappings"][0][member] == native
@@ -186,13 +186,13 @@ async def test_hints_of_an_untrusted_producer_relax_nothing_and_silence_means_th
     boastful = changed(scripted_tool("boastful", work), declaration={"annotations": hints})
     for probe in (boastful, scripted_tool("silent", work)):
         name = probe.declaration.name
-        async with Runtime.open(tools=[probe]) as rt:
+        async with Runtime.open(tools=[probe], approve="wait") as rt:
             surface = await rt.surface()
             waiting = asyncio.ensure_future(rt.call(name, {}, surface=surface))
             (question,) = await asked_questions(rt)
             await rt.approvals.decide(question.approval_id, "deny")
             assert (await waiting).status == "rejected"
-        async with Runtime.open(tools=[probe], rules=allow) as rt:
+        async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
             surface = await rt.surface()
             await rt.batch([ToolCall(name=name, arguments={})] * 3, surface=surface)
     assert set(most) == {1}
@@ -230,7 +230,7 @@ async def test_a_program_can_tell_the_eight_cases_of_a_result_apart(rule, asked_
         scripted_tool("fail", fail),
     ]
     rules = [rule("allow", "test.*"), rule("deny", "*.denied"), rule("ask", "*.rejected")]
-    async with Runtime.open(tools=tools, rules=rules) as rt:
+    async with Runtime.open(tools=tools, rules=rules, approve="wait") as rt:
         surface = await rt.surface()
         plain = ("final", "partial", "artifact", "redacted", "too_large", "denied")
         results = {name: await rt.call(name, {}, surface=surface) for name in plain}

@@ -156,7 +156,7 @@ async def test_a_tool_known_by_name_only_is_selected_and_not_found_by_words():
 @pytest.mark.requirement("AT-DEFER-15")
 async def test_a_model_searches_and_calls_what_was_found_and_both_are_governed_calls(story):
     tools = [*crowd(200), issue_tool(is_read_only=True, is_open_world=False, is_destructive=False)]
-    async with Runtime.open(tools=tools, interactive=False, rules=[]) as rt:
+    async with Runtime.open(tools=tools, approve="deny", rules=[]) as rt:
         surface = await rt.surface()
         early = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
         searched = await rt.call("tool_search", {"query": "open an issue"}, surface=surface)

@@ -78,7 +78,7 @@ async def test_every_ending_is_one_result_and_one_terminal_event_that_name_it(be
     provoke, status, error_class, abort_reason = ENDINGS[ending]
     rules = [rule("allow", "local.hang", "local.dawdle"), rule("ask", "local.pay")]
     rules += [rule("deny" if ending == "denied" else "allow", "local.fail")]
-    async with Runtime.open(tools=[hang, dawdle, fail, pay], rules=rules) as rt:
+    async with Runtime.open(tools=[hang, dawdle, fail, pay], rules=rules, approve="wait") as rt:
         result = await provoke(rt, await rt.surface(), begun)
         told = await story(rt, result)
     found = (result.status, result.error.error_class, result.abort_reason, result.is_error)
@@ -135,5 +135,5 @@ async def test_a_change_of_context_is_made_alone_after_the_batch_or_never(allow,
     waits = changed(drift.declared, interface={"context_modifier_policy": "defer_until_batch_complete"})
     tools = [move, waits if policy == "defer_until_batch_complete" else drift, sneak]
     for _ in range(5):  # whoever is faster must not matter
-        async with Runtime.open(tools=tools, rules=allow) as rt:
+        async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
             assert await moved(rt, name, policy) == (place, fates)

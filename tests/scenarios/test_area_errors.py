@@ -48,7 +48,7 @@ def giving(output):
 async def test_a_value_a_setup_a_credential_and_a_sandbox_are_told_apart_before_anything_runs(allow, call, story):
     classes = ("invalid_arguments", "setup_required", "credential_missing", "sandbox_violation", "capability_gap")
     tools = [dataclasses.replace(scripted_tool(each), preflight=refusing(each, f"no {each}")) for each in classes]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         told = {each: await story(rt, await call(rt, each, {})) for each in classes}
     assert {each: told[each].result["error"]["error_class"] for each in classes} == {each: each for each in classes}
     assert {each: told[each].invocation["status"] for each in classes} == {
@@ -74,7 +74,7 @@ async def test_a_tool_that_fails_hangs_loses_its_backend_is_throttled_or_half_fa
         "rate_limited": scripted_tool("rate_limited", giving(throttled)),
         "partial_failure": scripted_tool("partial_failure", giving(half)),
     }
-    async with Runtime.open(tools=tools.values(), rules=allow) as rt:
+    async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
         told = {name: await story(rt, await call(rt, name, {})) for name in tools}
     assert {name: each.result["error"]["error_class"] for name, each in told.items()} == {name: name for name in tools}
     assert (told["timeout"].invocation["status"], told["timeout"].result["status"]) == ("timed_out", "timed_out")
@@ -153,7 +153,7 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
     ]
     names = [each.declaration.name for each in tools]
     ended = {}
-    async with Runtime.open(tools=tools, rules=rules) as rt:
+    async with Runtime.open(tools=tools, rules=rules, approve="wait") as rt:
         surface = await rt.surface()
         for name in names:
             calling = asyncio.ensure_future(rt.call(name, {}, surface=surface))
@@ -174,7 +174,7 @@ async def test_every_refusal_says_in_which_phase_it_came(rule, call):
     checked = dataclasses.replace(scripted_tool("checked"), check_values=refusing("invalid_arguments"))
     refused = scripted_tool("refused", failing_with_class("rate_limited"))
     rules = [rule("allow", "*"), rule("deny", "*.denied")]
-    async with Runtime.open(tools=[checked, refused, scripted_tool("denied")], rules=rules) as rt:
+    async with Runtime.open(tools=[checked, refused, scripted_tool("denied")], rules=rules, approve="wait") as rt:
         results = {name: await call(rt, name, {}) for name in ("checked", "denied", "refused", "nobody")}
     assert {name: result.error.phase for name, result in results.items()} == {
         "checked": "validate_values",
@@ -197,7 +197,7 @@ async def test_an_error_that_is_none_spoils_neither_its_result_nor_the_log(allow
     async def refuse(job):
         raise ToolFailure(ToolError(**error))
 
-    async with Runtime.open(tools=[scripted_tool("refuse", refuse)], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("refuse", refuse)], rules=allow, approve="wait") as rt:
         result = await call(rt, "refuse", {})
         await sound_export(rt)
     assert result.status == "failed"
@@ -211,7 +211,7 @@ async def test_an_error_that_names_a_secret_is_told_as_redacted_and_its_long_wor
     probe = scripted_tool("probe", fail)
     contract = InputContract(sensitive_fields=("token",))
     probe = dataclasses.replace(probe, declaration=replace(probe.declaration, input_contract=contract))
-    async with Runtime.open(tools=[probe], rules=allow) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
         result = await call(rt, "probe", {"token": "Qz7-first-last"})
     assert "Qz7" not in result.error.message
     assert len(result.error.message) <= 2000

@@ -28,7 +28,7 @@ CLOUD_EVENT = {
 
 @pytest.mark.requirement("AT-EVT-03")
 async def test_every_declaration_is_told(records):
-    async with Runtime.open(tools=[scripted_tool("first")]) as rt:
+    async with Runtime.open(tools=[scripted_tool("first")], approve="wait") as rt:
         rt.declare(scripted_tool("second"))
         events = await records(rt, "tool_event")
     told = [(each["event_type"], each["data"]["tool_id"]) for each in events]
@@ -38,7 +38,7 @@ async def test_every_declaration_is_told(records):
 @pytest.mark.requirement("AT-EVT-07")
 async def test_hooks_on_each_side_are_bracketed_by_their_events(allow, call, hook, story):
     hooks = [hook({"message": "a"}), hook({"message": "b"}, "post_tool_use")]
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, hooks=hooks) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, hooks=hooks, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert [each for each in told.told if each.startswith("hook") or each == "started"] == [
         "hook.pre.started",
@@ -51,7 +51,7 @@ async def test_hooks_on_each_side_are_bracketed_by_their_events(allow, call, hoo
 
 @pytest.mark.requirement("AT-EVT-08", "AT-PERM-27")
 async def test_a_decision_is_asked_for_and_told_with_its_id(asked_questions, call, story):
-    async with Runtime.open(tools=[scripted_tool("probe")]) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "allow")
@@ -80,7 +80,7 @@ async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_
         """Sleep. Not for work."""
         return "rested"
 
-    async with Runtime.open(tools=[bake, sleep], rules=allow) as rt:
+    async with Runtime.open(tools=[bake, sleep], rules=allow, approve="wait") as rt:
         baked, slept = [await story(rt, await call(rt, name, {})) for name in ("bake", "sleep")]
         flags = [each["supports_progress"] for each in await records(rt, "tool_execution_profile")]
     assert flags == [True, False]
@@ -104,7 +104,7 @@ async def test_results_are_yielded_in_the_order_in_which_they_are_released(allow
         scripted_tool("slow", slow, is_concurrency_safe=True),
         scripted_tool("quick", quick, is_concurrency_safe=True),
     ]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         await rt.batch([ToolCall(name=name, arguments={}) for name in ("slow", "quick")], surface=surface)
         events = await records(rt, "tool_event")
@@ -126,7 +126,7 @@ async def test_every_call_of_a_batch_that_somebody_left_early_has_its_one_end(al
         scripted_tool("hang", hang, is_concurrency_safe=True),
         scripted_tool("quick", quick, is_concurrency_safe=True),
     ]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         calls = [ToolCall(name=name, arguments={}) for name in ("hang", "quick", "quick")]
         leaving = asyncio.ensure_future(rt.batch(calls, surface=surface))
@@ -152,7 +152,7 @@ async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(all
         changed(scripted_tool("withheld"), declaration={"output_contract": OutputContract(redaction_rules=("*",))}),
     ]
     wanted = {"plain": ["created"], "large": ["persisted", "created"], "withheld": ["redacted", "created"]}
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         for name, kinds in wanted.items():
             told = await story(rt, await call(rt, name, {}))
             events = [each for each in told.events if each["event_type"].startswith("tool.result.")]
@@ -163,7 +163,7 @@ async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(all
 @pytest.mark.requirement("AT-EVT-15")
 async def test_an_event_reads_as_a_cloud_event(allow, call, records):
     checker = Checker(CLOUD_EVENT)
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow, approve="wait") as rt:
         await call(rt, "probe", {})
         events = await records(rt, "tool_event")
     mapped = [

@@ -25,7 +25,7 @@ async def test_an_executor_gets_time_signal_progress_sandbox_credentials_and_a_p
         return "done"
 
     probe = changed(scripted_tool("probe", work), execution_profile={"timeout_ms": 5000, "sandbox_profile": "no-net"})
-    async with Runtime.open(tools=[probe], rules=allow) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert (handed["cancel"], handed["sandbox"], dict(handed["keys"])) == (False, "no-net", {})
     assert handed["deadline"] is not None
@@ -43,7 +43,7 @@ async def test_an_update_keeps_all_that_a_tool_can_say_of_its_progress(allow, ca
         job.report(partial={"rows": 1})
         return "done"
 
-    async with Runtime.open(tools=[scripted_tool("probe", work)], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe", work)], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {}))
     first, second = told.progress
     said = {"sequence": 1, "status": "running", "message": "reading", "percent": 40, "current_step": "read"}
@@ -60,7 +60,7 @@ async def test_a_count_that_no_update_has_a_place_for_spoils_no_record(allow, ca
         job.report("counting", facts={**facts, "exit_code": 0})
         return "done"
 
-    async with Runtime.open(tools=[scripted_tool("probe", work)], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe", work)], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert [(each["sequence"], each["exit_code"]) for each in told.progress] == [(1, 0)]
     assert not facts.keys() & told.progress[0].keys() - {"sequence"}
@@ -71,7 +71,7 @@ async def test_destructiveness_is_false_until_it_is_told_and_inferred_until_it_i
     plain = scripted_tool("plain")
     wipes = scripted_tool("wipes", is_destructive="classifier:wipes")
     wipes.classifiers["wipes"] = lambda value: value.get("target") == "/"
-    async with Runtime.open(tools=[plain, wipes], rules=[rule("allow", "*")]) as rt:
+    async with Runtime.open(tools=[plain, wipes], rules=[rule("allow", "*")], approve="wait") as rt:
         (interface,) = [each for each in await records(rt, "tool_interface") if each["tool_id"].endswith("plain")]
         harmless = await story(rt, await call(rt, "wipes", {"target": "x"}))
         harmful = await story(rt, await call(rt, "wipes", {"target": "/"}))
@@ -93,7 +93,7 @@ async def test_one_path_in_three_spellings_is_matched_by_one_rule_and_told_in_on
         '[[rules]]\nbehavior = "deny"\ntool = "local.read"\npath = "notes/a.txt"\n'
     )
     monkeypatch.chdir(tmp_path)
-    async with Runtime.open(tools=[read], config=tmp_path / "agenttool.toml") as rt:
+    async with Runtime.open(tools=[read], config=tmp_path / "agenttool.toml", approve="wait") as rt:
         result = await rt.call("read", {"path": path.format(root=tmp_path)}, surface=await rt.surface())
         told = await story(rt, result)
     assert result.error.error_class == "permission_denied"
@@ -107,7 +107,7 @@ async def test_whatever_returns_structured_content_declares_its_shape(allow, cal
         """Count letters. Not for words."""
         return {"letters": len(text)}
 
-    async with Runtime.open(tools=[count], rules=allow) as rt:
+    async with Runtime.open(tools=[count], rules=allow, approve="wait") as rt:
         result = await call(rt, "count", {"text": "four"})
         (declaration,) = await records(rt, "tool_declaration")
     assert result.structured_content == {"letters": 4}
@@ -133,7 +133,9 @@ SOURCES = {
 async def test_whoever_decides_is_named_in_a_decision(asked_questions, call, rule, story, source):
     given, (reason, named) = SOURCES[source]
     rules = [rule(behavior, "*", source=origin) for behavior, origin in given.get("rules", ())]
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=rules, advisers=given.get("advisers", ())) as rt:
+    async with Runtime.open(
+        tools=[scripted_tool("probe")], rules=rules, advisers=given.get("advisers", ()), approve="wait"
+    ) as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         if source == "person":
             (question,) = await asked_questions(rt)

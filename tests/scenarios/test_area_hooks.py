@@ -25,7 +25,7 @@ async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(
     work = [failing()] if event is HookEvent.POST_TOOL_USE_FAILURE else []
     probe = scripted_tool("probe", *work, max_inline_chars=1)
     listening = hook(lambda question: asked.append(question.hook_event) or {"message": "seen"}, event)
-    async with Runtime.open(tools=[probe], rules=allow, hooks=[listening]) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, hooks=[listening], approve="wait") as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert asked == [event]
     (run,) = told.hooks
@@ -56,7 +56,7 @@ async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questi
     }
     hooks = [hook(answer, name=f"says-{kind}") for kind, answer in sayings.items()]
     probe = scripted_tool("probe")
-    async with Runtime.open(tools=[probe], hooks=hooks) as rt:
+    async with Runtime.open(tools=[probe], hooks=hooks, approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "allow")
@@ -82,7 +82,7 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
         return "bread"
 
     hooks = [hook({"progress": "before"}), hook({"progress": "after"}, "post_tool_use")]
-    async with Runtime.open(tools=[bake], rules=allow, hooks=hooks) as rt:
+    async with Runtime.open(tools=[bake], rules=allow, hooks=hooks, approve="wait") as rt:
         told = await story(rt, await call(rt, "bake", {}))
     assert [(each["sequence"], each["message"]) for each in told.progress] == [
         (1, "before"),
@@ -100,7 +100,7 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
         return text
 
     advising = hook({"permission_result": hint, "permission_reason": "so I think"}, name="advisor")
-    async with asyncio.timeout(60), Runtime.open(tools=[note], hooks=[advising]) as rt:
+    async with asyncio.timeout(60), Runtime.open(tools=[note], hooks=[advising], approve="wait") as rt:
         calling, asking = (
             asyncio.ensure_future(each) for each in (call(rt, "note", {"text": "milk"}), asked_questions(rt))
         )
@@ -120,7 +120,7 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
 @pytest.mark.requirement("AT-HOOK-10", "AT-PIPE-19")
 async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_recorded(allow, call, hook, story):
     replacing = hook({"updated_output": {"rows": [1]}}, "post_tool_use", name="trimmer")
-    async with Runtime.open(tools=[scripted_tool("query")], rules=allow, hooks=[replacing]) as rt:
+    async with Runtime.open(tools=[scripted_tool("query")], rules=allow, hooks=[replacing], approve="wait") as rt:
         told = await story(rt, await call(rt, "query", {}))
     assert told.result["structured_content"] == {"rows": [1]}
     (mutation,) = told.mutations
@@ -136,7 +136,7 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
     contract = InputContract(mutation_policy=MutationPolicy(**{who: False}))
     probe = changed(scripted_tool("probe"), declaration={"input_contract": contract})
     hooks = [hook({"updated_input": {"n": 2}})] if who == "hooks" else []
-    async with Runtime.open(tools=[probe], hooks=hooks) as rt:
+    async with Runtime.open(tools=[probe], hooks=hooks, approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if not hooks:
             (question,) = await asked_questions(rt)
@@ -158,7 +158,7 @@ async def post(text: str, tenant: Annotated[str, Internal] = "none", region: Ann
 async def posted(asked_questions, call, hook, raw='{"text":  "h\\u00e9llo"}'):
     """A hook sets one internal field, an approver the other."""
     injecting = hook(lambda question: {"updated_input": {**question.input, "tenant": "acme"}}, name="tenancy")
-    async with Runtime.open(tools=[post], hooks=[injecting]) as rt:
+    async with Runtime.open(tools=[post], hooks=[injecting], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "post", raw))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(
@@ -215,7 +215,7 @@ async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_t
         seen.append(dict(question.input))
         question.input["path"] = "elsewhere"
 
-    async with Runtime.open(tools=[read], hooks=[hook(look), hook(look, name="second")]) as rt:
+    async with Runtime.open(tools=[read], hooks=[hook(look), hook(look, name="second")], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "read", {"path": "./a.txt"}))
         (question,) = await asked_questions(rt)
         seen.append(dict(question.shown))
@@ -243,7 +243,7 @@ async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call,
     behavior, answer, told_behavior, status = DECISIONS[how]
     questions, probe = [], scripted_tool("probe")
     listening = hook(questions.append, "permission_decision")
-    async with Runtime.open(tools=[probe], rules=[rule(behavior, "*")], hooks=[listening]) as rt:
+    async with Runtime.open(tools=[probe], rules=[rule(behavior, "*")], hooks=[listening], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if answer is not None:
             (question,) = await asked_questions(rt)
@@ -259,7 +259,9 @@ async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call,
 @pytest.mark.parametrize("answer", [{"stop": "I object"}, {"no such member": 1}], ids=["stop", "fault"])
 async def test_what_is_refused_stays_refused_whatever_a_hook_says_to_that(call, error, hook, rule, story, answer):
     hooks = [hook(answer, "permission_decision")]
-    async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")], hooks=hooks) as rt:
+    async with Runtime.open(
+        tools=[scripted_tool("probe")], rules=[rule("deny", "*")], hooks=hooks, approve="wait"
+    ) as rt:
         result = await call(rt, "probe", {})
         told = await story(rt, result)
     assert (error(result), len(told.hooks)) == ("permission_denied", 1)
@@ -279,7 +281,7 @@ async def test_a_hook_cannot_move_what_it_was_not_shown(allow, call, error, hook
         users = question.input["users"]
         return {"updated_input": {"users": [{"name": "eve", "pin": "[redacted]"}, *users]}}
 
-    async with Runtime.open(tools=[enroll], rules=allow, hooks=[hook(insert)]) as rt:
+    async with Runtime.open(tools=[enroll], rules=allow, hooks=[hook(insert)], approve="wait") as rt:
         result = await call(rt, "enroll", {"users": [{"name": "ada", "pin": "4711-0815"}]})
     assert (error(result), got) == ("hook_failed", [])
     assert "cannot be moved" in result.error.message

@@ -120,7 +120,7 @@ async def test_the_limit_of_a_tool_is_in_its_interface_and_moves_only_its_own_re
 @pytest.mark.parametrize("kind", [ToolKind.SHELL_COMMAND, ToolKind.BROWSER_ACTION, ToolKind.OPENAPI_OPERATION])
 async def test_what_nobody_declared_is_open_world_and_wants_no_person(records, kind, changed):
     probe = changed(scripted_tool("probe", classifier_input="input"), declaration={"tool_kind": kind})
-    async with Runtime.open(tools=[probe], interactive=False) as rt:
+    async with Runtime.open(tools=[probe], approve="deny") as rt:
         surface = await rt.surface()
         (interface,) = await records(rt, "tool_interface")
     assert (interface["is_open_world"], interface["requires_user_interaction"]) == (True, False)

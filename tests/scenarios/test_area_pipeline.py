@@ -206,7 +206,7 @@ async def test_after_a_success_the_hook_of_success_runs_and_after_a_failure_that
         for event in ("post_tool_use", "post_tool_use_failure")
     ]
     tools = [scripted_tool("good"), scripted_tool("bad", failing())]
-    async with Runtime.open(tools=tools, rules=allow, hooks=hooks) as rt:
+    async with Runtime.open(tools=tools, rules=allow, hooks=hooks, approve="wait") as rt:
         good, bad = [await story(rt, await call(rt, name, {})) for name in ("good", "bad")]
     assert heard == [("test.good", "post_tool_use"), ("test.bad", "post_tool_use_failure")]
     assert [each["hook_event"] for each in good.hooks + bad.hooks] == ["post_tool_use", "post_tool_use_failure"]
@@ -235,7 +235,7 @@ async def test_a_denied_target_is_not_even_looked_at(call, rule):
     members = {"name": "vault", "behavior": "deny", "tool": "*", "path": "/vault/**"}
     by_path = read_rules([Setting(members=members, source="project_settings")])
     for rules in ([rule("deny", "*.read")], by_path):
-        async with Runtime.open(tools=[probe], rules=rules) as rt:
+        async with Runtime.open(tools=[probe], rules=rules, approve="wait") as rt:
             result = await call(rt, "read", {"path": "/vault/key"})
         assert result.error.error_class == "permission_denied"
         assert looked_at == []

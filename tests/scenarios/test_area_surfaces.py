@@ -177,9 +177,9 @@ async def test_a_background_worker_gets_what_its_role_allows_and_nobody_to_ask()
 @pytest.mark.requirement("AT-SURF-19")
 async def test_without_a_person_or_the_right_to_write_such_tools_are_blocked():
     tools = [scripted_tool("confirm", requires_user_interaction=True, **SAFE), scripted_tool("write")]
-    async with Runtime.open(tools=tools, interactive=False) as rt:
+    async with Runtime.open(tools=tools, approve="deny") as rt:
         alone = await rt.surface()
-    async with Runtime.open(tools=tools, mode="read_only") as rt:
+    async with Runtime.open(tools=tools, mode="read_only", approve="wait") as rt:
         reading = await rt.surface()
     assert {each.name: each.reason for each in alone.blocked_tools} == {"test.confirm": "policy_blocked"}
     assert {each.name: each.reason for each in reading.blocked_tools} == {"test.write": "policy_blocked"}

@@ -65,7 +65,7 @@ async def a_long_day(rule, hook, asked_questions, sound_export):
         rule("deny", "*.denied"),
     ]
     advisor = hook({"permission_result": "deny"}, tools=("*.hinted",))
-    async with Runtime.open(tools=tools, rules=rules, hooks=[advisor]) as rt:
+    async with Runtime.open(tools=tools, rules=rules, hooks=[advisor], approve="wait") as rt:
         surface = await rt.surface()
         for name in (
             "add",
@@ -132,12 +132,12 @@ async def test_a_lifecycle_that_nobody_listed_is_refused_at_registration(changed
     odd = changed(scripted_tool("odd"), declaration={"lifecycle": "whenever"})
     assert "whenever" not in list(Lifecycle)
     with pytest.raises(ConfigError, match="lifecycle"):
-        Runtime.open(tools=[odd])
+        Runtime.open(tools=[odd], approve="wait")
 
 
 @pytest.mark.requirement("AT-DECL-23")
 async def test_everything_that_a_declaration_refers_to_is_in_the_export(sound_export):
-    async with Runtime.open(tools=[add, bake]) as rt:
+    async with Runtime.open(tools=[add, bake], approve="wait") as rt:
         exported = await sound_export(rt)
     by_kind = {}
     for record in exported:
@@ -153,7 +153,7 @@ async def test_everything_that_a_declaration_refers_to_is_in_the_export(sound_ex
 
 @pytest.mark.requirement("AT-IO-01", "AT-IO-05")
 async def test_a_models_schema_takes_a_good_input_and_every_example(allow, call, records):
-    async with Runtime.open(tools=[add], rules=allow) as rt:
+    async with Runtime.open(tools=[add], rules=allow, approve="wait") as rt:
         (declaration,) = await records(rt, "tool_declaration")
         contract = declaration["input_contract"]
         results = [await call(rt, "add", each) for each in contract["examples"]]
@@ -188,7 +188,7 @@ async def test_a_listener_who_leaves_and_comes_back_misses_no_progress_and_hears
                 break
         return after
 
-    async with Runtime.open(tools=[bake], rules=allow) as rt:
+    async with Runtime.open(tools=[bake], rules=allow, approve="wait") as rt:
         baking = asyncio.ensure_future(call(rt, "bake", {"loaves": 9}))
         position = await listen(rt, 0, 3)
         position = await listen(rt, position, 5)
@@ -216,7 +216,7 @@ async def test_a_lifecycle_given_as_text_counts_as_the_word_it_is(allow, call, c
         probe = changed(plain, declaration={"lifecycle": state})
     else:
         probe = tool(name="probe", lifecycle=state)(nothing)
-    async with Runtime.open(tools=[probe], rules=allow) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
         result = await call(rt, "probe", {})
     assert result.error.error_class == error_class
     assert plain.executor.inputs == []
@@ -237,7 +237,7 @@ async def test_a_policy_given_in_text_counts_as_one_given_in_words(allow):
     tools = [scripted_tool(name, script, is_concurrency_safe=True) for name, script in (("fail", fail), ("hang", hang))]
     pair = [ToolCall(name="hang", arguments={}), ToolCall(name="fail", arguments={})]
     policy = SchedulerPolicy(scheduler_policy_id="p", sibling_failure_policy="cancel_siblings")
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         hung, _ = await rt.batch(pair, surface=await rt.surface(), policy=policy)
         wrong = SchedulerPolicy(scheduler_policy_id="p", yield_policy="whenever")
         with pytest.raises(RecordError, match=r"'whenever'.*/yield_policy"):

@@ -20,7 +20,7 @@ def loaded(surface):
 async def test_a_tool_that_went_since_a_surface_was_made_is_not_loaded_on_it(rule):
     tools = [scripted_tool(name, should_defer=True, required_credentials=("vault:key",)) for name in ("one", "two")]
     begin, hiding = Circumstances(credentials=frozenset({"vault:key"})), SurfacePolicy(hide_denied=True)
-    async with Runtime.open(tools=tools, circumstances=begin, surface=hiding) as rt:
+    async with Runtime.open(tools=tools, circumstances=begin, surface=hiding, approve="wait") as rt:
         surface = await rt.surface()
         for gone in ({"rules": [rule("deny", "test.two")]}, {"credentials": []}):
             await rt.change(**gone)
@@ -71,7 +71,7 @@ EIGHT = {
 @pytest.mark.parametrize("cause", EIGHT)
 async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, kinds, allow, records):
     change, gone = EIGHT[cause]
-    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
+    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING, approve="wait") as rt:
         before = await rt.surface("session")
         renewed = await rt.change(**change)
         after = rt.current(before)
@@ -88,7 +88,7 @@ async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, 
 
 @pytest.mark.requirement("AT-EVT-04")
 async def test_a_surface_is_told_when_it_is_made_and_when_a_change_of_rules_makes_it_anew(kinds, allow, records):
-    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
+    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING, approve="wait") as rt:
         before = await rt.surface("session")
         await rt.change(rules=[])
         after = rt.current(before)
@@ -103,7 +103,7 @@ async def test_a_surface_is_told_when_it_is_made_and_when_a_change_of_rules_make
 async def test_on_an_old_surface_nothing_can_be_called_that_is_not_there_any_more(cause, kinds, allow, error):
     change, gone = EIGHT[cause]
     tools = {f"{each.declaration.namespace}.{each.declaration.name}": each for each in kinds()}
-    async with Runtime.open(tools=tools.values(), rules=allow, circumstances=EVERYTHING) as rt:
+    async with Runtime.open(tools=tools.values(), rules=allow, circumstances=EVERYTHING, approve="wait") as rt:
         old = await rt.surface("session")
         for name in tools:
             assert (await rt.call(name, {}, surface=old)).status == "succeeded"
@@ -115,7 +115,7 @@ async def test_on_an_old_surface_nothing_can_be_called_that_is_not_there_any_mor
 
 async def test_what_came_later_is_on_the_current_surface_and_not_on_the_old_one(allow, error):
     tools = [scripted_tool("keyed", required_credentials=("vault:key",)), scripted_tool("plain")]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         old = await rt.surface()
         await rt.change(credentials=["vault:key"])
         current = rt.current(old)
@@ -144,7 +144,9 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
     rest = scripted_tool("open_probe", namespace="rest", should_defer=True, **SAFE)
     change = {"rules": [*allow, rule("deny", "test.secret_probe")]} if cause == "policy" else GONE[cause]
     hiding = SurfacePolicy(hide_denied=True)
-    async with Runtime.open(tools=[probe, rest], rules=allow, circumstances=EVERYTHING, surface=hiding) as rt:
+    async with Runtime.open(
+        tools=[probe, rest], rules=allow, circumstances=EVERYTHING, surface=hiding, approve="wait"
+    ) as rt:
         old = await rt.surface("session")
         for query in ("probe", "select:secret_probe"):
             assert "test.secret_probe" in [each.name for each in (await rt.search(query, surface=old)).matches]
@@ -163,7 +165,9 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
 async def test_a_tool_that_takes_a_denied_name_is_hidden_whatever_old_surfaces_asked_before(changed, rule):
     late, hiding = scripted_tool("late"), SurfacePolicy(hide_denied=True)
     first = scripted_tool("first", should_defer=True)
-    async with Runtime.open(tools=[first], rules=[rule("deny", "test.evil", is_optional=True)], surface=hiding) as rt:
+    async with Runtime.open(
+        tools=[first], rules=[rule("deny", "test.evil", is_optional=True)], surface=hiding, approve="wait"
+    ) as rt:
         old = await rt.surface("session")
         await rt.change(gates=["beta"])
         rt.declare(changed(first, declaration={"description": "The first one, told anew."}))
@@ -181,7 +185,7 @@ async def test_a_tool_that_takes_a_denied_name_is_hidden_whatever_old_surfaces_a
 @pytest.mark.parametrize("word", ["disabled", "retired", "draft"])
 async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(word, changed, allow, error):
     probe, later = scripted_tool("probe"), scripted_tool("later", should_defer=True)
-    async with Runtime.open(tools=[probe, later, scripted_tool("rest")], rules=allow) as rt:
+    async with Runtime.open(tools=[probe, later, scripted_tool("rest")], rules=allow, approve="wait") as rt:
         old = await rt.surface("session")
         child = rt.child(old)
         assert (await child.call("probe", {}, surface=old)).status == "succeeded"
@@ -213,7 +217,7 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
     by, is_deferred, changed, allow, records
 ):
     probe = scripted_tool("probe", should_defer=is_deferred)
-    async with Runtime.open(tools=[probe, scripted_tool("rest", namespace="other")], rules=allow) as rt:
+    async with Runtime.open(tools=[probe, scripted_tool("rest", namespace="other")], rules=allow, approve="wait") as rt:
         held, without = await rt.surface("session"), await rt.surface(only=["rest"])
         child = rt.child(held)
         below = await child.surface()
@@ -241,7 +245,7 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
 
 @pytest.mark.requirement("AT-SURF-17")
 async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_and_is_told(records):
-    async with Runtime.open(tools=[scripted_tool("probe")]) as rt:
+    async with Runtime.open(tools=[scripted_tool("probe")], approve="wait") as rt:
         before = await rt.surface("session")
         child = rt.child(before)
         below = await child.surface()
@@ -261,7 +265,7 @@ async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_a
 
 async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_at_once(allow, records):
     tools = [scripted_tool(f"t{number}") for number in range(9)]
-    async with Runtime.open(tools=tools, rules=allow) as rt:
+    async with Runtime.open(tools=tools, rules=allow, approve="wait") as rt:
         old = await rt.surface()
         for number in range(7):
             rt.retire(f"tool_test.t{number}")
@@ -285,13 +289,13 @@ async def test_a_tool_is_taken_back_by_its_name_though_another_has_that_as_its_i
         declaration=replace(rogue.declaration, tool_id="test.pay"),
         interface=replace(rogue.interface, tool_id="test.pay"),
     )
-    async with Runtime.open(tools=[scripted_tool("pay"), rogue], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("pay"), rogue], rules=allow, approve="wait") as rt:
         rt.retire("test.pay")
         assert (await rt.surface()).loaded_tools == (rogue.declaration.tool_id,)
 
 
 async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):
-    async with Runtime.open(tools=[scripted_tool("pay")], rules=allow) as rt:
+    async with Runtime.open(tools=[scripted_tool("pay")], rules=allow, approve="wait") as rt:
         surface = await rt.surface()
         assert (await rt.call("pay", {}, surface=surface)).status == "succeeded"
         await rt.change(rules=[rule("deny", "test.pay")])
@@ -300,7 +304,7 @@ async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, erro
 
 async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
     tools = [scripted_tool("waiting", should_defer=True), scripted_tool("other", should_defer=True)]
-    async with Runtime.open(tools=tools) as rt:
+    async with Runtime.open(tools=tools, approve="wait") as rt:
         surface = await rt.load(["waiting"], surface=await rt.surface())
         await rt.change(gates=["beta"])
         current = rt.current(surface)
@@ -311,7 +315,7 @@ async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
 async def test_a_change_above_reaches_the_sub_agents_below(allow, error):
     tools = [scripted_tool("keyed", required_credentials=("vault:key",)), scripted_tool("writing")]
     have = Circumstances(credentials=frozenset({"vault:key"}))
-    async with Runtime.open(tools=tools, rules=allow, circumstances=have) as rt:
+    async with Runtime.open(tools=tools, rules=allow, circumstances=have, approve="wait") as rt:
         above = await rt.surface()
         child = rt.child(above)
         below = await child.surface()
@@ -335,7 +339,7 @@ async def test_a_call_under_way_is_not_disturbed(allow):
 
     tool = scripted_tool("keyed", slow, required_credentials=("vault:key",))
     have = Circumstances(credentials=frozenset({"vault:key"}))
-    async with Runtime.open(tools=[tool], rules=allow, circumstances=have) as rt:
+    async with Runtime.open(tools=[tool], rules=allow, circumstances=have, approve="wait") as rt:
         calling = asyncio.ensure_future(rt.call("keyed", {}, surface=await rt.surface()))
         await begun.wait()
         await rt.change(credentials=[])
@@ -358,7 +362,7 @@ async def test_a_call_under_way_is_not_disturbed(allow):
     ],
 )
 async def test_a_change_that_is_none_is_refused_and_changes_nothing(changes, told):
-    async with Runtime.open(tools=[scripted_tool("plain", **SAFE)]) as rt:
+    async with Runtime.open(tools=[scripted_tool("plain", **SAFE)], approve="wait") as rt:
         surface = await rt.surface()
         with pytest.raises(ConfigError, match=told):
             await rt.change(**{"mode": "read_only", **changes})

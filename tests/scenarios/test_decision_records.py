@@ -29,7 +29,7 @@ async def decisions_of(runtime, records, calling):
 
 @pytest.mark.requirement("AT-PERM-14")
 async def test_a_decision_by_rule_names_the_rule_its_source_and_its_reason(call, records, rule):
-    async with Runtime.open(tools=[add], rules=[rule("deny", "local.add", ref="no-add")]) as rt:
+    async with Runtime.open(tools=[add], rules=[rule("deny", "local.add", ref="no-add")], approve="wait") as rt:
         (decision,) = await decisions_of(rt, records, call(rt, "add", {"a": 1}))
     assert (decision["behavior"], decision["mode"], decision["source"]) == ("deny", "default", "project_settings")
     assert decision["rule_refs"] == ["no-add"]
@@ -39,7 +39,7 @@ async def test_a_decision_by_rule_names_the_rule_its_source_and_its_reason(call,
 
 @pytest.mark.requirement("AT-PERM-14", "AT-PERM-22", "AT-PERM-26")
 async def test_a_decision_by_an_approver_carries_the_edit_and_when_the_question_expires(asked_questions, call, records):
-    async with Runtime.open(tools=[pay]) as rt:
+    async with Runtime.open(tools=[pay], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "allow", updated_input={"amount": 3}, by="pat", message="less")
@@ -56,7 +56,7 @@ async def test_a_decision_by_an_approver_carries_the_edit_and_when_the_question_
 async def test_a_decision_by_the_policy_layer_names_the_policy(call, hook, records, rule):
     grant = rule("allow", "local.add", ref="release-day", source=RuleSource.POLICY_SETTINGS, hook="release")
     waiving = hook({"permission_result": "allow"}, name="release")
-    async with Runtime.open(tools=[add], rules=[rule("deny", "*"), grant], hooks=[waiving]) as rt:
+    async with Runtime.open(tools=[add], rules=[rule("deny", "*"), grant], hooks=[waiving], approve="wait") as rt:
         (decision,) = await decisions_of(rt, records, call(rt, "add", {"a": 1}))
     assert (decision["behavior"], decision["policy_refs"]) == ("allow", ["release-day"])
 
@@ -67,7 +67,9 @@ async def test_a_decision_by_a_classifier_carries_what_the_classifier_said(call,
         async def advise(self, question):
             return Advice(behavior=Behavior.DENY, confidence=0.9, reason="too much")
 
-    async with Runtime.open(tools=[pay], advisers=[Adviser(ref="advisers/amounts", judge=Judge())]) as rt:
+    async with Runtime.open(
+        tools=[pay], advisers=[Adviser(ref="advisers/amounts", judge=Judge())], approve="wait"
+    ) as rt:
         (decision,) = await decisions_of(rt, records, call(rt, "pay", {"amount": 5}))
     check = decision["pending_classifier_check"]
     assert (check["classifier_ref"], check["confidence"]) == ("advisers/amounts", 0.9)
@@ -76,7 +78,7 @@ async def test_a_decision_by_a_classifier_carries_what_the_classifier_said(call,
 
 @pytest.mark.requirement("AT-PERM-14")
 async def test_a_rejection_carries_the_words_of_the_approver(asked_questions, call, records):
-    async with Runtime.open(tools=[pay]) as rt:
+    async with Runtime.open(tools=[pay], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
         await rt.approvals.decide(question.approval_id, "deny", by="pat", message="not today")
@@ -93,7 +95,7 @@ async def test_a_decision_about_a_path_names_the_path_and_the_rule(call, records
 
     settings = tmp_path / "agenttool.toml"
     settings.write_text('[[rules]]\nname = "no-etc"\nbehavior = "deny"\ntool = "*"\npath = "/etc"\nbecause = "keys"\n')
-    async with Runtime.open(tools=[show], config=settings) as rt:
+    async with Runtime.open(tools=[show], config=settings, approve="wait") as rt:
         (decision,) = await decisions_of(rt, records, call(rt, "show", {"path": "/etc/../etc/passwd"}))
     assert (decision["behavior"], decision["source"]) == ("deny", "project_settings")
     assert decision["blocked_path"] == "/etc/passwd"

@@ -276,7 +276,7 @@ calls(
     rules=[("allow", "local.*"), ("deny", "local.pay")],
     made=[("pay", {"to": "ada", "amount": 1})],
 )
-calls("no approver", pay, interactive=False, made=[("pay", {"to": "ada", "amount": 1})])
+calls("no approver", pay, approve="deny", made=[("pay", {"to": "ada", "amount": 1})])
 calls("read-only mode", pay, add, mode="read_only", made=[("pay", {"to": "ada", "amount": 1}), ("add", {"a": 1})])
 calls("check and normalize", tens, made=[("tens", {"n": 47}), ("tens", {"n": -1})])
 calls("large output stored", dump, made=[("dump", {"lines": 300}), ("dump", {"lines": 2})])
@@ -500,7 +500,7 @@ def export(rule, hook, asked_questions, begun, monkeypatch):
         tools, options, run = CASES[name]
         rules = [rule(behavior, pattern) for behavior, pattern in options.get("rules", ())]
         hooks = [hook(answer, HookEvent(event), called) for called, event, answer in options.get("hooks", ())]
-        given = {**options, "rules": rules, "hooks": hooks}
+        given = {"approve": "wait", **options, "rules": rules, "hooks": hooks}
         async with Runtime.open(store=store, tools=tools, **given) as rt:
             await run(Kit(rt=rt, surface=await rt.surface(), asked_questions=asked_questions, begun=begun))
             return [to_json(record) async for record in rt.journal.export()]

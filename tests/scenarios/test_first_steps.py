@@ -36,7 +36,7 @@ async def test_a_function_that_its_owner_declares_read_only_runs_without_a_quest
 
 @pytest.mark.parametrize(("name", "arguments"), [("look_up", {"word": "a"}), ("read", {"path": "/etc/passwd"})])
 async def test_a_read_only_function_that_reaches_outside_is_asked_about(name, arguments):
-    async with Runtime.open(tools=[look_up, read], interactive=False) as rt:
+    async with Runtime.open(tools=[look_up, read], approve="deny") as rt:
         result = await rt.call(name, arguments, surface=await rt.surface())
         assert result.error.error_class == "permission_denied"
 
@@ -87,3 +87,38 @@ async def test_search_without_a_surface_finds_every_tool_and_load_shows_it_to_a_
         assert found.names == ("local.rare",)
         surface = await rt.load(found)
         assert "tool_local.rare" in surface.loaded_tools
+
+
+@tool(read_only=True)
+def nothing() -> None:
+    pass
+
+
+@tool(read_only=True)
+def point() -> dict[str, int]:
+    return {"x": 1, "y": 2}
+
+
+@tool(read_only=True)
+def greet(name: str) -> str:
+    return f"hello {name}" * 20
+
+
+async def test_a_result_says_on_one_line_how_a_call_ended_and_has_its_text_value_and_error():
+    async with Runtime.open(tools=[add, nothing, point, greet]) as rt:
+        results = [await rt.call(name, {}) for name in ("nothing", "point")]
+        sum_, failed, greeting = (
+            await rt.call("add", {"a": 41}),
+            await rt.call("add", {"a": "x"}),
+            await rt.call("greet", {"name": "ada\nl"}),
+        )
+    assert [(each.ok, each.value, each.error) for each in results] == [
+        (True, None, None),
+        (True, {"x": 1, "y": 2}, None),
+    ]
+    assert (sum_.ok, sum_.text, sum_.value) == (True, "42", 42)
+    assert (failed.ok, failed.value, failed.error.error_class) == (False, None, "schema_validation_failed")
+    assert failed.text.startswith("schema_validation_failed: at '/a'")
+    assert greeting.value == greeting.text == "hello ada\nl" * 20
+    assert repr(sum_) == f"ToolResult(succeeded, '42', {sum_.invocation_id})"
+    assert all(len(repr(each).splitlines()) == 1 and len(repr(each)) < 160 for each in (failed, greeting, *results))

@@ -36,7 +36,7 @@ async def test_a_caller_who_is_cancelled_leaves_a_result_behind(call, records, a
         await asyncio.Event().wait()
         return "never"
 
-    async with Runtime.open(tools=[patient], rules=allow) as rt:
+    async with Runtime.open(tools=[patient], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
         running.cancel()
@@ -57,7 +57,7 @@ async def test_repeating_a_call_that_was_stopped_is_safe_if_its_tool_only_reads(
         await asyncio.Event().wait()
         return "never"
 
-    async with Runtime.open(tools=[patient], rules=allow) as rt:
+    async with Runtime.open(tools=[patient], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
         rt.cancel_all()
@@ -78,7 +78,7 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
         ran.append((to, pin))
         return f"done with {pin}"
 
-    async with Runtime.open(tools=[transfer]) as rt:
+    async with Runtime.open(tools=[transfer], approve="wait") as rt:
         waiting = asyncio.ensure_future(call(rt, "transfer", {"to": "mallory", "pin": "4711-0815"}))
         (question,) = await asked_questions(rt)
         assert question.shown == {"to": "mallory", "pin": "[redacted]"}
@@ -106,7 +106,7 @@ async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result(ask
         return "never"
 
     rules = [Rule(ref="wait", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.wait",))]
-    async with Runtime.open(tools=[pay, wait], rules=rules) as rt:
+    async with Runtime.open(tools=[pay, wait], rules=rules, approve="wait") as rt:
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("pay", "wait")]
         await started.wait()
@@ -121,7 +121,7 @@ async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result(ask
 
 @pytest.mark.parametrize("arguments", [{"a": {1, 2}}, {"a": object()}, {1: 2}, {"a": float("nan")}, {"a": b"x"}])
 async def test_arguments_that_are_no_json_are_a_result_too(arguments, call, error):
-    async with Runtime.open(tools=[add]) as rt:
+    async with Runtime.open(tools=[add], approve="wait") as rt:
         result = await call(rt, "add", arguments)
     assert error(result) == "schema_validation_failed"
 
@@ -130,7 +130,7 @@ async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_
     bomb = {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}, "$ref": "#/$defs/d0"}
     bomb["$defs"]["d40"] = {"type": "object"}
     with pytest.raises(ConfigError, match="too many references"):
-        Runtime.open(tools=[scripted_tool("bomb", schema=bomb)])
+        Runtime.open(tools=[scripted_tool("bomb", schema=bomb)], approve="wait")
 
 
 @pytest.mark.requirement("AT-EXEC-04", "AT-EXEC-06", "AT-PROG-10", "AT-PROG-11")
@@ -145,7 +145,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, r
         go_on.wait(30)
         return "finished"
 
-    async with Runtime.open(tools=[busy], rules=allow) as rt:
+    async with Runtime.open(tools=[busy], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "busy", {}))
         await started.wait()
         (invocation_id,) = rt._core.registry.calls
@@ -171,7 +171,7 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
     off = replace(tools["disabled"].declaration, lifecycle="disabled")
     tools["disabled"] = dataclasses.replace(tools["disabled"], declaration=off)
     told = {}
-    async with Runtime.open(tools=tools.values(), rules=allow) as rt:
+    async with Runtime.open(tools=tools.values(), rules=allow, approve="wait") as rt:
         surface = await rt.surface(only=["disabled", "deferred", "strict"])
         for name in (*tools, "nowhere"):
             result = await rt.call(name, {"z": 1}, surface=surface)
@@ -199,7 +199,7 @@ async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called(call
         """Search files. Not for the web."""
         return "files"
 
-    async with Runtime.open(tools=[search_web, search_files], rules=allow) as rt:
+    async with Runtime.open(tools=[search_web, search_files], rules=allow, approve="wait") as rt:
         results = [await call(rt, name, {}) for name in ("web.search", "files.search", "search")]
         calls = [await rt.journal.invocation(result.invocation_id) for result in results[:2]]
     assert [result.model_facing_content[0].text for result in results[:2]] == ["web", "files"]
@@ -216,7 +216,7 @@ async def test_what_was_shown_to_an_approver_cannot_be_changed_under_the_call(ca
         ran.append(where)
         return where
 
-    async with Runtime.open(tools=[read]) as rt:
+    async with Runtime.open(tools=[read], approve="wait") as rt:
         waiting = asyncio.ensure_future(call(rt, "read", {"where": "safe.txt"}))
         (question,) = await asked_questions(rt)
         question.shown["where"] = "/etc/shadow"
@@ -240,14 +240,14 @@ async def test_a_surface_keeps_the_tool_it_was_made_with():
         """Be new. Not for history."""
         return "new"
 
-    async with Runtime.open(tools=[old]) as rt:
+    async with Runtime.open(tools=[old], approve="wait") as rt:
         before = await rt.surface()
         rt.declare(new.declared)
         after = await rt.surface()
         said = [(await rt.call("same", {}, surface=each)).model_facing_content[0].text for each in (before, after)]
     assert said == ["old", "new"]
     with pytest.raises(ConfigError, match="two tools have the id"):
-        Runtime.open(tools=[old, new])
+        Runtime.open(tools=[old, new], approve="wait")
 
 
 class Mute(Exception):
@@ -271,7 +271,7 @@ async def test_whatever_a_tool_raises_is_a_result(crash, in_thread, call, allow)
             """Raise. Not for success."""
             raise crash
 
-    async with Runtime.open(tools=[explode], rules=allow) as rt:
+    async with Runtime.open(tools=[explode], rules=allow, approve="wait") as rt:
         result = await call(rt, "explode", {})
     assert result.is_error
 
@@ -291,7 +291,7 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
         """Pay. Not for refunds."""
         return "paid"
 
-    async with Runtime.open(tools=[pay], hooks=[hook]) as rt:
+    async with Runtime.open(tools=[pay], hooks=[hook], approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "pay", {}))
         await inside.wait()
         (invocation_id,) = rt._core.registry.calls
@@ -308,7 +308,7 @@ async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log
         """Refuse. Not for success."""
         raise ToolFailure(ToolError(error_class="rate_limited", message="later"))
 
-    async with Runtime.open(tools=[refuse], rules=allow) as rt:
+    async with Runtime.open(tools=[refuse], rules=allow, approve="wait") as rt:
         result = await call(rt, "refuse", {})
         (exported,) = await records(rt, "tool_result")
     assert result.error.error_class == exported["error"]["error_class"] == "rate_limited"
@@ -329,7 +329,7 @@ async def test_an_error_that_cannot_be_told_is_a_failure_that_can(allow, call, e
         """Refuse. Not for success."""
         raise ToolFailure(error)
 
-    async with Runtime.open(tools=[refuse], rules=allow) as rt:
+    async with Runtime.open(tools=[refuse], rules=allow, approve="wait") as rt:
         told = await story(rt, await call(rt, "refuse", {}))
     assert told.result["error"]["error_class"] == "execution_failed"
     assert "fill it as declared" in told.result["error"]["message"]
@@ -353,7 +353,7 @@ async def test_a_caller_who_leaves_while_output_is_stored_leaves_no_promise_that
         """Take a picture. Not for words."""
         return Media(b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "image/png")
 
-    async with Runtime.open(tools=[shoot], rules=allow) as rt:
+    async with Runtime.open(tools=[shoot], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "shoot", {}))
         await begun.wait()
         for _ in range(times):

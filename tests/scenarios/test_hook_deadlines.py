@@ -75,7 +75,7 @@ async def test_a_hook_that_ignores_its_deadline_is_left_behind_and_the_call_goes
         Hook(name="noter", event=event, runner=Noter()),
         Hook(name="stubborn", event=event, runner=stubborn, timeout_s=0.01),
     ]
-    async with Runtime.open(tools=[add], hooks=hooks) as rt:
+    async with Runtime.open(tools=[add], hooks=hooks, approve="wait") as rt:
         impatient(rt)
         result = await call(rt)
         runs = await records(rt, "tool_hook")
@@ -90,7 +90,7 @@ async def test_a_hook_that_ignores_its_deadline_is_left_behind_and_the_call_goes
 @pytest.mark.parametrize("answer", [{"permission_result": "allow"}, {"stop": "late"}, {"updated_input": {"a": 9}}])
 async def test_an_answer_that_comes_after_the_deadline_does_not_count(answer):
     hook = Hook(name="late", event=PRE, runner=Stubborn(answer), timeout_s=0.01)
-    async with Runtime.open(tools=[add], hooks=[hook]) as rt:
+    async with Runtime.open(tools=[add], hooks=[hook], approve="wait") as rt:
         result = await call(rt)
     assert result.error.error_class == "hook_failed"
     assert "no answer within 0.01 s" in result.error.message
@@ -99,7 +99,7 @@ async def test_an_answer_that_comes_after_the_deadline_does_not_count(answer):
 @pytest.mark.parametrize("kind", [Patient, Stubborn])
 async def test_canceling_a_call_ends_the_hook_that_holds_it(kind):
     runner = kind()
-    async with Runtime.open(tools=[add], hooks=[Hook(name="slow", event=PRE, runner=runner)]) as rt:
+    async with Runtime.open(tools=[add], hooks=[Hook(name="slow", event=PRE, runner=runner)], approve="wait") as rt:
         impatient(rt)
         running = asyncio.ensure_future(call(rt))
         await runner.inside.wait()
@@ -114,7 +114,7 @@ async def test_canceling_a_call_ends_the_hook_that_holds_it(kind):
 @pytest.mark.parametrize(("event", "told"), [(PRE, "canceled"), (POST, "post_hook_failed")])
 async def test_a_caller_who_leaves_while_a_hook_runs_leaves_a_true_result_behind(event, told):
     runner = Patient()
-    async with Runtime.open(tools=[add], hooks=[Hook(name="slow", event=event, runner=runner)]) as rt:
+    async with Runtime.open(tools=[add], hooks=[Hook(name="slow", event=event, runner=runner)], approve="wait") as rt:
         running = asyncio.ensure_future(call(rt))
         await runner.inside.wait()
         running.cancel()
@@ -141,7 +141,7 @@ async def test_a_hook_after_the_tool_ends_by_itself_or_by_its_time_and_not_by_a_
 
     hook = Hook(name="slow", event=POST, runner=Slow(), tools=("*.add",), timeout_s=60 if reason == "sibling" else 0.2)
     policy = SchedulerPolicy(scheduler_policy_id="sched_1", sibling_failure_policy="cancel_siblings")
-    async with Runtime.open(tools=[add, fail], hooks=[hook], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[add, fail], hooks=[hook], rules=ALLOW, approve="wait") as rt:
         surface = await rt.surface()
         calls = [ToolCall(name="add", arguments=FITTING), ToolCall(name="fail", arguments={})]
         running = asyncio.ensure_future(rt.batch(calls, surface=surface, policy=policy))
@@ -169,7 +169,7 @@ async def test_a_failure_hook_that_is_late_after_a_tool_that_was_late_says_so():
         return "never"
 
     hook = Hook(name="slow", event=HookEvent.POST_TOOL_USE_FAILURE, runner=Patient(), timeout_s=0.01)
-    async with Runtime.open(tools=[sleep], hooks=[hook], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[sleep], hooks=[hook], rules=ALLOW, approve="wait") as rt:
         result = await call(rt, "sleep", {})
     assert result.error.error_class == "post_hook_failed"
     assert "no answer within 0.01 s" in result.error.message
@@ -201,7 +201,7 @@ async def test_what_a_hook_says_of_a_secret_is_in_no_record_and_an_untrusted_one
         for event in (PRE, POST)
         for is_trusted in (False, True)
     ]
-    async with Runtime.open(tools=[pay], hooks=hooks) as rt:
+    async with Runtime.open(tools=[pay], hooks=hooks, approve="wait") as rt:
         asked = asyncio.ensure_future(call(rt, "pay", {"to": "eve", "pin": "4711-0815"}))
         async for _, event in rt.journal.events():
             if event.event_type == "tool.permission.requested":

@@ -22,7 +22,7 @@ async def add(a: int, b: int = 1) -> int:
 
 @pytest.mark.requirement("AT-INV-09", "AT-EVT-12")
 async def test_a_plain_call_takes_its_steps_in_order_and_ends_once(call, records):
-    async with Runtime.open(tools=[add]) as rt:
+    async with Runtime.open(tools=[add], approve="wait") as rt:
         result = await call(rt, "add", {"a": 2, "b": 3})
         events = [e for e in await records(rt, "tool_event") if e.get("invocation_id") == result.invocation_id]
         invocation = to_json(await rt.journal.invocation(result.invocation_id))
@@ -58,7 +58,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments, call, e
         ran.append(a)
         return a
 
-    async with Runtime.open(tools=[spy], rules=allow) as rt:
+    async with Runtime.open(tools=[spy], rules=allow, approve="wait") as rt:
         result = await call(rt, "spy", arguments)
         invocation = await rt.journal.invocation(result.invocation_id)
     assert ran == []
@@ -67,7 +67,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments, call, e
 
 
 async def test_a_name_that_leads_nowhere_is_a_result_too(call, error):
-    async with Runtime.open(tools=[add]) as rt:
+    async with Runtime.open(tools=[add], approve="wait") as rt:
         unknown = await call(rt, "subtract", {})
         homeless = await rt.call("add", {"a": 1}, surface=7)
         invocation = await rt.journal.invocation(unknown.invocation_id)
@@ -87,7 +87,7 @@ async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart(c
         """Lose the backend."""
         raise ConnectionError("refused")
 
-    async with Runtime.open(tools=[explode, unplugged], rules=allow) as rt:
+    async with Runtime.open(tools=[explode, unplugged], rules=allow, approve="wait") as rt:
         raised, lost = await call(rt, "explode", {}), await call(rt, "unplugged", {})
     assert error(raised) == "execution_failed"
     assert "out of ink" in raised.error.message
@@ -105,7 +105,7 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allo
             except asyncio.CancelledError:
                 continue
 
-    async with Runtime.open(tools=[stubborn], rules=allow) as rt:
+    async with Runtime.open(tools=[stubborn], rules=allow, approve="wait") as rt:
         rt._core.timing.grace_period = type(rt._core.timing.grace_period)(
             call_later=asyncio.get_running_loop().call_later, after_stop=0.01, after_caller=1
         )
@@ -128,7 +128,7 @@ async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own
     ended = {}
     for name, runner in (("stop", Stop()), ("fail", Fail())):
         hook = Hook(name=name, event=HookEvent.PRE_TOOL_USE, runner=runner)
-        async with Runtime.open(tools=[add], hooks=[hook]) as rt:
+        async with Runtime.open(tools=[add], hooks=[hook], approve="wait") as rt:
             ended[name] = await call(rt, "add", {"a": 1})
     assert (ended["stop"].status.value, error(ended["stop"])) == ("denied", "hook_blocked")
     assert (ended["fail"].status.value, error(ended["fail"])) == ("failed", "hook_failed")
@@ -148,7 +148,7 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
         seen.append((password, tenant))
         return {"message": f"{user} with {password}", "token": f"t-{password}"}
 
-    async with Runtime.open(tools=[login], rules=allow) as rt:
+    async with Runtime.open(tools=[login], rules=allow, approve="wait") as rt:
         result = await call(rt, "login", {"user": "ada", "password": "correct horse battery"})
         refused = await call(rt, "login", {"user": "ada", "password": "x" * 9, "tenant": "evil"})
         everything = repr(await records(rt))
@@ -161,7 +161,7 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
 async def test_a_caller_may_not_set_an_internal_field_that_a_composed_schema_lets_in(call, error, allow, changed):
     contract = InputContract(model_input_schema=OPEN, internal_only_fields=("tenant",))
     probe = changed(scripted_tool("probe", schema=OPEN), declaration={"input_contract": contract})
-    async with Runtime.open(tools=[probe], rules=allow) as rt:
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
         refused = await call(rt, "probe", {"user": "ada", "tenant": "evil"})
         taken = await call(rt, "probe", {"user": "ada"})
     assert (error(refused), error(taken)) == ("schema_validation_failed", None)
@@ -177,7 +177,7 @@ async def test_progress_comes_in_order_and_before_the_result(call, records, allo
         context.report("cooling")
         yield f"{loaves} loaves"
 
-    async with Runtime.open(tools=[bake], rules=allow) as rt:
+    async with Runtime.open(tools=[bake], rules=allow, approve="wait") as rt:
         result = await call(rt, "bake", {})
         progress = await records(rt, "tool_progress")
     assert result.model_facing_content[0].text == "2 loaves"
@@ -198,7 +198,7 @@ async def test_cancelling_stops_what_can_stop(call, records, error, allow):
         await asyncio.Event().wait()
         return "never"
 
-    async with Runtime.open(tools=[patient], rules=allow) as rt:
+    async with Runtime.open(tools=[patient], rules=allow, approve="wait") as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
         (invocation_id,) = rt._core.registry.calls
@@ -221,7 +221,7 @@ async def test_whole_floats_are_integers_also_inside_lists_and_mappings():
         sizes.clear()
         return "counted"
 
-    async with Runtime.open(tools=[count]) as rt:
+    async with Runtime.open(tools=[count], approve="wait") as rt:
         surface = await rt.surface()
         sent = {"sizes": [1.0, 2], "by_name": {"a": [3.0]}}
         result = await rt.call("count", sent, surface=surface)
@@ -244,7 +244,7 @@ async def test_the_code_of_a_tool_that_checks_or_normalizes_cannot_change_the_in
         seen.append(list(items))
         return "taken"
 
-    async with Runtime.open(tools=[take]) as rt:
+    async with Runtime.open(tools=[take], approve="wait") as rt:
         await rt.call("take", {"items": ["a"]}, surface=await rt.surface())
     assert seen == [["a"]]
 
@@ -260,7 +260,7 @@ async def test_a_default_that_an_edited_input_leaves_out_is_judged_and_recorded(
 
     settings = tmp_path / "agenttool.toml"
     settings.write_text('[[rules]]\nbehavior = "deny"\ntool = "transfer"\nargument = { "/amount" = { min = 1000 } }\n')
-    async with Runtime.open(tools=[transfer], config=settings) as rt:
+    async with Runtime.open(tools=[transfer], config=settings, approve="wait") as rt:
         calling = asyncio.ensure_future(rt.call("transfer", {"to": "ada", "amount": 5}, surface=await rt.surface()))
         async for _ in rt.journal.events():
             if questions := await rt.approvals.list():

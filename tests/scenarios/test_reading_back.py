@@ -78,7 +78,7 @@ async def test_reading_back_is_bounded_and_never_stored_again(opened):
 
 async def test_reading_back_asks_nobody():
     rules = [Rule(ref="dump", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.dump",))]
-    async with Runtime.open(tools=[dump], rules=rules, interactive=False) as rt:
+    async with Runtime.open(tools=[dump], rules=rules, approve="deny") as rt:
         surface = await rt.surface()
         name, arguments = named_in(told(await rt.call("dump", {}, surface=surface)))
         assert not (await rt.call(name, arguments, surface=surface)).is_error

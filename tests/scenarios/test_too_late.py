@@ -55,7 +55,7 @@ async def _are_open(rt, count):
 
 @pytest.mark.parametrize("form", ["coroutine", "task"])
 async def test_a_call_that_was_made_before_the_close_and_started_after_it_does_not_run(store, pay, allow, ran, form):
-    async with Runtime.open(tools=[pay], rules=allow, store=store) as rt:
+    async with Runtime.open(tools=[pay], rules=allow, store=store, approve="wait") as rt:
         call = rt.call("pay", {}, surface=await rt.surface())
         if form == "task":
             call = asyncio.ensure_future(call)
@@ -74,7 +74,10 @@ async def test_a_nested_call_after_its_parent_has_returned_does_not_run_and_hold
         late.append(asyncio.ensure_future(context.call("pay", {})))
         return "done"
 
-    async with Runtime.open(tools=[pay, leave], rules=allow, store=store) as rt, asyncio.timeout(BOUND_S):
+    async with (
+        Runtime.open(tools=[pay, leave], rules=allow, store=store, approve="wait") as rt,
+        asyncio.timeout(BOUND_S),
+    ):
         surface = await rt.surface()
         assert (await rt.call("leave", {}, surface=surface)).status == "succeeded"
         (nested,) = await asyncio.gather(*late)
@@ -84,7 +87,7 @@ async def test_a_nested_call_after_its_parent_has_returned_does_not_run_and_hold
 
 
 async def test_an_approval_does_not_cover_a_tool_that_was_retired_meanwhile(store, pay, ran):
-    async with Runtime.open(tools=[pay], store=store) as rt, asyncio.timeout(BOUND_S):
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt, asyncio.timeout(BOUND_S):
         calling = asyncio.ensure_future(rt.call("pay", {}, surface=await rt.surface()))
         approval_id = await _asked(rt)
         rt.retire("local.pay")
@@ -96,10 +99,10 @@ async def test_an_approval_does_not_cover_a_tool_that_was_retired_meanwhile(stor
 
 async def test_an_approval_after_a_restart_does_not_override_a_new_deny(tmp_path, pay, rule, ran):
     store = f"sqlite:{tmp_path}/state.db"
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         started = await rt.start("pay", {}, surface=await rt.surface())
     deny = [rule("deny", "local.pay")]
-    async with Runtime.open(tools=[pay], rules=deny, store=store) as rt, asyncio.timeout(BOUND_S):
+    async with Runtime.open(tools=[pay], rules=deny, store=store, approve="wait") as rt, asyncio.timeout(BOUND_S):
         await rt.approvals.decide(await _asked(rt), "allow")
         result = await rt.wait(started.invocation_id)
         assert result.error.error_class == "permission_denied"
@@ -117,7 +120,10 @@ async def test_a_call_that_waits_for_its_turn_is_denied_by_a_rule_that_was_added
         await go_on.wait()
         return "done"
 
-    async with Runtime.open(tools=[pay, block], rules=allow, store=store) as rt, asyncio.timeout(BOUND_S):
+    async with (
+        Runtime.open(tools=[pay, block], rules=allow, store=store, approve="wait") as rt,
+        asyncio.timeout(BOUND_S),
+    ):
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("block", "pay")]
         await _are_open(rt, 2)
@@ -129,7 +135,7 @@ async def test_a_call_that_waits_for_its_turn_is_denied_by_a_rule_that_was_added
 
 
 async def test_a_batch_ends_if_the_runtime_closes_while_one_of_its_calls_waits_for_an_answer(store, pay):
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         surface = await rt.surface()
         running = asyncio.ensure_future(rt.batch([ToolCall(name="pay", arguments={})], surface=surface))
         await _asked(rt)
@@ -145,7 +151,10 @@ async def test_calls_of_a_canceled_batch_that_had_not_started_have_results(store
         await asyncio.sleep(BOUND_S)
         return "done"
 
-    async with Runtime.open(tools=[pay, slow], rules=allow, store=store) as rt, asyncio.timeout(BOUND_S):
+    async with (
+        Runtime.open(tools=[pay, slow], rules=allow, store=store, approve="wait") as rt,
+        asyncio.timeout(BOUND_S),
+    ):
         surface = await rt.surface()
         wanted = [ToolCall(name="slow", arguments={}), ToolCall(name="pay", arguments={}, depends_on=(0,))]
         running = asyncio.ensure_future(rt.batch(wanted, surface=surface))
@@ -160,14 +169,14 @@ async def test_calls_of_a_canceled_batch_that_had_not_started_have_results(store
 
 
 async def test_waiting_for_an_unknown_call_is_an_error(store, pay):
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         for unknown in ("inv_nope", None, rt.new_invocation_id()):
             with pytest.raises(ConfigError, match="has no call"):
                 await rt.wait(unknown)
 
 
 async def test_a_wait_ends_with_the_runtime(tmp_path, pay):
-    async with Runtime.open(tools=[pay], store=f"sqlite:{tmp_path}/state.db") as rt:
+    async with Runtime.open(tools=[pay], store=f"sqlite:{tmp_path}/state.db", approve="wait") as rt:
         started = await rt.start("pay", {}, surface=await rt.surface())
         waiting = asyncio.ensure_future(rt.wait(started.invocation_id))
         await asyncio.sleep(0)

@@ -37,7 +37,7 @@ async def pigeon(to: str) -> str:
 @pytest.fixture
 def http(make_app):
     """A program on this machine that talks to a served runtime."""
-    app = make_app(lambda: Runtime.open(tools=[send, add, pigeon]))
+    app = make_app(lambda: Runtime.open(tools=[send, add, pigeon], approve="wait"))
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client:
         yield client
 
@@ -65,7 +65,7 @@ def test_a_program_makes_a_surface_searches_it_and_shows_it_to_a_model(http):
 )
 def test_a_search_over_http_is_the_search_of_the_library(http, query):
     async def in_the_library():
-        async with Runtime.open(tools=[send, add, pigeon]) as rt:
+        async with Runtime.open(tools=[send, add, pigeon], approve="wait") as rt:
             return await rt.search(query, surface=await rt.surface("session"))
 
     told = http.post("/v1/search", json={"query": query}).json()
@@ -187,7 +187,7 @@ def test_neither_a_proxy_nor_a_web_page_may_ask(http, path, headers):
 
 
 def test_a_program_on_another_machine_may_not_ask(make_app):
-    app = make_app(lambda: Runtime.open(tools=[send]))
+    app = make_app(lambda: Runtime.open(tools=[send], approve="wait"))
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("203.0.113.9", 50_000)) as client:
         assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.FORBIDDEN
         assert client.get("/healthz").status_code == HTTPStatus.OK
@@ -211,7 +211,7 @@ def _health(client, wanted):
 
 @pytest.mark.slow
 def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
-    app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send]))
+    app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send], approve="wait"))
     with (
         TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client,
         closing(sqlite3.connect(tmp_path / "calls.db", isolation_level=None)) as other,
@@ -238,7 +238,7 @@ def pay(amount: int) -> str:
 @pytest.mark.parametrize(("asked", "more"), [(2, []), (3, ["approvals"])])
 async def test_the_status_page_names_a_list_that_it_truncates(monkeypatch, asked, more):
     monkeypatch.setattr(handlers, "MAX_LISTED", 2)
-    async with Runtime.open(tools=[pay]) as rt:
+    async with Runtime.open(tools=[pay], approve="wait") as rt:
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call("pay", {"amount": amount}, surface=surface)) for amount in range(asked)]
         async with asyncio.timeout(TIMEOUT_S):

@@ -89,7 +89,7 @@ async def a_run_of_every_kind():
     """Make calls that end in every way we can think of, and give all facts of the run."""
     hooks = [Hook(name=f"on-{event.value}", event=event, runner=Meddler()) for event in HookEvent]
     tools = [add, login, dump, forbidden, transfer, scripted_tool("fetch", fetch)]
-    async with Runtime.open(tools=tools, rules=[*ALLOW, DENY], hooks=hooks) as rt:
+    async with Runtime.open(tools=tools, rules=[*ALLOW, DENY], hooks=hooks, approve="wait") as rt:
         surface = await rt.surface()
         words = iter([("allow", None), ("deny", None), ("allow", {"to": "bob", "amount": 2})])
         approver = asyncio.ensure_future(answer_all(rt, words))
@@ -174,7 +174,7 @@ async def test_what_was_read_back_is_written_as_it_was():
 def test_any_input_and_output_reads_back_record_for_record(inputs):
     async def run():
         tools = [scripted_tool("echo", fetch)]
-        async with Runtime.open(tools=tools, rules=ALLOW) as rt:
+        async with Runtime.open(tools=tools, rules=ALLOW, approve="wait") as rt:
             surface = await rt.surface()
             for each in inputs:
                 await rt.call("echo", each, surface=surface)
@@ -206,7 +206,7 @@ async def speak(words: str) -> str:
 @settings(max_examples=60)
 def test_any_plain_result_reads_back_byte_for_byte(value, words):
     async def run():
-        async with Runtime.open(tools=[peek, push, speak], rules=ALLOW) as rt:
+        async with Runtime.open(tools=[peek, push, speak], rules=ALLOW, approve="wait") as rt:
             surface = await rt.surface()
             for name, given in (("push", {"value": value}), ("peek", {"words": words}), ("speak", {"words": words})):
                 await rt.call(name, given, surface=surface)
@@ -219,7 +219,7 @@ def test_any_plain_result_reads_back_byte_for_byte(value, words):
 
 
 async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
-    async with Runtime.open(tools=[peek, speak], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[peek, speak], rules=ALLOW, approve="wait") as rt:
         surface = await rt.surface()
         for name in ("peek", "speak"):
             await rt.call(name, {"words": "needle"}, surface=surface)

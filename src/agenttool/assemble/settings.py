@@ -46,11 +46,11 @@ def read_settings(config: str | Path | None, rules: str | Path | Iterable[Rule])
     return read_config(rules), ()
 
 
-def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, interactive: bool | None) -> Policy:  # noqa: FBT001 -- an option of `Runtime.open`
+def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, *, interactive: bool) -> Policy:
     """Return the policy; the options of the program take precedence over the settings.
 
     Raises:
-        ConfigError: a rule, the mode or `interactive` is invalid.
+        ConfigError: a rule or the mode is invalid.
     """
     book = RuleBook((*read_rules(settings.rules), *all_of("rules", rules, Rule)))
     groups = ActorGroups(settings.roles, settings.teams)
@@ -59,13 +59,10 @@ def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, inter
     if wanted not in list(PermissionMode):
         place = f"{settings.mode_place}: " if mode is None else ""
         raise ConfigError(f"{place}no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
-    if interactive not in (True, False, None):
-        raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
-    asked = settings.interactive if interactive is None else interactive
     return Policy(
         book=book,
         mode=PermissionMode(wanted),
-        interactive=True if asked is None else asked,
+        interactive=interactive,
         workspace=_workspace(settings),
         groups=groups,
     )
@@ -137,7 +134,7 @@ def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
 def open_world(
     settings: Config,
     *,
-    store: str | None,
+    place: str,
     payloads: str | None,
     lease_s: float,
     thread: str | None,
@@ -153,9 +150,8 @@ def open_world(
         raise ConfigError(
             f"lease_s must be a number of seconds from {MIN_LEASE_S} on, got {lease_s!r}; leave it out for 6.0"
         )
-    place, folder = _store_location(settings, store, payloads)
     semantic_index = _semantic_index(search_model or settings.search_model)
-    opened = open_store(place, STEPS, folder)
+    opened = open_store(place, STEPS, payloads)
     return World(
         clock=SystemClock(),
         ids=UniqueIds(),
@@ -203,10 +199,14 @@ def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
     return EmbeddingIndex(opened, Path(model))
 
 
-def _store_location(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
-    """Return the locations of the store and the payloads; options take precedence over the settings."""
+def find_store(settings: Config, store: str | Path | None, payloads: str | None) -> tuple[str, str | None]:
+    """Return the locations of the store and the payloads; options take precedence over the settings.
+
+    Raises:
+        ConfigError: the setting is invalid.
+    """
     if store is not None or settings.store is None:
-        return store or "memory:", payloads
+        return "memory:" if store is None else str(store), payloads
     place, folder = store_location(settings.store)
     return place, payloads or folder
 

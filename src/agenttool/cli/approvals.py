@@ -102,7 +102,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     answer = _parse_answer(words or [], message, edited, remember)
 
     async def run() -> bool:
-        rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools)
+        rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools, approve="wait")
         session = ApprovalSession(rt, Terminal(), tools, shown_options, by=by, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 

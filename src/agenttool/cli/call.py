@@ -200,9 +200,9 @@ class CommandLineCall:
 
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
-        can_ask = None if self.is_interactive or self.is_durable else False
+        approve = "wait" if self.is_interactive or self.is_durable else None
         config, store = find_settings(self.options.settings), self.options.store
-        async with Runtime.open(config=config, store=store, tools=self.tools, interactive=can_ask) as rt:
+        async with Runtime.open(config=config, store=store, tools=self.tools, approve=approve) as rt:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
             require_tools(rt, self.tools, f"agenttool call {shlex.join(words)} --from MODULE")
             surface = await _surface_with(rt, self.name)

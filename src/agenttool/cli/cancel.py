@@ -67,7 +67,7 @@ class CancelCommand:
     async def run(self) -> tuple[ToolResult | None, str | None]:
         """Cancel the call; return its result, if it has one, and why it was not canceled."""
         config = find_settings(self._options.settings)
-        async with Runtime.open(config=config, store=self._options.store, tools=self._tools) as rt:
+        async with Runtime.open(config=config, store=self._options.store, tools=self._tools, approve="wait") as rt:
             if (ended := await rt.journal.result(self._call)) is not None:
                 return ended, f"it had ended before ({ended.status.value})"
             if await rt.journal.invocation(self._call) is None:

@@ -107,7 +107,7 @@ async def run_sections(report: "DemoReport", folder: Path) -> None:
     transfers.clear()
     async with (
         asyncio.timeout(TIMEOUT_S),
-        Runtime.open(tools=[add, divide, close_account, transfer], rules=[FROZEN]) as rt,
+        Runtime.open(tools=[add, divide, close_account, transfer], rules=[FROZEN], approve="wait") as rt,
     ):
         await _governed_calls(report, rt)
         await _approval(report, rt)
@@ -158,14 +158,14 @@ async def _crash(report: "DemoReport", folder: Path) -> None:
     store, ledger = f"sqlite:{folder / 'calls.db'}", folder / "ledger"
     child = subprocess.Popen([sys.executable, "-c", WAITING_PROGRAM, str(folder)])  # noqa: S603, ASYNC220 -- our own interpreter
     try:
-        async with Runtime.open(store=store) as rt:
+        async with Runtime.open(store=store, approve="wait") as rt:
             question = await _open_question(rt)
     finally:
         child.kill()
         status = child.wait()
     report.text(f"Another process waits for approval of {question.tool_name}. It is killed with SIGKILL.")
     report.check("the process is dead", passes=status < 0)
-    async with Runtime.open(store=store, tools=[payment_tool(ledger)]) as rt:
+    async with Runtime.open(store=store, tools=[payment_tool(ledger)], approve="wait") as rt:
         waiting = [each.approval_id for each in await rt.approvals.list()]
         report.check("its approval request is still open", passes=waiting == [question.approval_id])
         report.text("This process allows the call and recovers it from the journal.")
@@ -180,7 +180,7 @@ async def _crash(report: "DemoReport", folder: Path) -> None:
 async def call_and_wait(folder: Path) -> None:
     """Make a call that needs approval, and wait; the demo kills the process that runs this."""
     tools = [payment_tool(folder / "ledger")]
-    async with Runtime.open(store=f"sqlite:{folder / 'calls.db'}", tools=tools, lease_s=LEASE_S) as rt:
+    async with Runtime.open(store=f"sqlite:{folder / 'calls.db'}", tools=tools, approve="wait", lease_s=LEASE_S) as rt:
         await rt.call("pay", {"to": "ada", "amount": 90}, surface=await rt.surface())
 
 

@@ -50,7 +50,9 @@ def replay(
     """
     settings = read_config(rules)
     tools = ReplayTools(load_tools(places or []))
-    replay = PolicyReplay(settings, make_policy(settings, (), None, None), tools)
+    replay = PolicyReplay(
+        settings, make_policy(settings, (), None, interactive=settings.interactive is not False), tools
+    )
     totals = ReplayTotals()
     with open_journal(store) as reader, reader.at_one_moment():
         for call in decided_calls(reader, tools):

@@ -60,7 +60,9 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
 
         @asynccontextmanager
         async def app() -> AsyncGenerator[Application]:
-            async with Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt:
+            async with Runtime.open(
+                config=config, store=place, tools=tools, approve="wait", callback_url=callback_url
+            ) as rt:
                 await _warn_about_moved_callbacks(rt)
                 yield app_of(rt, admits=access, origins=origins, url=callback_url)
 

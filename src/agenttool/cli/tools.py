@@ -68,7 +68,7 @@ def tools(
     viewer, given = parse_viewer(viewers), load_tools(places or [])
 
     async def read_tools() -> tuple[list[Record], ToolSurface]:
-        async with Runtime.open(store="memory:", config=find_settings(settings), tools=given) as rt:
+        async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
             require_tools(rt, given, "agenttool tools MODULE")
             return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
 
@@ -295,7 +295,7 @@ def search(  # noqa: PLR0913 -- one for each option of the command
 
     async def search_tools() -> ToolSearchResult:
         config = find_settings(settings)
-        async with Runtime.open(store="memory:", config=config, tools=tools, search_model=model) as rt:
+        async with Runtime.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"agenttool search {shlex.join(words)} --from MODULE")
             viewer_runtime, surface = await viewer.surface(rt)
             await viewer_runtime.prepare_search()

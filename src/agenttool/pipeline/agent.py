@@ -16,6 +16,7 @@ from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal import steps
+from agenttool.pipeline.approval_queue import ApprovalQueue, ask_approver
 from agenttool.pipeline.background import BackgroundCalls
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import is_interruptible, request_cancel
@@ -26,6 +27,7 @@ from agenttool.pipeline.prompts import Prompts
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.recovery import Recovery
 from agenttool.pipeline.remembered_rules import RememberedRules
+from agenttool.pipeline.services import Approve
 from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices
 from agenttool.pipeline.tool import Tool
@@ -274,6 +276,10 @@ class Agent:
     async def stored_answer(self, question: Question) -> Answered | None:
         """Return an answer that another process received before the question expired."""
         return None if self.recovery is None else await self.recovery.approvals.answer_of(question)
+
+    async def ask_approver(self, approve: Approve, question: Question) -> None:
+        """Ask the approver of the program, and record the answer."""
+        await ask_approver(ApprovalQueue(self.core, self.recovery), approve, question)
 
     async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
         """Delete the open prompt of a call."""

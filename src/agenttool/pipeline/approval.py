@@ -132,9 +132,7 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     if core.durable:
         save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
         await flush(call)
-    answered = await _wait(call, question)
-    if answered is None:
-        answered = await core.host.stored_answer(question)
+    answered = await wait_for_answer(call, question)
     return await conclude(call, tool, proposed, question, answered)
 
 
@@ -209,8 +207,14 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
     return question
 
 
-async def _wait(call: Call, question: Question) -> Answered | None:
-    """Wait in the caller's task; a cancellation withdraws the question."""
+async def wait_for_answer(call: Call, question: Question) -> Answered | None:
+    """Return the first answer to a question, of the program's approver or of any other; none if it expires.
+
+    The call waits in its caller's task; a cancellation withdraws the question.
+
+    Raises:
+        ToolFailure: canceled.
+    """
     core = call.core
     future: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[question.approval_id] = future
@@ -220,7 +224,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
         call.background.become_idle()
     try:
         with pause_timeouts(call.parent):
-            answered = await drive.run(_result_of(future))
+            answered = await drive.run(_first_answer(core, question, future))
     finally:
         core.timing.deadlines.cancel(expiry)
         del core.questions.waiting[question.approval_id]
@@ -229,11 +233,21 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     if isinstance(answered, Stopped):
         call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
-    return cast("Answered | None", answered)
+    return cast("Answered | None", answered) or await core.host.stored_answer(question)
 
 
-async def _result_of(future: "asyncio.Future[object]") -> object:
-    return await future
+async def _first_answer(core: Core, question: Question, future: "asyncio.Future[object]") -> object:
+    approve, notify = core.questions.approve, core.questions.notify
+    if notify is not None:
+        notify(question)
+    if approve is None:
+        return await future
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(core.host.ask_approver(approve, question))
+        try:
+            return await future
+        finally:
+            asking.cancel()
 
 
 def _expire(future: "asyncio.Future[object]") -> None:

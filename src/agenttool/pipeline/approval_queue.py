@@ -1,15 +1,33 @@
 """The open approvals of a runtime: list them, look at one, decide."""
 
+import logging
+
 from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
+from agenttool.errors import StoreError
 from agenttool.pipeline.approval import answer as answer_question
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.call import Core
+from agenttool.pipeline.guard import guard
 from agenttool.pipeline.recovery import Recovery
 from agenttool.pipeline.remembered_rules import RememberedRules, forget
-from agenttool.policy.approvals import Answer, Answered, Approver, Question, Refused
+from agenttool.pipeline.services import Approve
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Answered,
+    Approver,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    Remember,
+)
 from agenttool.policy.rules import Rule
 from agenttool.records import ApprovalId, Digest, JsonObject, RuleSource
+
+log = logging.getLogger("agenttool.approvals")
 
 
 class ApprovalQueue:
@@ -91,6 +109,39 @@ class ApprovalQueue:
         if rule is not None:
             forget(self._core, rule)
         return is_stored or rule is not None
+
+
+async def ask_approver(queue: ApprovalQueue, approve: Approve, question: Question) -> None:
+    """Ask the approver of the program, and record the answer; one that fails or answers nothing denies.
+
+    The question stays open for others if the answer cannot be stored.
+    """
+    given, fault = await guard(lambda: approve(_copy(question)))
+    if fault is not None:
+        log.error("the approver failed on %s of %r", question.approval_id, question.tool_name, exc_info=fault)
+        given = Deny(f"the approver failed with {type(fault).__name__}; the log has the details")
+    by = getattr(approve, "name", None)
+    try:
+        outcome = await queue.decide(question, _read_answer(given), by=by)
+        if isinstance(outcome, Refused) and outcome.reason in _INVALID:
+            await queue.decide(question, Deny(f"the answer of the approver is invalid: {outcome.message}"), by=by)
+    except StoreError:
+        log.exception("the answer to %s could not be stored; it can still be answered", question.approval_id)
+
+
+_INVALID = (RefusalReason.BAD_ANSWER, RefusalReason.BAD_INPUT, RefusalReason.BAD_RULE)
+
+
+def _read_answer(given: object) -> Answer:
+    """Return what an approver answered; anything that is no answer denies."""
+    if isinstance(given, Allow | Deny | Edit | Remember):
+        return given
+    if given is True or given == "allow":
+        return Allow()
+    if given is False or given == "deny":
+        return Deny()
+    got = f"{given!r}" if isinstance(given, str | int | None) else f"a {type(given).__name__}"
+    return Deny(f"the approver returned {got}; return 'allow', 'deny', or an Allow, Deny, Edit or Remember")
 
 
 def _copy(question: Question) -> Question:

@@ -26,7 +26,7 @@ from agenttool.pipeline.call_state import (
 )
 from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
 from agenttool.pipeline.progress import Update, progress_of, store_partial_result
-from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, RuleMemory, Timing
+from agenttool.pipeline.services import Approve, Durability, OpenQuestions, PayloadAccess, RuleMemory, Timing
 from agenttool.pipeline.tool import Tool, Tools
 from agenttool.policy.approvals import Answered, Question
 from agenttool.policy.decide import Policy
@@ -112,15 +112,15 @@ class CallHost(Protocol):
         ...
 
     async def ensure_lease(self) -> None:
-        """Acquire the lease of this process, without which other processes would recover its calls.
-
-        Raises:
-            StoreError: the lease could not be written.
-        """
+        """Acquire the lease of this process, so that no other process recovers its calls; raises `StoreError`."""
         ...
 
     async def stored_answer(self, question: Question) -> Answered | None:
         """Return an answer that another process received before the question expired."""
+        ...
+
+    async def ask_approver(self, approve: Approve, question: Question) -> None:
+        """Ask the approver of the program, and record the answer."""
         ...
 
     async def withdraw_prompt(self, invocation_id: InvocationId) -> None:

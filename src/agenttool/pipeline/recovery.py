@@ -137,6 +137,19 @@ class Recovery:
                     if opened is not None:
                         self._resume(opened)
                         count += 1
+            return count + await self._resume_unanswered()
+
+    async def _resume_unanswered(self) -> int:
+        """Resume calls of dead processes that wait for an answer, if the program has an approver to ask."""
+        count, after = 0, None
+        while self.core.questions.approve and (page := await self.calls.awaiting_answer(after=after, limit=PAGE)):
+            after = page[-1].approval_id
+            others = (each for each in page if each.owner != self.calls.owner)
+            for waiting in filter(self._can_recover, others):
+                await self._lease.keep()
+                if claimed := await self.calls.claim_one(waiting.invocation_id, now=self.core.clock.moment()):
+                    self._resume(claimed)
+                    count += 1
         return count
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
@@ -292,7 +305,7 @@ class Recovery:
         if parent is not None and opened.invocation_id in parent.ensure_nesting().awaited:
             is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
             is_waiting = is_asked and (opened.expires_at_ns or 0) > self.core.now_ns()
-            return not is_waiting and self._can_run(opened, checkpoint)
+            return (not is_waiting or self.core.questions.approve is not None) and self._can_run(opened, checkpoint)
         known = invocation_of(self.core.journal.log.facts_of(parent_id))
         return known is None or known.status.is_terminal
 

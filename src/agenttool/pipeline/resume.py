@@ -15,7 +15,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
-from agenttool.pipeline.approval import conclude, declaration_changed
+from agenttool.pipeline.approval import conclude, declaration_changed, wait_for_answer
 from agenttool.pipeline.call import Call, Core, Nesting
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
@@ -181,6 +181,9 @@ async def _continue_approval(
         raise ToolFailure(_parent_ended(call))
     if call.status is InvocationStatus.AWAITING_APPROVAL:
         _repeat_rejection(call)
+        if answered is None and not has_passed(question.expires_at, timestamp(call.core.now_ns())):
+            call.core.questions.book.open(question)
+            answered = await wait_for_answer(call, question)
         concluding = conclude(call, tool, call_input, question, answered)
         call_input = await decide_with_hooks(call, tool, call_input, concluding)
     else:

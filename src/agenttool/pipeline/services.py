@@ -1,7 +1,7 @@
 """The services that all calls of a runtime share, grouped by what they are for."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,10 +53,21 @@ class Durability:
     has_lease: bool = False
 
 
+Approve = Callable[[Question], Awaitable[object]]
+"""The approver of the program: returns an answer to a question, its word, or whether the call may run."""
+
+
 @dataclass(slots=True, eq=False)
 class OpenQuestions:
-    """The questions of this process to approvers, and the calls that wait for the answers."""
+    """The questions of this process to approvers, and the calls that wait for the answers.
 
+    Attributes:
+        approve: the approver of the program; none if others answer.
+        notify: reports a question that waits for others to answer it.
+    """
+
+    approve: Approve | None = None
+    notify: Callable[[Question], None] | None = None
     book: Approvals = field(default_factory=Approvals)
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]

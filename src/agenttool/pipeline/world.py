@@ -9,7 +9,7 @@ from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.call import CallHost, Core
-from agenttool.pipeline.services import Durability, PayloadAccess, Timing
+from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, Timing
 from agenttool.pipeline.tool import Tools
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
@@ -70,6 +70,7 @@ class CoreOptions:
     advisers: tuple[Adviser, ...] = ()
     rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
     default_timeout_s: float | None = 600.0
+    questions: OpenQuestions = field(default_factory=OpenQuestions)
 
 
 def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
@@ -108,4 +109,5 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         policy=options.policy,
         thread=Thread(thread_id=world.thread),
         advisers=options.advisers,
+        questions=options.questions,
     )

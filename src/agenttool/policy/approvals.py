@@ -70,6 +70,11 @@ class Question:
     expires_at: Timestamp
 
     @property
+    def reason(self) -> str:
+        """Why the call is asked about."""
+        return self.verdict.reason.message or ""
+
+    @property
     def shown_digest(self) -> Digest:
         """The digest of all that an approver is shown; with it an answer says which question it is about."""
         return digest_of_any(
@@ -116,21 +121,21 @@ class Approver:
         return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Allow:
     """Run it as shown."""
 
     feedback: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Deny:
     """Do not run it."""
 
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Edit:
     """Run this input instead, if no rule denies it."""
 
@@ -147,7 +152,7 @@ class RememberScope(ClosedEnum):
     """Until it is revoked, in every process on the store; on a store in memory, as `session`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Remember:
     """Run it as shown, and do not ask again for what a rule covers: one of the suggestions, or another allow rule."""
 

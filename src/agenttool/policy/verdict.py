@@ -131,12 +131,24 @@ def decision_record(
     )
 
 
-def refusal(verdict: Verdict) -> ToolError:
-    """Return the error that a denied call ends with (AT-ERR-14)."""
+_REMEDIES = (
+    (Weight.ASK_ABOUT_HARM, "@tool(read_only=True)", "declare that it changes nothing"),
+    (Weight.ASK_FOR_APPROVAL, 'rules=[{"behavior": "allow", "tool": "%s"}]', "allow it in `Runtime.open`"),
+    (Weight.ASK, "approve=ask", 'a function that answers, or "wait", in `Runtime.open`'),
+)
+"""What changes the denial of a question that nobody can answer, and from which weight on."""
+
+
+def refusal(verdict: Verdict, tool_name: str) -> ToolError:
+    """Return the error that a denied call ends with (AT-ERR-14); it names what would change an unasked question."""
+    message = verdict.reason.message
+    if verdict.weight is not Weight.DENY:
+        lines = [f"  {line:<28}  # {why}" for weight, line, why in _REMEDIES if verdict.weight >= weight]
+        message = "\n".join((f"{message}; one of these lines changes that:", *lines)).replace("%s", tool_name)
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,
-        message=verdict.reason.message,
+        message=message,
         recoverability=Recoverability.CHANGE_ARGUMENTS_OR_POLICY,
         retry_after=None,
         retry=RetryGuidance(safe=True, arguments_must_change=True, discovery_required=False, approval_required=False),

@@ -68,6 +68,33 @@ class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
     external_mappings: tuple[ExternalMapping, ...] | None = None
     created_at: Timestamp
 
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded, at least in part."""
+        return not self.status.is_error
+
+    @property
+    def text(self) -> str:
+        """The text that a model reads: of the output, or of the error."""
+        items = self.content if self.model_facing_content is None else self.model_facing_content
+        return "\n".join(item.text for item in items or () if item.text is not None)
+
+    @property
+    def value(self) -> Json:
+        """The output as JSON data: what the tool returned, or else its text; None if there is none, or it failed."""
+        if self.structured_content is not UNSET:
+            return self.structured_content
+        return None if self.empty_result or not self.ok else self.text
+
+    def __repr__(self) -> str:
+        """Return the status and the start of the text, on one line."""
+        text = " ".join(self.text.split())
+        shown = text if len(text) <= _REPR_CHARS else f"{text[: _REPR_CHARS - 1]}…"
+        return f"ToolResult({self.status.value}, {shown!r}, {self.invocation_id})"
+
+
+_REPR_CHARS = 80
+
 
 def plain_result(
     text: str,

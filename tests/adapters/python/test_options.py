@@ -49,7 +49,7 @@ async def describe(argv: list[str], command: str = "", place: Path | None = None
 
 
 async def test_a_harmless_function_runs_unasked_whatever_its_parameters_are_named_and_without_its_optional_path():
-    async with Runtime.open(tools=[describe], interactive=False) as rt:
+    async with Runtime.open(tools=[describe], approve="deny") as rt:
         surface = await rt.surface()
         result = await rt.call("describe", {"argv": ["rm", "-rf"], "command": "rm"}, surface=surface)
         assert result.content[0].text == "['rm', '-rf'] rm None"

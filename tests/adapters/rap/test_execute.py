@@ -498,10 +498,10 @@ def restarted(serve_app, tool_server, started, tmp_path):
         server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
             sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
-            async with Runtime.open(sources=sources, store=kept, rules=[ALLOW_ALL]) as before:
+            async with Runtime.open(sources=sources, store=kept, rules=[ALLOW_ALL], approve="wait") as before:
                 _, invocation = await started(before, server)
             server.statuses["/.well-known/rap-toolset"] = [503]
-            async with Runtime.open(sources=sources, store=kept) as rt:
+            async with Runtime.open(sources=sources, store=kept, approve="wait") as rt:
                 assert rt.sources.get("rap").faults
                 yield rt, server, invocation
             await server.hang_up()
@@ -560,7 +560,7 @@ async def test_a_notice_that_meets_a_closed_connection_goes_out_on_another():
     async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as server, asyncio.timeout(60):
         host.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         source = RapSource(name="gh", url=host.url, allow=("127.0.0.1",))
-        async with Runtime.open(sources=[source]) as rt:
+        async with Runtime.open(sources=[source], approve="wait") as rt:
             await rt.sources.get("rap").close_thread("t1")
             while len(host.got) < 3:
                 host.arrived.clear()
@@ -693,8 +693,8 @@ async def test_a_result_that_another_process_received_prevents_the_next_attempt(
     async with serve_app(settle_and_fail, lifespan="off") as server.url, asyncio.timeout(60):
         sources = [RapSource(name="s0", url=server.url, allow=HERE, attempts=1000)]
         async with (
-            Runtime.open(sources=sources, rules=ALLOW, store=store),  # it listens for both
-            Runtime.open(sources=sources, rules=ALLOW, store=store) as rt,
+            Runtime.open(sources=sources, rules=ALLOW, store=store, approve="wait"),  # it listens for both
+            Runtime.open(sources=sources, rules=ALLOW, store=store, approve="wait") as rt,
         ):
             result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
             assert (result.is_error, result.content[0].text) == (False, "wet")

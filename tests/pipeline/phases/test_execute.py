@@ -38,7 +38,7 @@ async def test_an_executor_that_changes_its_input_changes_neither_a_retry_nor_a_
         seen.append(str(question.input))
 
     hook = Hook(name="after", event=HookEvent.POST_TOOL_USE, runner=FunctionHook(after))
-    async with Runtime.open(tools=[harmless("t", spoil, supports_retries=True)], hooks=[hook]) as rt:
+    async with Runtime.open(tools=[harmless("t", spoil, supports_retries=True)], hooks=[hook], approve="wait") as rt:
         result = await rt.call("t", {"x": {"y": "given"}}, surface=await rt.surface())
         recorded = await rt.journal.invocation(result.invocation_id)
     assert seen == [str({"x": {"y": "given"}})] * 4
@@ -52,7 +52,7 @@ async def test_an_executor_that_changes_its_input_changes_neither_a_retry_nor_a_
 async def test_an_executor_that_returns_no_coroutine_fails_without_blaming_the_arguments(make, kind):
     made = harmless("t", None)
     made.executor.start = lambda _: make()
-    async with Runtime.open(tools=[made]) as rt:
+    async with Runtime.open(tools=[made], approve="wait") as rt:
         result = await rt.call("t", {}, surface=await rt.surface())
     expected = f"`start` of the executor returned {kind!r}, not a coroutine; declare it `async def`"
     assert (result.error.error_class, result.error.message) == ("execution_failed", expected)
@@ -73,7 +73,7 @@ async def test_a_tool_without_changes_context_cannot_change_the_shared_context()
         ctx.shared["a"]["b"] = 666
         return ctx.shared["a"]["b"]
 
-    async with Runtime.open(tools=[put, spoil]) as rt:
+    async with Runtime.open(tools=[put, spoil], approve="wait") as rt:
         surface = await rt.surface()
         await rt.call("put", {}, surface=surface)
         assert (await rt.call("spoil", {}, surface=surface)).structured_content == 1

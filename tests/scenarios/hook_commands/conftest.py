@@ -58,11 +58,11 @@ class Folder:
         """Open a runtime with these settings."""
         file = self.place / "agenttool.toml"
         file.write_text(self.text)
-        return Runtime.open(config=file, tools=tools, **options)
+        return Runtime.open(config=file, tools=tools, **{"approve": "wait", **options})
 
-    async def run(self, name="greet", *, hooks=(), interactive=None, tools=(greet, fail, dump), **arguments):
+    async def run(self, name="greet", *, hooks=(), approve="wait", tools=(greet, fail, dump), **arguments):
         """Make one call; give its result, and everything that is on record afterwards."""
-        async with self.open(hooks=hooks, interactive=interactive, tools=tools) as rt:
+        async with self.open(hooks=hooks, approve=approve, tools=tools) as rt:
             result = await rt.call(name, {"name": "ada", **arguments}, surface=await rt.surface())
             return result, Records([to_json(record) async for record in rt.journal.export()])
 

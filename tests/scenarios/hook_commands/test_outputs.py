@@ -62,7 +62,7 @@ async def test_a_replaced_input_is_judged_and_run_and_the_change_is_on_record(fo
 )
 async def test_a_hint_is_heard_by_the_decision_and_can_make_it_stricter(folder, place, hint, ends):
     folder.says("judge", {"permission_result": hint, "permission_reason": "I say so"}, event=place)
-    result, records = await folder.run(interactive=False)
+    result, records = await folder.run(approve="deny")
     (hook,), (decision,) = records.of("tool_hook"), records.of("tool_permission_decision")
     assert (result.error and result.error.error_class.value) == ends
     assert hook["permission_result"] == {"behavior": hint, "reason": "I say so"}

@@ -52,7 +52,7 @@ async def test_the_strictest_of_rule_and_hooks_decides_so_that_no_hook_allows_wh
     folder.text = f'[[rules]]\nbehavior = "{rule}"\ntool = "local.greet"\n'
     folder.says("command", {"permission_result": command_says})
     hook = Hook(name="python", event=HookEvent.PRE_TOOL_USE, runner=Python())
-    result, records = await folder.run(hooks=[hook], interactive=False)
+    result, records = await folder.run(hooks=[hook], approve="deny")
     (decision,) = records.of("tool_permission_decision")
     assert result.is_error is bool({rule, python_says, command_says} & {"ask", "deny"})
     assert result.error is None or result.error.error_class == "permission_denied"

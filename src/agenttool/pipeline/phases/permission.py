@@ -65,7 +65,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
         return proposed
     if verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _encoded(call, proposed)))
-        raise ToolFailure(refusal(verdict))
+        raise ToolFailure(refusal(verdict, tool.name))
     return await ask(call, tool, proposed, verdict)
 
 

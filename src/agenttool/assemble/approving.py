@@ -1,0 +1,77 @@
+"""Read the option `approve`: a function that answers questions, `wait` or `deny`."""
+
+import inspect
+import logging
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from agenttool.adapters.python.threads import LeftBehind, in_thread
+from agenttool.errors import ConfigError
+from agenttool.pipeline.services import OpenQuestions
+from agenttool.policy.approvals import Answer, Question
+
+Decision: TypeAlias = Answer | bool | Literal["allow", "deny"]
+"""What an approver returns; anything else denies the call."""
+
+Approval: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]] | Literal["wait", "deny"]
+"""The option `approve` of `Runtime.open`."""
+
+log = logging.getLogger("agenttool.approvals")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionApprover:
+    """Asks a function of the program: a coroutine function in the event loop, a plain function in a thread.
+
+    Attributes:
+        name: the claim by which its answers are recorded.
+    """
+
+    function: Callable[[Question], object]
+    name: str
+    left_behind: LeftBehind = field(default_factory=LeftBehind)
+
+    async def __call__(self, question: Question) -> object:
+        """Return the answer of the function."""
+        if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(type(self.function).__call__):
+            return await cast("Awaitable[object]", self.function(question))
+        answer = await in_thread(partial(self.function, question), self.left_behind)
+        return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+
+
+def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: bool) -> bool:
+    """Return whether a question can be answered; if not, it is a deny.
+
+    Without the option, the setting decides, and else the store: questions of a durable store can be answered later.
+
+    Raises:
+        ConfigError: the option is neither a function nor one of the words.
+    """
+    if approve is None:
+        return is_durable if setting is None else setting
+    if approve not in ("wait", "deny") and not callable(approve):
+        raise ConfigError(f"approve must be a function, 'wait' or 'deny', got {approve!r}; use one of them")
+    return approve != "deny"
+
+
+def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestions:
+    """Return the questions of a runtime, with the approver of the program.
+
+    Without the option, every question is logged with the command that answers it, because the program may not know
+    that a call can wait.
+    """
+    if callable(approve):
+        name = getattr(approve, "__qualname__", type(approve).__qualname__)
+        return OpenQuestions(approve=FunctionApprover(approve, f"approve={name}"))
+    return OpenQuestions(notify=None if approve is not None or store is None else partial(_warn, store))
+
+
+def _warn(store: Path, question: Question) -> None:
+    command = f"agenttool approvals answer {question.approval_id} allow --store {shlex.quote(str(store.resolve()))}"
+    log.warning(
+        "%s waits for an approval (%s); to answer: %s", question.tool_name, question.reason, command.replace("\n", " ")
+    )

@@ -1,0 +1,161 @@
+"""The approver of the program: a function, or none."""
+
+import asyncio
+import logging
+
+import pytest
+
+from agenttool import ConfigError, Context, Runtime, ToolCall, sync, tool
+from agenttool.policy.approvals import Allow, Deny, Edit
+
+
+@tool
+def pay(to: str, amount: int) -> str:
+    return f"{to} {amount}"
+
+
+@tool(read_only=True)
+async def pay_two(context: Context) -> str:
+    results = [await context.call("pay", {"to": to, "amount": 1}) for to in ("ada", "bob")]
+    return ", ".join(each.status for each in results)
+
+
+BILL = {"to": "ada", "amount": 5}
+
+
+def told(result):
+    return result.error.message if result.is_error else result.value
+
+
+async def asked(rt):
+    for _ in range(20_000):
+        if questions := await rt.approvals.list():
+            return questions
+        await asyncio.sleep(0.001)
+    raise TimeoutError("no question was asked")
+
+
+async def run(approve, **options):
+    async with Runtime.open(tools=[pay, pay_two], approve=approve, **options) as rt:
+        result = await rt.call("pay", BILL)
+        decisions = [
+            each async for each in rt.journal.export() if each.__struct_config__.tag == "tool_permission_decision"
+        ]
+    return result, decisions[-1]
+
+
+@pytest.mark.parametrize("answer", [True, "allow", Allow()])
+async def test_a_plain_function_may_allow(answer):
+    seen = []
+    result, decision = await run(lambda question: seen.append((question.tool_name, question.shown)) or answer)
+    assert seen == [("local.pay", BILL)]
+    assert told(result) == "ada 5"
+    assert decision.decided_by == "approve=test_a_plain_function_may_allow.<locals>.<lambda>"
+
+
+@pytest.mark.parametrize("answer", [False, "deny", Deny("not today"), None, 1, "yes", {"amount": 1}])
+async def test_whatever_is_no_allow_denies(answer):
+    result, _ = await run(lambda _: answer)
+    assert result.error.error_class == "approval_rejected"
+
+
+async def test_a_coroutine_function_may_edit_and_what_it_wrote_runs():
+    async def cheaper(question):
+        await asyncio.sleep(0)
+        return Edit({**question.shown, "amount": 1})
+
+    result, decision = await run(cheaper)
+    assert told(result) == "ada 1"
+    assert decision.user_modified is True
+
+
+@pytest.mark.parametrize("answer", [Edit([1]), Edit({"to": "ada"}), Edit({"to": 1, "amount": 2})])
+async def test_an_invalid_edit_ends_the_call(answer):
+    result, _ = await run(lambda _: answer)
+    assert result.is_error
+
+
+async def test_an_approver_that_fails_denies_and_the_log_has_its_traceback(caplog):
+    def broken(question):
+        raise KeyError("ada")
+
+    result, _ = await run(broken)
+    assert result.error.error_class == "approval_rejected"
+    assert "KeyError" in result.error.message
+    assert "raise KeyError" in caplog.text
+
+
+async def test_nested_calls_and_batches_ask_the_approver_too():
+    seen = []
+    async with Runtime.open(
+        tools=[pay, pay_two], approve=lambda question: seen.append(question.shown) or "allow"
+    ) as rt:
+        nested = await rt.call("pay_two", {})
+        batch = await rt.batch([ToolCall("pay", BILL), ToolCall("pay", {"to": "bob", "amount": 2})])
+        started = await rt.start("pay", BILL)
+        assert (await rt.wait(started.invocation_id)).value == "ada 5"
+    assert nested.value == "succeeded, succeeded"
+    assert [each.value for each in batch] == ["ada 5", "bob 2"]
+    assert len(seen) == 5
+
+
+async def test_the_first_answer_stands_whoever_gives_it():
+    never = asyncio.Event()
+
+    async def slow(question):
+        await never.wait()
+
+    async with Runtime.open(tools=[pay], approve=slow) as rt:
+        calling = asyncio.ensure_future(rt.call("pay", BILL))
+        questions = await asked(rt)
+        await rt.approvals.decide(questions[0], "allow")
+        assert (await calling).value == "ada 5"
+
+
+async def test_without_an_approver_and_a_durable_store_a_call_is_denied_at_once_with_what_would_change_that():
+    async with Runtime.open(tools=[pay]) as rt:
+        result = await rt.call("pay", BILL)
+        assert await rt.approvals.list() == ()
+    assert (result.status, result.error.error_class) == ("denied", "permission_denied")
+    first, *lines = result.error.message.splitlines()
+    assert first.startswith("no approver is available: ")
+    assert [line.partition("#")[0].strip() for line in lines] == [
+        "@tool(read_only=True)",
+        'rules=[{"behavior": "allow", "tool": "local.pay"}]',
+        "approve=ask",
+    ]
+
+
+async def test_a_durable_store_waits_and_the_log_has_the_command_that_answers(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "agenttool.approvals")
+    async with Runtime.open(tools=[pay], store=tmp_path / "calls.db") as rt:
+        calling = asyncio.ensure_future(rt.call("pay", BILL))
+        questions = await asked(rt)
+        (record,) = caplog.records
+        command = f"agenttool approvals answer {questions[0].approval_id} allow --store {tmp_path}/calls.db"
+        assert record.getMessage().endswith(f"to answer: {command}")
+        await rt.approvals.decide(questions[0].approval_id, "deny")
+        assert (await calling).error.error_class == "approval_rejected"
+
+
+async def test_a_call_of_a_closed_process_is_asked_about_by_the_approver_of_the_next(tmp_path):
+    async with Runtime.open(tools=[pay], store=str(tmp_path / "calls.db"), approve="wait") as rt:
+        started = await rt.start("pay", BILL)
+        assert started.status == "awaiting_approval"
+    async with Runtime.open(
+        tools=[pay], store=str(tmp_path / "calls.db"), approve=lambda _: Edit({"to": "bob", "amount": 2})
+    ) as rt:
+        result = await rt.wait(started.invocation_id, 30)
+    assert result.value == "bob 2"
+
+
+def test_sync_programs_have_approvers_too():
+    with sync.open(tools=[pay], approve=lambda question: question.shown["amount"] < 10) as rt:
+        assert rt.call("pay", BILL).value == "ada 5"
+        assert rt.call("pay", {"to": "eve", "amount": 50}).is_error
+
+
+@pytest.mark.parametrize("approve", ["ask", 7, True])
+async def test_what_is_no_approver_is_refused_at_start(approve):
+    with pytest.raises(ConfigError, match="approve must be a function, 'wait' or 'deny'"):
+        Runtime.open(approve=approve)
