@@ -37,7 +37,8 @@ from agenttool.pipeline.services import OpenQuestions
 from agenttool.pipeline.surface_access import SurfaceAccess
 from agenttool.pipeline.world import CoreOptions, World
 from agenttool.policy.decide import Policy
-from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.rule_settings import RuleOption, rules_in
+from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
@@ -147,7 +148,7 @@ class Runtime(SurfaceAccess):
         payloads: str | None = None,
         config: str | Path | None = None,
         tools: Iterable[Tool] = (),
-        rules: str | Path | Iterable[Rule] = (),
+        rules: str | Path | Iterable[RuleOption] = (),
         hooks: Iterable[Hook] = (),
         rate_limits: Mapping[str, RateLimit] | None = None,
         advisers: Iterable[Adviser] = (),
@@ -170,7 +171,8 @@ class Runtime(SurfaceAccess):
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file with `[[rules]]`, `[[hooks]]`, `[sources]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
-            rules: rules in addition to those of the settings file; or the path of the settings file.
+            rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
+                `[[rules]]` table; or the path of the settings file.
             hooks: hooks in the order in which they run; those of the settings file run after them.
             rate_limits: limits on the calls to all tools of a namespace.
             advisers: classifiers and policy engines that vote before the rules decide.
@@ -271,7 +273,7 @@ class Runtime(SurfaceAccess):
         self,
         surface: ToolSurface,
         *,
-        rules: Iterable[Rule] | None = None,
+        rules: Iterable[RuleOption] | None = None,
         mode: PermissionMode | None = None,
         interactive: bool | None = None,
     ) -> Self:
@@ -283,7 +285,7 @@ class Runtime(SurfaceAccess):
             ConfigError: the surface is not one of this runtime, or the runtime is closed.
         """
         self._check_open()
-        book = None if rules is None else RuleBook(rules)
+        book = None if rules is None else RuleBook(rules_in(rules))
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
         child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- same class

@@ -133,6 +133,8 @@ class SyncApprovals(LoopProxy[ApprovalQueue]):
     list = _awaited(ApprovalQueue.list)
     get = _awaited(ApprovalQueue.get)
     decide = _awaited(ApprovalQueue.decide)
+    rules = _awaited(ApprovalQueue.rules)
+    forget = _awaited(ApprovalQueue.forget)
 
 
 class SyncJournal(LoopProxy[JournalView]):
@@ -170,6 +172,11 @@ class SyncSources(LoopProxy[AttachedSources]):
     get = _called(AttachedSources.get)
     find = _called(AttachedSources.find)
     status_of = _called(AttachedSources.status_of)
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether all sources have connected."""
+        return self.target.are_ready
 
     @property
     def names(self) -> tuple[str, ...]:

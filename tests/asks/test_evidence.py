@@ -124,7 +124,7 @@ async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_thi
 
 async def test_ask_27_a_denied_call_is_on_the_record_like_any_other(tmp_path, records):
     (tmp_path / "agenttool.toml").write_text(RULES)
-    async with Runtime.open(tools=[drop, pay], rules=tmp_path / "agenttool.toml") as rt:
+    async with Runtime.open(tools=[drop, pay], rules=tmp_path / "agenttool.toml", approve="wait") as rt:
         result = await rt.call("drop", {"table": "users"}, surface=await rt.surface(), native_call_id="call_1")
         (call,) = await records(rt, "tool_invocation")
         (decision,) = await records(rt, "tool_permission_decision")

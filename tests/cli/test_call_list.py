@@ -143,7 +143,7 @@ async def test_open_calls_come_last_and_a_waiting_call_hides_its_secret(run, tmp
     async def listed(*words):
         return await asyncio.to_thread(found, run, *words, "--store", path)
 
-    async with Runtime.open(store=f"sqlite:{path}", tools=[send, look]) as rt:
+    async with Runtime.open(store=f"sqlite:{path}", tools=[send, look], approve="wait") as rt:
         surface = await rt.surface()
         waiting = asyncio.ensure_future(rt.call("send", {"to": "eve", "pin": "9876-5432"}, surface=surface))
         async with asyncio.timeout(BOUND_S):
@@ -166,7 +166,7 @@ def test_a_follower_prints_a_call_when_it_ends(tmp_path):
     path = tmp_path / "agenttool.db"
 
     async def make(at):
-        async with Runtime.open(store=f"sqlite:{path}", tools=[look]) as rt:
+        async with Runtime.open(store=f"sqlite:{path}", tools=[look], approve="wait") as rt:
             return (await rt.call("look", {"at": at}, surface=await rt.surface())).invocation_id
 
     first = asyncio.run(make("one"))
@@ -211,7 +211,7 @@ def test_a_terminal_gets_the_newest_calls_each_on_one_line_that_fits(tmp_path, c
     path = tmp_path / "agenttool.db"
 
     async def make():
-        async with Runtime.open(store=f"sqlite:{path}", tools=[look]) as rt:
+        async with Runtime.open(store=f"sqlite:{path}", tools=[look], approve="wait") as rt:
             for each in range(60):
                 await rt.call("look", {"at": f"{each} " + "far away " * 40}, surface=await rt.surface())
 

@@ -40,9 +40,9 @@ def store(tmp_path):
 
 
 async def test_a_remembered_rule_is_in_force_after_a_restart(store):
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         approval_id = await answer(rt, ADA)
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         assert (await call(rt, ADA)).error is None
         assert [rule.ref for rule in await rt.approvals.rules()] == [f"session:{approval_id}"]
         _, question = await asked(rt, KIM)
@@ -50,22 +50,28 @@ async def test_a_remembered_rule_is_in_force_after_a_restart(store):
 
 
 async def test_a_rule_that_another_process_remembered_answers_the_next_question(store):
-    async with Runtime.open(tools=[pay], store=store) as first, Runtime.open(tools=[pay], store=store) as second:
+    async with (
+        Runtime.open(tools=[pay], store=store, approve="wait") as first,
+        Runtime.open(tools=[pay], store=store, approve="wait") as second,
+    ):
         await answer(first, ADA)
         assert (await call(second, ADA)).error is None
 
 
 async def test_a_rule_for_the_session_ends_with_it(store):
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         await answer(rt, ADA, RememberScope.SESSION)
         assert (await call(rt, ADA)).error is None
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         _, question = await asked(rt, ADA)
         assert question.shown == ADA
 
 
 async def test_a_rule_that_is_forgotten_is_revoked_in_every_process(store):
-    async with Runtime.open(tools=[pay], store=store) as first, Runtime.open(tools=[pay], store=store) as second:
+    async with (
+        Runtime.open(tools=[pay], store=store, approve="wait") as first,
+        Runtime.open(tools=[pay], store=store, approve="wait") as second,
+    ):
         approval_id = await answer(first, ADA)
         assert (await call(second, ADA)).error is None
         assert await first.approvals.forget(approval_id)
@@ -78,7 +84,7 @@ async def test_a_rule_that_is_forgotten_is_revoked_in_every_process(store):
 
 
 async def test_a_rule_that_the_journal_does_not_have_allows_nothing(store, tmp_path, caplog):
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         started, question = await asked(rt, KIM)
         await rt.approvals.decide(question, "allow")
         await rt.wait(started.invocation_id)
@@ -86,7 +92,7 @@ async def test_a_rule_that_the_journal_does_not_have_allows_nothing(store, tmp_p
         body = str(question.invocation_id).encode()
         db.execute("INSERT INTO documents VALUES ('remembered_rule', ?, ?)", (question.approval_id, body))
     db.close()
-    async with Runtime.open(tools=[pay], store=store) as rt:
+    async with Runtime.open(tools=[pay], store=store, approve="wait") as rt:
         _, again = await asked(rt, KIM)
         assert again.shown == KIM
     assert "is ignored: the journal has no such answer" in caplog.text

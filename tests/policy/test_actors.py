@@ -53,7 +53,7 @@ def post(text: str) -> str:
 
 async def outcomes(folder, name, arguments, actors, rules=RULES):
     (folder / "agenttool.toml").write_text(rules)
-    async with Runtime.open(tools=[pay, post], config=folder / "agenttool.toml", interactive=False) as rt:
+    async with Runtime.open(tools=[pay, post], config=folder / "agenttool.toml", approve="deny") as rt:
         surface = await rt.surface()
         results = [await rt.call(name, arguments, surface=surface, actor_ref=actor) for actor in actors]
     return ["runs" if each.error is None else each.error.error_class for each in results]

@@ -61,7 +61,7 @@ def test_a_record_carries_what_was_suggested_and_what_was_judged(denied, now):
 
 
 def test_a_refusal_is_an_error_that_says_what_would_help(denied):
-    assert refusal(denied) == ToolError(
+    assert refusal(denied, "files.read") == ToolError(
         error_class="permission_denied",
         error_code="project_settings:rule_deny_secrets_dir",
         message=denied.reason.message,

@@ -353,7 +353,7 @@ async def test_a_call_under_way_is_not_disturbed(allow):
         ({"credentials": "key"}, "credentials must be a list"),
         ({"gates": None}, "gates must be a list"),
         ({"mode": "yolo"}, "no permission mode is called 'yolo'"),
-        ({"rules": ["allow"]}, "rules must hold Rules only"),
+        ({"rules": ["allow"]}, "rules must hold Rules or tables, got a str"),
         ({"providers": {"a": "asleep"}}, "no provider can be 'asleep'"),
         ({"providers": ["a"]}, "providers must be states by namespace"),
         ({"has_browser": "yes"}, "has_browser must be true, false or none"),

@@ -122,3 +122,15 @@ async def test_a_result_says_on_one_line_how_a_call_ended_and_has_its_text_value
     assert greeting.value == greeting.text == "hello ada\nl" * 20
     assert repr(sum_) == f"ToolResult(succeeded, '42', {sum_.invocation_id})"
     assert all(len(repr(each).splitlines()) == 1 and len(repr(each)) < 160 for each in (failed, greeting, *results))
+
+
+async def test_a_rule_is_written_in_python_as_in_the_settings_file():
+    @tool
+    def hello(name: str) -> str:
+        return f"hello {name}"
+
+    rules = [{"behavior": "allow", "tool": "local.hello"}]
+    async with Runtime.open(tools=[hello], rules=rules) as rt:
+        assert (await rt.call("hello", {"name": "ada"})).text == "hello ada"
+        await rt.change(rules=[{"behavior": "deny", "tool": "local.hello", "name": "quiet"}])
+        assert (await rt.call("hello", {"name": "ada"})).error.error_code == "cli_arg:quiet"

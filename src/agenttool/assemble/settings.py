@@ -8,7 +8,7 @@ from typing import cast
 
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.assemble.checks import all_of, one
+from agenttool.assemble.checks import listed, one
 from agenttool.config import Config, Setting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
@@ -17,8 +17,8 @@ from agenttool.pipeline.world import World
 from agenttool.policy.actors import ActorGroups
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import read_rules
-from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.rule_settings import RuleOption, read_rules, rules_in
+from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
@@ -33,7 +33,9 @@ MIN_LEASE_S = 1.0
 """A process renews its lease a few times a second; a shorter lease could expire while the process still runs."""
 
 
-def read_settings(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
+def read_settings(
+    config: str | Path | None, rules: str | Path | Iterable[RuleOption]
+) -> tuple[Config, Iterable[RuleOption]]:
     """Return the settings of the file that `config` or `rules` names, and the rules of the program.
 
     Raises:
@@ -46,13 +48,13 @@ def read_settings(config: str | Path | None, rules: str | Path | Iterable[Rule])
     return read_config(rules), ()
 
 
-def make_policy(settings: Config, rules: Iterable[Rule], mode: str | None, *, interactive: bool) -> Policy:
+def make_policy(settings: Config, rules: Iterable[RuleOption], mode: str | None, *, interactive: bool) -> Policy:
     """Return the policy; the options of the program take precedence over the settings.
 
     Raises:
         ConfigError: a rule or the mode is invalid.
     """
-    book = RuleBook((*read_rules(settings.rules), *all_of("rules", rules, Rule)))
+    book = RuleBook((*read_rules(settings.rules), *rules_in(listed("rules", rules))))
     groups = ActorGroups(settings.roles, settings.teams)
     groups.check(book)
     wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode

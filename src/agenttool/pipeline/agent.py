@@ -279,7 +279,7 @@ class Agent:
 
     async def ask_approver(self, approve: Approve, question: Question) -> None:
         """Ask the approver of the program, and record the answer."""
-        await ask_approver(ApprovalQueue(self.core, self.recovery), approve, question)
+        await ask_approver(ApprovalQueue(self.core, self.recovery, self.remembered), approve, question)
 
     async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
         """Delete the open prompt of a call."""

@@ -8,8 +8,9 @@ from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
-from agenttool.pipeline.surface_options import Changes, SurfaceContext, rules_in, surface_request
+from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
 from agenttool.pipeline.surfaces import offered_tools
+from agenttool.policy.rule_settings import rules_in
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import SurfaceId, ToolSearchResult, ToolSurface
 

@@ -8,7 +8,8 @@ from agenttool.catalog.surface import SurfaceRequest
 from agenttool.errors import ConfigError
 from agenttool.pipeline.arguments import is_text, names_in
 from agenttool.policy.decide import Policy
-from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.rule_settings import RuleOption, rules_in
+from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities, ProviderState, Role
 from agenttool.records import SurfaceScope
@@ -66,7 +67,7 @@ class Changes(TypedDict, total=False):
     `rules` replaces all rules; the others are as in `Circumstances`.
     """
 
-    rules: Iterable[Rule]
+    rules: Iterable[RuleOption]
     mode: str
     interactive: bool
     workspace: Iterable[str]
@@ -109,18 +110,6 @@ def causes_of(changes: Changes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(CAUSES[name] for name in changes))
 
 
-def rules_in(given: Iterable[Rule]) -> list[Rule]:
-    """Return rules as a list.
-
-    Raises:
-        ConfigError: something in it is not a rule.
-    """
-    rules = list(given)
-    if not all(isinstance(cast("object", each), Rule) for each in rules):
-        raise ConfigError("rules must hold Rules only; read them with `read_rules`, or create Rules")
-    return rules
-
-
 def changed_policy(policy: Policy, changes: Changes) -> Policy:
     """Return the policy with the changes applied.
 
@@ -129,7 +118,7 @@ def changed_policy(policy: Policy, changes: Changes) -> Policy:
     """
     book, mode, workspace = policy.book, policy.mode, policy.workspace
     if "rules" in changes:
-        book = RuleBook(changes["rules"])
+        book = RuleBook(rules_in(changes["rules"]))
     if "mode" in changes:
         if changes["mode"] not in list(PermissionMode):
             raise ConfigError(

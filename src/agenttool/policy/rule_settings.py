@@ -33,7 +33,7 @@ binding against other rules; only `policy_settings` may contain one.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -288,6 +288,28 @@ def read_rules(settings: Iterable[Setting]) -> tuple[Rule, ...]:
     if problems:
         raise ConfigError("\n".join(problems))
     return tuple(rules)
+
+
+RuleOption = Rule | Mapping[str, Json]
+"""A rule of a program: a `Rule`, or the keys of a `[[rules]]` table."""
+
+
+def rules_in(given: Iterable[RuleOption]) -> list[Rule]:
+    """Return the rules of a program.
+
+    Raises:
+        ConfigError: one of them is no rule, or its keys are invalid.
+    """
+    rules: list[Rule] = []
+    for number, each in enumerate(cast("Iterable[object]", given), 1):
+        if isinstance(each, Rule):
+            rules.append(each)
+        elif isinstance(each, Mapping):
+            members = dict(cast("Mapping[str, Json]", each))
+            rules += read_rules([Setting(members=members, source=RuleSource.CLI_ARG, file="rules", line=number)])
+        else:
+            raise ConfigError(f"rules must hold Rules or tables, got a {type(each).__name__}; make one of it")
+    return rules
 
 
 def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
