@@ -3,6 +3,8 @@
 import asyncio
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -116,6 +118,30 @@ async def test_a_file_that_is_lost_while_a_tool_runs_gives_every_call_a_result(p
 
     with pytest.raises(StoreError, match="nothing can be stored"):
         await story()
+
+
+async def test_an_older_copy_that_is_restored_into_the_open_file_is_refused(path):
+    def restore():
+        with closing(sqlite3.connect(path.with_name("copy.db"))) as old, closing(sqlite3.connect(path)) as live:
+            old.backup(live)
+
+    async def story():
+        async with open_runtime(path) as rt:
+            surface = await rt.surface()
+            await rt.call("bank.pay", {"amount": 1}, surface=surface)
+            with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(path.with_name("copy.db"))) as copy:
+                live.backup(copy)
+            await rt.call("bank.pay", {"amount": 2}, surface=surface, idempotency_key="k")
+            restore()
+            with pytest.raises(StoreError, match="was overwritten with another journal"):
+                await rt.call("bank.pay", {"amount": 2}, surface=surface, idempotency_key="k")
+            refused = await rt.call("bank.pay", {"amount": 3}, surface=surface)
+            assert refused.error.error_code == "journal_unavailable"
+            assert "was overwritten with another journal" in await fault_of(rt)
+
+    with pytest.raises(StoreError, match="nothing can be stored"):
+        await story()
+    assert paid == [1, 2]
 
 
 async def test_a_deleted_write_ahead_log_is_written_into_the_file_when_the_process_ends(path):

@@ -51,17 +51,17 @@ class StoreFile:
         """
         file = self._find(self.path)
         if _identity(file) != self._file_id:
-            raise self._lost("was replaced by another file")
+            raise self.lost("was replaced by another file")
         # After a stat of a file, the kernel writes the exact time of the next change into it. That would make each
         # commit slower, so the log is not asked for its state as long as it has its name.
         name = self._find_log_name()
         if (name is None or name != self._log_name) and _identity(self._find(self._log_path)) != self._log_id:
-            raise self._lost("has another write-ahead log")
+            raise self.lost("has another write-ahead log")
         # A checkpoint empties the log, too; it begins again with a header. A truncated log is continued without one.
         is_cut = file.st_size < self._size or os.pread(self._log, len(_NO_HEADER), 0) == _NO_HEADER
         if self._is_truncated or is_cut:
             self._is_truncated = True
-            raise self._lost("was truncated")
+            raise self.lost("was truncated")
         self._size = file.st_size
 
     @contextmanager
@@ -80,7 +80,7 @@ class StoreFile:
             return path.stat()
         except OSError as error:
             what = "lost its write-ahead log" if path is self._log_path else "is gone"
-            raise self._lost(f"{what} ({error.strerror})") from error
+            raise self.lost(f"{what} ({error.strerror})") from error
 
     def _find_log_name(self) -> Path | None:
         """Return the present path of the open write-ahead log, and none on systems that do not list open files."""
@@ -89,7 +89,8 @@ class StoreFile:
         except OSError:
             return None
 
-    def _lost(self, what: str) -> StoreFileLost:
+    def lost(self, what: str) -> StoreFileLost:
+        """Return the error of a file that is not the one that this process uses."""
         return StoreFileLost(
             f"the journal {str(self.path)!r} {what} while this process uses it, so nothing can be stored;"
             f" put the same file back, or {_RESTART}"

@@ -296,6 +296,8 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self.end: ChainEnd | None = None
         """The end of the chain as this process wrote it last; none if it is unknown."""
+        self._last_end: ChainEnd | None = None
+        """The same, but never unknown once something was written."""
         self._pages = 0
         self._turn = threading.Lock()
         self.lease = LeaseState.NONE
@@ -320,7 +322,7 @@ class Writer:
             try:
                 if self._is_file_lost:
                     self._check_file()
-                self.end = self._write(batch, time.monotonic() + timeout_s)
+                self.end = self._last_end = self._write(batch, time.monotonic() + timeout_s)
                 self._check_file()
                 self._erase(batch)
             except (StoreBusy, StoreFileLost):  # the connection is as it was
@@ -357,7 +359,8 @@ class Writer:
             try:
                 row_owner = self.owner if is_open else None
                 connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, row_owner))
-                self.end = (last + 1, linked, stored)  # at once, because an interrupt can arrive in any call
+                # At once, because an interrupt can arrive in any call.
+                self.end = self._last_end = (last + 1, linked, stored)
                 self._check_file()
             except StoreFileLost:
                 raise
@@ -378,6 +381,7 @@ class Writer:
         connection = self._connection = self._connection or self._connect()
         begin_immediate(connection, self._path, deadline=deadline)
         end, has_lease = find_end(connection, self.owner)
+        self._refuse_older_journal(connection, end)
         self._refuse_without_lease(batch, has_lease=has_lease)
         end = batch.write(connection, self.owner, end)
         try:
@@ -434,6 +438,13 @@ class Writer:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = self.end = None
+
+    def _refuse_older_journal(self, connection: sqlite3.Connection, end: ChainEnd) -> None:
+        """Refuse a journal that lacks what this process wrote: the file was overwritten with an older copy."""
+        mine = self._last_end
+        if mine is not None and (end[0] < mine[0] or (end[0] == mine[0] and end[1] != mine[1])):
+            connection.execute("ROLLBACK")
+            raise self._file.lost("was overwritten with another journal")
 
     def _refuse_without_lease(self, batch: WriteBatch, *, has_lease: bool) -> None:
         if self.lease is LeaseState.NONE or batch.registers:
