@@ -128,6 +128,13 @@ def test_an_input_over_the_limit_is_refused_and_not_recorded(value, unit, conver
     assert len(repr(invocation)) < 10_000
 
 
+@pytest.mark.parametrize("convert", [dict, json.dumps])
+def test_an_input_with_very_long_integers_is_refused(convert):
+    result, _ = called_with(convert({"value": [{"a": -(10**4000)}] * 200}))
+    assert "integer of more than 300 digits; pass it as text" in result.error.message
+    assert called_with(convert({"value": [10**299, "," + "1" * 20_000]}))[0].status == "succeeded"
+
+
 @pytest.mark.parametrize("value", ["[,{" * 300_000, [0] * (MAX_INPUT_VALUES - 1), OBJECTS[1:]])
 def test_an_input_at_the_limit_is_taken_whatever_its_texts_contain(value):
     assert called_with({"value": value})[0].status == "succeeded"

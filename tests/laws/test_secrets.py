@@ -3,13 +3,16 @@
 import asyncio
 import dataclasses
 import json
+from datetime import datetime
+from decimal import Decimal
 from typing import Annotated
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool import PathArg, Sensitive, ToolFailure, tool
+from agenttool import FunctionHook, Hook, PathArg, Runtime, Sensitive, ToolFailure, tool
 from agenttool.codec import to_json
 from agenttool.config import Setting
 from agenttool.policy.approvals import Allow, Deny, Edit
@@ -303,3 +306,48 @@ def test_a_message_that_is_cut_in_the_middle_of_a_secret_does_not_keep_the_half(
             ]
 
     assert told_of("Qz7-first", run(story())) == []
+
+
+PEM = "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7line\n-----END KEY-----"
+TYPED = {
+    "when": ("1984-02-03T04:05:06Z", ["1984-02-03", "03.02.1984", "04:05:06"]),
+    "key": ("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", ["a0eebc99", "A0EEBC99"]),
+    "amount": ("1234567.50", ["1,234,567.5", "1234567.5"]),
+    "pin": (471199, ["471,199", "471199"]),
+    "pem": (PEM, ["MIIEpAIBAAKCAQEA7line"]),
+    "names": ({"Qz7-marker-name": 1}, ["Qz7-marker-name"]),
+}
+
+
+def test_a_sensitive_value_that_was_converted_and_written_again_is_in_no_record_and_no_hook(tmp_path):
+    told = []
+
+    @tool(read_only=True, open_world=False)
+    async def probe(
+        when: Annotated[datetime, Sensitive],
+        key: Annotated[UUID, Sensitive],
+        amount: Annotated[Decimal, Sensitive],
+        pin: Annotated[int, Sensitive],
+        pem: Annotated[str, Sensitive],
+        names: Annotated[dict[str, int], Sensitive],
+    ) -> str:
+        """Repeat what it gets. Not for secrets."""
+        return f"{when} {when:%d.%m.%Y} {key} {key.hex} {amount:,} {pin:,} {pem.splitlines()[1]} {[*names]}"
+
+    async def listen(query):
+        told.append(repr((query.input, query.output)))
+
+    hook = Hook(name="listen", event=HookEvent.POST_TOOL_USE, runner=FunctionHook(listen))
+
+    async def story():
+        store = f"sqlite:{tmp_path / 'agenttool.db'}"
+        async with Runtime.open(store=store, tools=[probe], hooks=[hook]) as rt:
+            arguments = {name: value for name, (value, _) in TYPED.items()}
+            result = await rt.call("probe", arguments, surface=await rt.surface())
+            return result, [repr(record) async for record in rt.journal.export()]
+
+    result, records = asyncio.run(story())
+    assert (result.status, result.content[0].text) == ("succeeded", " ".join(["[redacted]"] * 7) + " ['[redacted]']")
+    stored = (tmp_path / "agenttool.db").read_bytes().decode("latin-1")
+    for form in (form for _, forms in TYPED.values() for form in forms):
+        assert form not in "".join([*records, *told, stored]), form

@@ -13,6 +13,7 @@ from strategies import json_values
 from agenttool.codec import write
 from agenttool.ports.output import FailedItem, Media, NativeError, NativeOutput, Partial
 from agenttool.records import ErrorClass, Phase, Ref, ResultStatus, ToolResult
+from agenttool.results import redaction
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping import MappingPlan
 from agenttool.results.persistence import native_payloads
@@ -311,3 +312,64 @@ def test_the_beginning_and_the_end_of_a_long_message_stay():
     assert message.endswith("end")
     assert "characters left out" in message
     assert shorten("short", 10) == "short"
+
+
+FORMS = {
+    "1984-02-03T04:05:06Z": [
+        "1984-02-03 04:05:06+00:00", "1984-02-03T04:05:06", "1984-02-03 04:05", "03.02.1984", "3/2/1984", "02/03/1984",
+        "19840203", "3 February 1984", "Feb 3, 1984", "444629106",
+    ],
+    "1984-02-03": ["1984/02/03", "03.02.1984", "February 03, 1984"],
+    "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11": [
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc999c0b4ef8bb6d6bb9bd380a11", "A0EEBC999C0B4EF8BB6D6BB9BD380A11",
+    ],
+    "1234567.50": ["1,234,567.50", "1.234.567,50", "1 234 567.5", "1_234_567.50", "1'234'567.50", "1234567,5"],
+    471199: ["471199", "471,199", "471.199", "471,199.00"],
+    123456.5: ["123456.5", "123,456.50", "123456.50"],
+    -4711: ["-4711", "-4,711"],
+    "Hunter-22 & Sons": ["HUNTER-22 & SONS", "hunter-22 & sons", "Hunter-22 &amp; Sons", "48756e7465722d3232202620536f6e73"],
+    "-----BEGIN KEY-----\nMIIEpAIBAAKC\nAQEA7line\n-----END KEY-----\n": ["MIIEpAIBAAKC", "AQEA7line"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("secret", "form"), [(secret, form) for secret, forms in FORMS.items() for form in forms])
+def test_a_secret_is_masked_in_the_usual_forms_of_its_value(secret, form):
+    scrubber = compile_scrubber([secret])
+    assert scrubber.text(f"it is ({form}).") == f"it is ({MARKER})."
+    assert scrubber.data(f"it is ({form}).".encode()) == f"it is ({'*' * len(form)}).".encode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [("12.5", "13 of 125"), (1000.5, "1000 or 1001"), ("2026-13-01", "13 January 2026"), ("1e99", "9" * 99)],
+)
+def test_other_values_are_not_masked(secret, text):
+    assert compile_scrubber([secret]).text(text) is text
+
+
+def test_names_inside_a_sensitive_object_are_secrets_unless_the_schema_declares_them():
+    scrubber = compile_scrubber([{"Qz7-name": 1, "user": "Qz7-value"}], frozenset({"user"}))
+    assert scrubber.value({"user": "Qz7-name", "Qz7-name": "Qz7-value"}) == {"user": MARKER, MARKER: MARKER}
+    assert compile_scrubber([{"Qz7-name": 1}]) is None
+
+
+@given(st.lists(st.text(alphabet="ab1-", min_size=4, max_size=30), min_size=1, max_size=40), st.data())
+def test_many_forms_are_found_as_few_are(secrets, data):
+    scrubber = compile_scrubber(secrets)
+    text = data.draw(st.lists(st.sampled_from([*secrets, "a", "b1", "--"]), max_size=30).map("".join))
+    plain = scrubber.text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_MIN_SEARCH", 1)
+        assert scrubber.text(text) in {plain, MARKER}
+        patch.setattr(redaction, "_LONG_TEXT", 0)
+        patch.setattr(redaction, "_LONG_FORM", 0)
+        assert scrubber.text(text) == plain
+
+
+def test_a_text_with_parts_of_very_many_forms_is_masked_as_a_whole():
+    secrets = ["a" * at + "b" + "a" * (98 - at) for at in range(99)]
+    scrubber = compile_scrubber(secrets)
+    assert scrubber.text("lorem ipsum " * 2000) == "lorem ipsum " * 2000
+    assert scrubber.text("aaaabaaaa" + "a" * 20_000) == MARKER
+    assert scrubber.value({"text": "aaaabaaaa" + "a" * 20_000, "n": 1}) == {"text": MARKER, "n": 1}
+    assert set(scrubber.data(b"aaaabaaaa" + b"a" * 20_000)) == {ord("*")}

@@ -62,6 +62,11 @@ def visible_text(text: str) -> str:
     return text if all(map(is_, visible, pieces)) else "".join(visible)
 
 
+def has_invisible(text: str) -> bool:
+    """Return whether a text has an invisible character; the search stops at the first."""
+    return not text.isascii() and any(map(_INVISIBLE.search, _pieces(text)))
+
+
 def _marked(text: str) -> str:
     parts = _INVISIBLE.split(text)
     if len(parts) == 1:

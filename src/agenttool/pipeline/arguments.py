@@ -1,5 +1,6 @@
 """Check and convert the arguments that callers pass."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
@@ -10,6 +11,11 @@ from agenttool.records import Json, JsonObject
 MAX_INPUT_BYTES = 1_000_000
 MAX_INPUT_VALUES = 10_000
 """How large the arguments of a call may be. More can be passed as a file."""
+
+MAX_INPUT_DIGITS = 300
+"""How many digits an integer may have: the time to read and write it grows with their square."""
+
+_LONG_INTEGER = re.compile(rb"[\[:,]\s*-?\d{%d}" % (MAX_INPUT_DIGITS + 1))
 
 _T = TypeVar("_T")
 
@@ -37,15 +43,29 @@ def refuse_large(encoded: bytes, arguments: object) -> None:
     A value follows a comma or an opening bracket, so most documents need not be read to be counted.
 
     Raises:
-        RecordError: they have more than `MAX_INPUT_BYTES` bytes or `MAX_INPUT_VALUES` values.
+        RecordError: they have more than `MAX_INPUT_BYTES` bytes or `MAX_INPUT_VALUES` values, or a long integer.
     """
     if len(encoded) > MAX_INPUT_BYTES:
         raise RecordError(f"arguments have more than {MAX_INPUT_BYTES} bytes; pass a file, or make several calls")
-    if sum(map(encoded.count, (b",", b"[", b"{"))) <= MAX_INPUT_VALUES:
+    is_long = sum(map(encoded.count, (b",", b"[", b"{"))) > MAX_INPUT_VALUES
+    if not is_long and _LONG_INTEGER.search(encoded) is None:
         return
     given = cast("Json", arguments) if type(arguments) is dict else parse_value(encoded, what="arguments")
-    if has_more_values(given, MAX_INPUT_VALUES):
+    if is_long and has_more_values(given, MAX_INPUT_VALUES):
         raise RecordError(f"arguments have more than {MAX_INPUT_VALUES} values; pass a file, or make several calls")
+    if _has_long_integer([given]):
+        raise RecordError(f"arguments have an integer of more than {MAX_INPUT_DIGITS} digits; pass it as text")
+
+
+def _has_long_integer(rest: list[Json]) -> bool:
+    limit = 10**MAX_INPUT_DIGITS
+    while rest:
+        value = rest.pop()
+        if isinstance(value, int) and abs(value) >= limit:
+            return True
+        if isinstance(value, dict | list):
+            rest.extend(value.values() if isinstance(value, dict) else value)
+    return False
 
 
 def error_in_refs(**refs: object) -> str | None:

@@ -521,7 +521,7 @@ class Call:
         """Add the sensitive values of an input, and `more` of them, to those that are removed from all records."""
         if redactor is None:
             return
-        scrubber, found = self.scrubber, compile_scrubber([*redactor.find(value), *more])
+        scrubber, found = self.scrubber, compile_scrubber([*redactor.find(value), *more], redactor.declared)
         mask = InputMask(redactor, scrubber if found is None else found.merged_with(scrubber))
         if self.secrets is None:
             self.secrets = CallSecrets(self.core.ids.secret(), mask)

@@ -38,6 +38,7 @@ from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
 from agenttool.schema.explain import pointer_of
 from agenttool.schema.plain import is_plain
+from agenttool.schema.traverse import properties_of
 from agenttool.schema.typed_reader import TypedReader, typed_reader
 from agenttool.schema.views import model_view
 
@@ -195,7 +196,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)
     its_hooks = hooks_of(hooks, declared.declaration)
     persistence = policy_of(interface, declared.declaration.output_contract)
-    redactor = compile_redactor(contract.sensitive_fields)
+    redactor = compile_redactor(contract.sensitive_fields, (name for name, _ in properties_of(runtime_schema)))
     own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
     has_checks = declared.check_values is not None or declared.preflight is not None

@@ -28,7 +28,8 @@ from agenttool.ports.output import Media
 from agenttool.records import ErrorClass, Json, Phase
 from agenttool.results.failure import guided
 from agenttool.results.payloads import readable_text
-from agenttool.results.redaction import MARKER, is_unicode
+from agenttool.results.redaction import MARKER
+from agenttool.results.secret_forms import is_unicode
 from agenttool.schema.explain import pointer_of
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ MAX_VALUES = 100_000
 MAX_TEXT_CHARS = 1_000_000
 """How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
 
+MAX_DIGITS = 300
+"""How many digits an integer of a result may have: the time to write it grows with their square."""
+
+_TOO_LARGE = 10**MAX_DIGITS
 _LONE_SURROGATE = "text with a lone surrogate"
 _REPLACE_IT = "decode it with errors='replace'"
-_MAX_DIGITS = 4000
 _JSON_CONTAINERS = frozenset({dict, list})
 _CONTAINERS = _JSON_CONTAINERS | {tuple, set, frozenset}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -199,6 +203,9 @@ def _is_plain_json(value: object) -> bool:
     """
     level, count, is_json = [value], 0, True
     for _ in range(MAX_DEPTH + 1):
+        level = [*level]
+        integers = [each for each in level if type(each) is int]
+        is_json = is_json and not (integers and (max(integers) >= _TOO_LARGE or min(integers) <= -_TOO_LARGE))
         level = [each for each in level if type(each) not in _ALWAYS_JSON]
         is_json = is_json and all(map(_is_container_or_finite, level))
         outers = cast("list[dict[str, object] | list[object]]", [each for each in level if type(each) in _CONTAINERS])
@@ -271,8 +278,8 @@ class _Conversion:
 
     def integer(self, value: object) -> int:
         number = int.__int__(cast("int", value))
-        if number.bit_length() > _MAX_DIGITS * 3:
-            raise self._failure("an integer with thousands of digits", "return it as text")
+        if abs(number) >= _TOO_LARGE:
+            raise self._failure(f"an integer with more than {MAX_DIGITS} digits", "return it as text")
         return number
 
     def number(self, value: object) -> float:

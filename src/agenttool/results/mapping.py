@@ -10,7 +10,7 @@ from math import inf
 from typing import cast
 
 from agenttool.codec import clone, read, write
-from agenttool.codec.visible_text import visible_text
+from agenttool.codec.visible_text import has_invisible
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
 from agenttool.records import (
@@ -57,8 +57,8 @@ from agenttool.results.redaction import (
     clean_message,
     compile_redactor,
     compile_scrubber,
-    is_unicode,
 )
+from agenttool.results.secret_forms import is_unicode
 from agenttool.schema.compile import Checker, compile_schema
 
 EMPTY_TEXT = "The tool succeeded and returned no output."
@@ -284,7 +284,7 @@ def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetT
             return None
         text = written.decode()
     value = cast("Json", output)
-    if visible_text(text) is not text or (plan.check is not None and not plan.check.accepts(value)):
+    if has_invisible(text) or (plan.check is not None and not plan.check.accepts(value)):
         return None
     if type(output) is str:
         return text, UNSET if plan.check is None else text

@@ -1,20 +1,18 @@
 """Removal of sensitive fields, secret values and stack traces from everything that leaves a call."""
 
-import base64
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from enum import Enum
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar, cast
-from urllib.parse import quote, quote_plus
 
-from agenttool.codec import json_bytes, parse_object, sorted_json
+from agenttool.codec import json_bytes, parse_object
 from agenttool.codec.visible_text import visible_text
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
+from agenttool.results.secret_forms import MIN_CHARS, forms_of, has_typed_forms
 from agenttool.schema.explain import pointer_of
 
 MARKER = REDACTED
@@ -26,11 +24,15 @@ MAX_MESSAGE_CHARS = 2000
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
 
-# Shorter values occur in too many ordinary words.
-_MIN_SECRET_CHARS = 4
-_MIN_BASE64_CORE = 8
 MAX_SECRETS = 100
-"""A call with more secrets has its texts masked as a whole: the search takes time for each secret."""
+MAX_SECRET_LINES = 1000
+"""A call with more secrets, or lines in them, has its texts masked as a whole: the search takes time for each."""
+
+# Characters of a text times characters of all forms: about 3 ms, and 30 ms for a text of 100,000 characters.
+_MIN_SEARCH, _SEARCH_PER_CHAR = 10_000_000, 1000
+# From these sizes on, the search does not become slower with longer forms.
+_LONG_TEXT, _LONG_FORM = 2500, 100
+_TWO_PARTS = 7
 
 _OWN_FIELDS = frozenset({"result_id", "invocation_id", "schema_version", "created_at", "digest", "media_type", "phase"})
 
@@ -46,7 +48,6 @@ _CHAINS = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
-_PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 _CUT = " … (more characters left out) … "
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -60,9 +61,10 @@ _Paths = tuple[tuple[str, ...], ...]
 class Redactor:
     """Replaces the values at sensitive places of JSON values; the rest is shared with the input, not copied."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], declared: frozenset[str] = frozenset()) -> None:
         """Compile paths; see `compile_redactor`."""
         self._paths = tuple(paths)
+        self.declared = declared
         self._names: set[str] = set()
         self._start: _Paths = ()
         self.is_whole = False
@@ -89,7 +91,7 @@ class Redactor:
 
     def with_paths(self, paths: Iterable[str]) -> "Redactor":
         """Return a redactor for these paths and its own."""
-        return Redactor((*self._paths, *paths))
+        return Redactor((*self._paths, *paths), self.declared)
 
     def redact(self, value: Json) -> Json:
         """Return the value with the marker at every sensitive place, or the same object if there is none.
@@ -166,15 +168,15 @@ class Redactor:
         return (*inner, *paths) if through else inner
 
 
-def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
+def compile_redactor(paths: Iterable[str] | None, declared: Iterable[str] = ()) -> Redactor | None:
     """Compile the sensitive places of one tool; return none if there are none.
 
     A place is a name (`password`, on any level), a dotted path (`user.token`, `keys[*].secret`) or a JSON pointer
     (`/user/token`), both from the root. `*` is any item or member, and the empty path is everything. A name with a
-    dot is read both as a name and as a path.
+    dot is read both as a name and as a path. `declared` are the names of members that are no secrets.
     """
     listed = list(paths or ())
-    return Redactor(listed) if listed else None
+    return Redactor(listed, frozenset(declared)) if listed else None
 
 
 def restore_redacted(after: Json, before: Json, shown: Json) -> Json:
@@ -253,33 +255,34 @@ def map_json(
 
 
 class Scrubber:
-    """Masks the secrets of one call, in clear and as written in URLs, JSON, base64 and Python.
+    """Masks the secrets of one call, in all forms of `secret_forms`.
 
-    The spellings are computed for the first text that is long enough to hold one: most results are not.
+    The forms are computed for the first text that is long enough to hold one: most results are not.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
-        self._masks_all = len(self.secrets) > MAX_SECRETS
-        shortest = min(map(len, self.secrets))
+        lines = sum(each.count("\n") for each in self.secrets)
+        self._masks_all = len(self.secrets) > MAX_SECRETS or lines > MAX_SECRET_LINES
+        shortest = MIN_CHARS if any(map(has_typed_forms, self.secrets)) else min(map(len, self.secrets))
         # A part of longer base64 data may leave out two characters of the secret's own.
         self._shortest = min(shortest, shortest * 4 // 3 - 2)
 
     @cached_property
-    def _spellings(self) -> list[str]:
-        spellings = {each for secret in self.secrets for each in _spellings(secret)}
-        # The longest first, so that no part of a longer spelling remains.
-        return sorted(spellings, key=lambda each: (-len(each), each))
+    def _forms(self) -> list[str]:
+        forms = {each for secret in self.secrets for each in forms_of(secret) if _is_searchable(each)}
+        # The longest first, so that no part of a longer form remains.
+        return sorted(forms, key=lambda each: (-len(each), each))
+
+    @cached_property
+    def _forms_in_bytes(self) -> list[str]:
+        return [each.encode().decode("latin-1") for each in self._forms]
 
     @property
     def longest(self) -> int:
-        """The length of the longest spelling of a secret."""
-        return len(self._spellings[0])
-
-    @cached_property
-    def _masks(self) -> list[tuple[bytes, bytes]]:
-        return [(each.encode(), b"*" * len(each.encode())) for each in self._spellings]
+        """The length of the longest form of a secret."""
+        return len(self._forms[0])
 
     def merged_with(self, other: "Scrubber | None") -> "Scrubber":
         """Return a scrubber for the secrets of both."""
@@ -289,20 +292,20 @@ class Scrubber:
         """Mask every secret in a text; return the same object if there is none."""
         if len(text) < self._shortest:
             return text
-        if self._masks_all:
+        found = None if self._masks_all else _occurring(self._forms, text)
+        if found is None:
             return MARKER
-        for spelling in self._spellings:
-            if spelling in text:
-                text = text.replace(spelling, MARKER)
+        for form in found:
+            text = text.replace(form, MARKER)
         return text
 
     def data(self, data: bytes) -> bytes:
         """Mask every secret in bytes without moving any other byte."""
-        if self._masks_all:
+        found = None if self._masks_all else _occurring(self._forms_in_bytes, data.decode("latin-1"))
+        if found is None:
             return b"*" * len(data)
-        for spelling, mask in self._masks:
-            if spelling in data:
-                data = data.replace(spelling, mask)
+        for form in found:
+            data = data.replace(form.encode("latin-1"), b"*" * len(form))
         return data
 
     def value(self, value: Json) -> Json:
@@ -321,14 +324,12 @@ class Scrubber:
 
         It is none if no secret occurs there.
         """
-        if self._masks_all:
-            return self
-        text = "\n".join(_texts(value))
-        found = [spelling for spelling in self._spellings if spelling in text]
-        if not found:
+        found = None if self._masks_all else _occurring(self._forms, "\n".join(_texts(value)))
+        if found == []:
             return None
         narrowed = Scrubber(self.secrets)
-        narrowed._spellings = found
+        narrowed._masks_all = found is None
+        narrowed._forms = found or []
         return narrowed
 
     def leaf(self, value: Json) -> Json:
@@ -381,25 +382,30 @@ class InputMask(Live, eq=False):
         return value if self.scrubber is None else self.scrubber.value(value)
 
 
-def compile_scrubber(secrets: Iterable[Json]) -> Scrubber | None:
-    """Compile the values of sensitive fields; return none if no value is long enough to search for."""
-    texts = {text for secret in secrets for text in _leaves(secret) if _is_searchable(text)}
+def compile_scrubber(secrets: Iterable[Json], declared: Container[str] | None = None) -> Scrubber | None:
+    """Compile the values of sensitive fields; return none if no value is long enough to search for.
+
+    If the names that a schema declares are given, other names of members inside the values are secrets, too.
+    """
+    texts = {text for secret in secrets for text in _leaves(secret, declared) if _is_searchable(text)}
     return Scrubber(texts) if texts else None
 
 
 def _is_searchable(text: str) -> bool:
     # A part of the marker occurs in every marker.
-    return len(text) >= _MIN_SECRET_CHARS and text not in MARKER and not text.isspace()
+    return len(text) >= MIN_CHARS and text not in MARKER and not text.isspace()
 
 
-def _leaves(secret: Json) -> list[str]:
-    """Return every text and number inside a sensitive value, and each text as `clean_message` writes it."""
+def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
+    """Return every text, number and undeclared name in a sensitive value; texts also as `clean_message` writes them."""
     found: list[str] = []
     rest: list[Json] = [secret]
     while rest:
         value = rest.pop()
         if isinstance(value, dict | list):
             rest.extend(_values(value))
+            if isinstance(value, dict) and declared is not None:
+                rest.extend(name for name in value if name not in declared)
         elif isinstance(value, str):
             found.append(value)
             if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
@@ -407,6 +413,29 @@ def _leaves(secret: Json) -> list[str]:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found.append(repr(value))
     return found
+
+
+def _occurring(forms: list[str], text: str) -> list[str] | None:
+    """Return the forms that occur in a text, in their order; none if they are too many to be searched one by one.
+
+    The time of a search grows with the text and, in the worst case, with the form. Many forms are excluded first: the
+    text is divided into parts of four characters, and a form in it holds one of them at one of its first four places.
+    """
+    size = len(text)
+    budget = max(_MIN_SEARCH, _SEARCH_PER_CHAR * size)
+    if size * sum(map(len, forms)) > budget:
+        parts = {text[at : at + 4] for at in range(0, size, 4)}
+        forms = [each for each in forms if len(each) < _TWO_PARTS or _is_in(each, parts)]
+        cap = size if size < _LONG_TEXT else _LONG_FORM
+        if size * sum(min(len(each), cap) for each in forms) > budget:
+            return None
+    return [each for each in forms if each in text]
+
+
+def _is_in(form: str, parts: set[str]) -> bool:
+    """Return whether parts of four characters occur at the start and at the end of a form."""
+    starts = form[:4] in parts or form[1:5] in parts or form[2:6] in parts or form[3:7] in parts
+    return starts and (form[-4:] in parts or form[-5:-1] in parts or form[-6:-2] in parts or form[-7:-3] in parts)
 
 
 def _texts(value: Json) -> list[str]:
@@ -424,50 +453,6 @@ def _texts(value: Json) -> list[str]:
 
 def _values(outer: JsonObject | list[Json]) -> Iterable[Json]:
     return outer.values() if isinstance(outer, dict) else outer
-
-
-def _spellings(secret: str) -> set[str]:
-    data = secret.encode("utf-8", "surrogatepass")
-    escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    if is_unicode(secret):
-        escaped.add(sorted_json(secret).decode()[1:-1])
-    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
-    spellings = {
-        secret,
-        *escaped,
-        *(json.dumps(each)[1:-1] for each in escaped),
-        *quoted,
-        *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
-        repr(secret)[1:-1],
-        *_base64_cores(data),
-    }
-    return {each for each in spellings if _is_searchable(each) and is_unicode(each)}
-
-
-def _base64_cores(data: bytes) -> set[str]:
-    """Return the base64 text of a secret, alone and as part of longer data at any of the three offsets."""
-    alone = base64.b64encode(data).decode().rstrip("=")
-    cores = {alone}
-    for offset in range(3):
-        coded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
-        first = (0, 2, 3)[offset]
-        # The last character shares its bits with the next byte, unless the bytes end on a group.
-        last = len(coded) if (offset + len(data)) % 3 == 0 else len(coded) - 1
-        core = coded[first:last]
-        if len(core) >= _MIN_BASE64_CORE:
-            cores.add(core)
-    return cores | {core.replace("+", "-").replace("/", "_") for core in cores}
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be encoded: a lone surrogate cannot."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:

@@ -1,0 +1,143 @@
+"""The forms in which a secret may appear in text, derived from the secret alone.
+
+A tool converts its arguments: text becomes a date, a UUID or a number, and is written again in another form. The forms
+are a fixed and bounded set; `docs/explanation/stored-data.md` lists them.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from html import escape
+from urllib.parse import quote, quote_plus
+from uuid import UUID
+
+from agenttool.codec import sorted_json
+
+MIN_CHARS = 4
+"""Shorter secrets and forms occur in too many ordinary words, and are not searched."""
+
+MIN_LINE_CHARS = 8
+"""Shorter lines of a secret with several lines are not searched alone."""
+
+_MIN_BASE64_CORE = 8
+_MAX_TYPED_CHARS = 48
+_PERCENT_CODE = re.compile("%[0-9A-F]{2}")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_SEPARATORS = ("_", " ", "'", "\u00a0", "\u202f")
+_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", "%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y")
+_TIMES = ("%H:%M:%S", "%H:%M")
+
+
+def has_typed_forms(secret: str) -> bool:
+    """Return whether a secret has forms that can be shorter than itself: of a number, a date, a UUID, or lines."""
+    return "\n" in secret or (len(secret) <= _MAX_TYPED_CHARS and any(map(str.isdigit, secret)))
+
+
+def forms_of(secret: str) -> set[str]:
+    """Return the secret in clear, as encodings write it, and as a number, date, UUID or line of it is written."""
+    data = secret.encode("utf-8", "surrogatepass")
+    escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    if is_unicode(secret):
+        escaped.add(sorted_json(secret).decode()[1:-1])
+    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
+    forms = {
+        secret,
+        secret.lower(),
+        secret.upper(),
+        *escaped,
+        *(json.dumps(each)[1:-1] for each in escaped),
+        *quoted,
+        *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
+        repr(secret)[1:-1],
+        escape(secret),
+        data.hex(),
+        data.hex().upper(),
+        *_base64_cores(data),
+        *_lines(secret),
+    }
+    if len(secret) <= _MAX_TYPED_CHARS and any(map(str.isdigit, secret)):
+        forms |= {*_numbers(secret), *_moments(secret), *_uuids(secret)}
+    return {each for each in forms if is_unicode(each)}
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be encoded: a lone surrogate cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _lines(secret: str) -> Iterator[str]:
+    """Yield the long lines of a secret with several lines, such as a key in PEM."""
+    lines = [each.strip() for each in secret.splitlines()]
+    return (each for each in lines if len(lines) > 1 and len(each) >= MIN_LINE_CHARS)
+
+
+def _numbers(secret: str) -> Iterator[str]:
+    """Yield a number as it is written with and without groups of three digits, with two or fewer decimals."""
+    if _NUMBER.fullmatch(secret) is None:
+        return
+    number = Decimal(secret)
+    plain = f"{number:f}"
+    short = plain.rstrip("0").rstrip(".") if "." in plain else plain
+    for each in (plain, short, f"{number:.2f}"):
+        grouped = f"{Decimal(each):,}"
+        swapped = grouped.translate({ord(","): ".", ord("."): ","})
+        forms = (each, each.replace(".", ","), grouped, swapped, *(grouped.replace(",", sign) for sign in _SEPARATORS))
+        yield from (form for form in forms if sum(map(str.isdigit, form)) >= MIN_CHARS)
+
+
+def _moments(secret: str) -> Iterator[str]:
+    """Yield a date, or a date and a time, as they are usually written, and the time as a Unix timestamp."""
+    with suppress(ValueError, OverflowError):
+        moment = datetime.fromisoformat(secret)
+        yield f"{moment.date()}"
+        for form in _DATES:
+            written = moment.strftime(form)
+            yield written
+            yield re.sub(r"\b0(?=\d\b)", "", written)
+        if len(secret) > len("2026-01-01"):
+            yield from _times(moment)
+
+
+def _times(moment: datetime) -> Iterator[str]:
+    for separator in "T ":
+        for each in (moment, moment.replace(microsecond=0)):
+            written = each.isoformat(separator)
+            yield written
+            yield written.replace("+00:00", "Z")
+            yield each.replace(tzinfo=None).isoformat(separator)
+        for form in _TIMES:
+            yield f"{moment.date()}{separator}{moment.strftime(form)}"
+    yield f"{moment.timestamp():.0f}"
+
+
+def _uuids(secret: str) -> Iterator[str]:
+    text = secret.lower().removeprefix("urn:uuid:").strip("{}")
+    if _UUID.fullmatch(text) is not None:
+        for each in (str(UUID(text)), UUID(text).hex):
+            yield from (each, each.upper())
+
+
+def _base64_cores(data: bytes) -> set[str]:
+    """Return the base64 text of a secret, alone and as part of longer data at any of the three offsets."""
+    alone = base64.b64encode(data).decode().rstrip("=")
+    cores = {alone}
+    for offset in range(3):
+        coded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
+        first = (0, 2, 3)[offset]
+        # The last character shares its bits with the next byte, unless the bytes end on a group.
+        last = len(coded) if (offset + len(data)) % 3 == 0 else len(coded) - 1
+        core = coded[first:last]
+        if len(core) >= _MIN_BASE64_CORE:
+            cores.add(core)
+    return cores | {core.replace("+", "-").replace("/", "_") for core in cores}
