@@ -98,6 +98,11 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
         "f() rm x",
         "x" * (MAX_COMMAND + 1),
         "\ud800",
+        "$'\\x72m' x",
+        "cat $'\\U0000002eenv'",
+        "cat $'\\x{2e}env'",
+        "cat <<EOF\nE\\\nOF\nrm -rf src\n: <<EOF\nEOF",
+        "cat \u202ex",
         "(" * 200 + "a" + ")" * 200,
     ],
 )
@@ -152,7 +157,7 @@ def test_what_is_plain_is_not_in_doubt(text):
         ("a && b > out rm", [["a"], ["b", "rm"]]),
         ("for f in a b; do c $f; done", [["c", "a"], ["c", "b"]]),
         ("x=rm; $x y", [["rm", "y"]]),
-        ("$'\\x72m' x", [["rm", "x"]]),
+        ("$'a\\tb' x", [["a\tb", "x"]]),
         ("a {b,c}d {1..3} f{,.bak}", [["a", "bd", "cd", "1", "2", "3", "f", "f.bak"]]),
         ("f() { rm x; }; f", [["rm", "x"]]),
     ],
@@ -174,6 +179,9 @@ def test_text_is_parsed_as_a_shell_parses_it(text, commands):
         "for x in a b; do x=rm; $x y; done",
         "(f() { a; }); f x",
         "x=a; printf -v x rm; $x y",
+        "x='a*'; $x y",
+        "RANDOM=a; $RANDOM y",
+        "PWD=x; PWD=a; $PWD y",
     ],
 )
 def test_a_name_that_may_have_another_value_is_not_resolved(text):
@@ -258,7 +266,7 @@ def test_a_word_is_plain_expands_or_is_unknown():
     assert certainties("a b 'c*' \"d?\" e\\* 7 {} x=y") == ["plain"] * 7
     assert certainties("a *.py ?x src/*") == ["expands", "expands", "expands"]
     assert certainties("a a[bc] [!x]*.py") == ["expands"] * 2
-    assert certainties('a $(b) "$(b)" {a,"b"}') == ["unknown"] * 3
+    assert certainties('a $(b) "$(b)" {a,"b"} "$@"') == ["unknown", "computed", "unknown", "unknown"]
 
 
 simple = st.lists(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
+from agenttool.policy.usage import RUNS_NOTHING
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
 
 _OPERATORS = re.compile(r"(?:&&|\|\||[;|&<>]|\$\(|`)")
@@ -52,6 +53,10 @@ _WITH_SUBCOMMANDS = frozenset(
 """Programs whose first argument is a sub-command: a deny on `git push` does not match `git stash push`."""
 
 
+WRITES = "writes"
+"""The pattern `@writes` of a deny or an ask: commands that write files, or may do so."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPattern:
     """One command of a rule: `git status`, `git log *`, `CI=1 npm test`.
@@ -65,8 +70,18 @@ class CommandPattern:
     words: tuple[str, ...]
     is_open: bool
 
+    @property
+    def usage_kind(self) -> str | None:
+        """The kind of `programs.toml` that a pattern such as `@read` names."""
+        return self.words[0][1:] if self.words and self.words[0].startswith("@") else None
+
     def covers(self, subcommand: Subcommand) -> bool:
         """Return whether an allow surely matches a command; paths decide about the files that it writes."""
+        if self.usage_kind is not None:
+            return self._covers_usage(subcommand)
+        return self._covers_words(subcommand)
+
+    def _covers_words(self, subcommand: Subcommand) -> bool:
         if self.words and subcommand.words and not fits(self.words[0], subcommand.words[0].text):
             return False
         if not self._has_assignments(subcommand) or (subcommand.reads and not self.is_open):
@@ -81,8 +96,17 @@ class CommandPattern:
             for mine, word in zip(self.words, heads, strict=True)
         )
 
+    def _covers_usage(self, subcommand: Subcommand) -> bool:
+        if not subcommand.words:
+            return not subcommand.assignments
+        usage = subcommand.usage
+        is_known = usage is not None and usage.kind == self.usage_kind and self._has_assignments(subcommand)
+        return is_known and (subcommand.opaque is None or self.usage_kind not in RUNS_NOTHING)
+
     def names_program(self, subcommand: Subcommand) -> bool:
         """Return whether an allow matches a command and spells out its program, and the option that is a risk."""
+        if self.usage_kind is not None:
+            return self._covers_usage(subcommand)
         is_named = bool(self.words) and not has_wildcard(self.words[0]) and self.covers(subcommand)
         return is_named and (subcommand.risk is None or subcommand.risk in self.words or not self.is_open)
 
@@ -100,13 +124,15 @@ class CommandPattern:
             return False
         if not self.words:
             return True
+        if self.usage_kind is not None:
+            return _may_be_used(self.usage_kind, subcommand)
         if not subcommand.words or not _could_be_named(self.words[0], subcommand.words[0]):
             return False
         return _has_arguments(self.words, subcommand.words[1:])
 
     def surely_hits(self, subcommand: Subcommand) -> bool:
         """Return whether a deny or an ask matches a command by its known words alone."""
-        known = tuple(word for word in subcommand.words if not word.is_unknown)
+        known = tuple(word for word in subcommand.words if word.is_plain or word.text in self.words)
         return self.hits(replace(subcommand, words=known)) and known[:1] == subcommand.words[:1]
 
     def is_mentioned_in(self, line: CommandLine) -> bool:
@@ -118,6 +144,14 @@ class CommandPattern:
         mention = re.compile(rf"(?<!\w)(?:-\w*)?{spelled}(?!\w)", re.IGNORECASE)
         words = (word.text for each in line.subcommands for word in (*each.assignments, *each.words))
         return mention.search(line.text) is not None or any(map(mention.search, words))
+
+
+def _may_be_used(kind: str, subcommand: Subcommand) -> bool:
+    """Return whether a command may be of a kind; one without a usage may be of any."""
+    usage = subcommand.usage
+    if kind == WRITES:
+        return bool(subcommand.writes) or (bool(subcommand.words) and (usage is None or bool(usage.writes)))
+    return bool(subcommand.words) and (usage is None or usage.kind == kind)
 
 
 class CommandPatterns:
@@ -141,7 +175,12 @@ class CommandPatterns:
 
 
 def _may_name(pattern: CommandPattern, program: str | None) -> bool:
-    return not pattern.words or has_wildcard(pattern.words[0]) or _base(pattern.words[0]) == program
+    return (
+        not pattern.words
+        or pattern.usage_kind is not None
+        or has_wildcard(pattern.words[0])
+        or _base(pattern.words[0]) == program
+    )
 
 
 def command_pattern(text: str) -> CommandPattern:

@@ -7,25 +7,50 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
-from agenttool.policy.paths import MAX_PATH, ResolvedPath, Workspace, all_covered, resolve_path, resolve_word
+from agenttool.policy.paths import (
+    PathPattern,
+    ResolvedPath,
+    Workspace,
+    all_covered,
+    resolve_path,
+    resolve_word,
+)
 from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_commands
 from agenttool.policy.rules import Rule
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.urls import Url, url_of
+from agenttool.policy.usage import Usage
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, Json, ToolDeclaration
 
-MAX_WORDS = 100
+MAX_WORDS = 30
 """How many words of commands are looked up as paths; more count as everywhere."""
 
-MAX_JOINTS = 40
-"""How many joints of a word may begin a name that has joints itself; after that, a name ends at the next."""
+MAX_PIECES = 8
+"""How many parts of a word may be names, or texts of another command; a word with more may be anything."""
 
+MAX_WORD = 512
+"""A longer word of a command may be any path."""
+
+READABLE = tuple(
+    PathPattern(each)
+    for each in (
+        "/usr/include",
+        "/usr/share/doc",
+        "/usr/lib/python3*/**",
+        "/etc/os-release",
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/dev/fd",
+    )
+)
+"""Places outside of a workspace that known programs may read."""
+_NO_EFFECT = frozenset({":", "true"})
 _MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
 _HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
@@ -165,12 +190,21 @@ class CallTargets:
         return (*(place for word in words for place in self.word_places(word)), *hidden)
 
     @cached_property
+    def listed_paths(self) -> tuple[ResolvedPath, ...]:
+        """The wildcards of commands that only show names, sizes or counts, for a deny."""
+        usages = [each.usage for each in self.subcommands if each.usage is not None]
+        words = [word for usage in usages for word in usage.looks if not word.is_plain]
+        return tuple(place for word in words[:MAX_WORDS] for place in self.word_places(word))
+
+    @cached_property
     def possible_urls(self) -> tuple[Url, ...]:
         """The URLs that words of commands may be, for a deny or an ask."""
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _arguments(subcommand)}
         hidden = (Url(text="a command that cannot be known"),) if self.doubt is not None else ()
+        if len(words) > MAX_WORDS:
+            return (Url(text="one of very many words"),)
         return (*(url for word in words for url in _word_urls(word)), *hidden)
 
 
@@ -209,39 +243,46 @@ def _argv(words: list[Json]) -> CommandLine:
 def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
     """Return the words of a command; for an opaque one also their parts, which may be text of another command."""
     for word in subcommand.words[first:]:
-        yield word
-        if subcommand.opaque is not None and not word.is_unknown and len(word.text) <= MAX_PATH:
-            yield from (Word(each, word.certainty) for each in _TEXT_BREAKS.split(word.text) if each != word.text)
+        parts = [word.text]
+        if subcommand.opaque is not None and not word.is_unknown and len(word.text) <= MAX_WORD:
+            parts = list(dict.fromkeys((word.text, *_TEXT_BREAKS.split(word.text))))
+        is_long = len(word.text) > MAX_WORD or len(parts) > MAX_WORDS
+        if word.is_unknown or is_long or any(len(_JOINTS.findall(each)) > MAX_PIECES for each in parts[1:] or parts):
+            yield Word(word.text[:MAX_WORD], Certainty.UNKNOWN)
+        else:
+            yield from (Word(each, word.certainty) for each in parts if len(_JOINTS.findall(each)) <= MAX_PIECES)
 
 
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
     """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
+    if subcommand.usage is not None:
+        exact = [word for word in subcommand.usage.looks if word.is_plain]
+        yield from (*subcommand.usage.reads, *subcommand.usage.writes, *exact)
+        return
     if subcommand.name in NO_FILES:
         return
     is_path = bool(subcommand.words) and (subcommand.name is None or "/" in subcommand.name)
     for word in _arguments(subcommand, 0 if is_path else 1):
-        if word.is_unknown or len(word.text) > MAX_PATH:
-            yield Word(word.text[:MAX_PATH], Certainty.UNKNOWN)
-            continue
-        if word.certainty is Certainty.NUMBER:
-            continue
-        names = [each for each in _pieces(word.text) if len(each) <= MAX_PATH and not each.startswith("-")]
-        yield from (Word(each, word.certainty) for each in names)
+        if word.is_unknown:
+            yield word
+        elif word.certainty is not Certainty.NUMBER:
+            names = [each for each in _pieces(word.text) if not each.startswith("-")]
+            yield from (Word(each, word.certainty) for each in names)
 
 
 def _pieces(text: str) -> list[str]:
     """Return the parts of a word that may be names: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
     value = [text[2:]] if re.match(r"^-[^-]", text) else []
-    rests = [text[joint.end() :] for joint in islice(_JOINTS.finditer(text), MAX_JOINTS)]
+    rests = [text[joint.end() :] for joint in _JOINTS.finditer(text)]
     fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
     return [each for each in dict.fromkeys((text, *value, *rests, *fields)) if each]
 
 
 def _word_urls(word: Word) -> Iterator[Url]:
     """Return the URLs that a word may be, with or without a scheme, as `curl` reads it."""
-    if word.is_unknown or len(word.text) > MAX_PATH:
-        yield Url(text=word.text[:MAX_PATH])
+    if word.is_unknown:
+        yield Url(text=word.text)
     elif "://" in word.text:
         yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
     else:
@@ -366,13 +407,15 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 
 def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    places = [each for each in (*call.paths, *call.possible_paths) if _hits_path(rule, each, call)]
+    listed = call.listed_paths if rule.behavior == Behavior.DENY else ()
+    places = [each for each in (*call.paths, *call.possible_paths, *listed) if _hits_path(rule, each, call)]
     # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
     certain = next((each for each in places if each.candidates or each in call.paths), None)
     found = certain or next(iter(places), None)
     if found is None:
         return None
-    return RuleMatch(path=found.text, what=f"path {found.text!r}", is_certain=certain is not None)
+    what = "a path that is computed" if certain is None else f"path {found.text!r}"
+    return RuleMatch(path=found.text, what=what, is_certain=certain is not None)
 
 
 def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
@@ -407,11 +450,13 @@ def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
     for subcommand in hit:
         if any(pattern.surely_hits(subcommand) for pattern in rule.command_patterns.for_command(subcommand)):
             return RuleMatch(what=f"command {subcommand.name!r}")
+    if hit and rule.commands[0].usage_kind is not None:
+        return RuleMatch(what=f"command {hit[0].name!r}")
     if call.doubt is not None:
         return RuleMatch(what=f"this command, which is not understood ({call.doubt})", is_certain=False)
     if hit:
         return RuleMatch(what=f"command {hit[0].name!r}, whose arguments are computed", is_certain=False)
-    return _opaque_command(rule, call)
+    return None if rule.commands[0].usage_kind is not None else _opaque_command(rule, call)
 
 
 def _opaque_command(rule: Rule, call: CallTargets) -> RuleMatch | None:
@@ -484,10 +529,31 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     if asked == Subcommand():
         return True
     sets_only = not asked.words and subcommand.opaque is None and not asked.writes
-    if not sets_only and not any(pattern.covers(asked) for pattern in rule.command_patterns.for_command(asked)):
+    patterns = [each for each in rule.command_patterns.for_command(asked) if sets_only or each.covers(asked)]
+    if not patterns:
         return False
+    if asked.usage is not None and patterns[0].usage_kind is not None:
+        return _covers_usage(rule, asked, asked.usage, call)
     files = (*asked.writes, *_operands(asked), *_folder(asked, call)) if rule.paths else asked.writes
     return all(all_covered(rule.paths, place, call.workspace) for word in files for place in call.word_places(word))
+
+
+def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:
+    """Return whether an allow covers the files of a known program; some places of the system may always be read."""
+    if subcommand.name in _NO_EFFECT and subcommand.writes:
+        return False  # It only empties the file.
+    if not rule.paths:
+        return not subcommand.writes
+    written = (*subcommand.writes, *usage.writes, *_folder(subcommand, call))
+    return all(
+        all_covered(patterns, place, call.workspace)
+        for patterns, words in (
+            (rule.paths, written),
+            ((*rule.paths, *READABLE), (*subcommand.reads, *usage.reads, *usage.looks)),
+        )
+        for word in words
+        for place in call.word_places(_known_folder(word))
+    )
 
 
 def _folder(subcommand: Subcommand, call: CallTargets) -> Iterator[Word]:

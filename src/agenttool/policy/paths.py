@@ -271,7 +271,7 @@ def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, 
     if not folded:
         return tuple(steps if has_wildcard(text) else (*steps, Depth.ANY) for steps in found)
     found += [linked for steps in found for linked in _linked(steps, workspace)]
-    return tuple((*_folded_steps(steps), Depth.ANY) for steps in found)
+    return tuple(dict.fromkeys((*_folded_steps(steps), Depth.ANY) for steps in found))
 
 
 def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:

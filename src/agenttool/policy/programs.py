@@ -15,6 +15,7 @@ from getopt import GetoptError, getopt
 from agenttool.policy.paths import split
 from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
+from agenttool.policy.usage import RUNS_NOTHING, find_commands, found_word, usage_of
 
 MAX_NESTED_COMMANDS = 6
 """How many wrappers may stand before a command; a longer chain leaves the line in doubt."""
@@ -98,11 +99,12 @@ _GIT_RISKY_COMMANDS = frozenset({"bisect", "config", "difftool", "filter-branch"
 _GIT_CONFIG_READS = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
 
 _SET_OPTIONS = re.compile(r"[-+][euxv]+|[-+][eux]*o|pipefail|errexit|nounset|xtrace")
-_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 # Shells that read text as the parser does, and the builtins that read a file as they do.
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash", "source", "."})
 _SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
 _TEXT_RUNNERS = frozenset({"eval", "trap", "alias", "let", "enable", "hash", "bind", "complete", "shopt"})
+_SCRIPTED = frozenset({"awk", "gawk", "jq", "mawk", "sed", "yq"})
+"""Programs with a language of their own, which could run others."""
 _VARIABLE_SETTERS = frozenset(
     "[ [[ declare export getopts local mapfile printf read readarray readonly test typeset unset".split()  # noqa: SIM905 -- as above
 )
@@ -115,17 +117,6 @@ _READ_BY_PROGRAMS = re.compile(
     r"VISUAL|ZDOT)"
 )
 """Names of variables that programs may read. Others stay inside the shell that sets them."""
-
-_AWK_REGEX = re.compile(r"(^|[~({!&|,;}])\s*/(?:[^/\\\n]|\\.)+/")
-_AWK_RISKS = re.compile(r"system|\||getline|@|ENVIRON|print[^;}\n]*>|\bclose\b")
-_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?|[+~]\d+)"
-_SED_COMMAND = re.compile(
-    rf"[\s;{{}}]*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS}|~\d+)?\s*!?\s*)?(?:"
-    r"[={}dDgGhHlnNpPqQxz]\d*|[aic]\\?\s[^\n]*"
-    r"|[sy]([/|#,:@!%_+])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*"
-    r")\s*(?=[;}\n]|$|(?<=\{))[;\s]*"
-)
-_MAX_SCRIPT = 1000
 
 _WRAPPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "env": ("iu:", ("ignore-environment", "unset=")),
@@ -166,7 +157,15 @@ def _expanded(line: CommandLine, depth: int) -> CommandLine:
     doubt = line.doubt
     for subcommand in line.subcommands:
         inner = _inner(subcommand)
-        found.append(replace(subcommand, is_wrapper=inner.is_transparent, opaque=inner.opaque, risk=inner.risk))
+        found.append(
+            replace(
+                subcommand,
+                is_wrapper=inner.is_transparent,
+                opaque=inner.opaque,
+                risk=inner.risk,
+                usage=usage_of(subcommand.words),
+            )
+        )
         if depth == 0 and inner.line.subcommands:
             doubt = doubt or "commands are nested too deeply"
             continue
@@ -249,10 +248,19 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
     if len(words) == 1 and words[0].is_plain and words[0].text in ("--version", "--help", "-version", "-V"):
         return _opaque(why)
     check = _CHECKS.get(name)
+    if name in _SCRIPTED:
+        check = _has_usage(name)
     if check is not None and not check(words):
         script = next((word.text for word in words if not word.text.startswith("-")), "")
         return _Inner(opaque=why or f"the arguments of {name!r} are not understood", risk=script)
-    is_plain = check is not None or name in _PLAIN or name in _PLAIN_BUT_FOR_RISKS or name == "command"
+    usage = usage_of((Word(name), *words))
+    is_plain = (
+        (usage is not None and usage.kind in RUNS_NOTHING)
+        or check is not None
+        or name in _PLAIN
+        or name in _PLAIN_BUT_FOR_RISKS
+        or name == "command"
+    )
     return _opaque(why or (None if is_plain else f"{name!r} may run other programs"))
 
 
@@ -303,62 +311,22 @@ def _has_plain_names(words: tuple[Word, ...]) -> bool:
 
 
 def _is_plain_printf(words: tuple[Word, ...]) -> bool:
-    return not words or not words[0].text.startswith("-v") or _has_plain_names(words[1:2])
+    is_set = words[:1] and words[0].text.startswith("-") and words[0].text != "--"
+    return not is_set or (words[0].text == "-v" and _has_plain_names(words[1:2]))
 
 
-def _is_plain_jq(words: tuple[Word, ...]) -> bool:
-    return not any(re.search(r"\benv\b|\$ENV", word.text) for word in words)
+def _has_usage(name: str) -> Callable[[tuple[Word, ...]], bool]:
+    return lambda words: usage_of((Word(name), *words)) is not None
 
 
 def _is_plain_set(words: tuple[Word, ...]) -> bool:
     return bool(words) and all(word.is_plain and _SET_OPTIONS.fullmatch(word.text) for word in words)
 
 
-def _is_plain_awk(words: tuple[Word, ...]) -> bool:
-    """Return whether an awk program only reads its input and prints."""
-    try:
-        rest = getopt([word.text for word in words], "F:v:")[1]
-    except GetoptError:
-        return False
-    given = words[: len(words) - len(rest) + 1]
-    if not rest or any(word.is_unknown for word in given):
-        return False
-    script = _AWK_REGEX.sub(r"\1", rest[0].replace("||", " "))
-    return len(script) < _MAX_SCRIPT and not _AWK_RISKS.search(script)
-
-
-def _is_plain_sed(words: tuple[Word, ...]) -> bool:
-    """Return whether a sed script only edits text: it neither runs commands nor writes other files."""
-    texts = [re.sub(r"^(?:-([nErsz]*)i|--in-place).*", r"-\1s", word.text) for word in words]
-    try:
-        options, rest = getopt(texts, "nErsze:", ["quiet", "silent", "regexp-extended", "expression="])
-    except GetoptError:
-        return False
-    scripts = [value for option, value in options if option in ("-e", "--expression")] or rest[:1]
-    return (
-        bool(scripts)
-        and not any(word.is_unknown for word in words)
-        and all(len(each) < _MAX_SCRIPT and _is_plain_sed_script(each) for each in scripts)
-    )
-
-
-def _is_plain_sed_script(script: str) -> bool:
-    at = 0
-    while at < len(script):
-        match = _SED_COMMAND.match(script, at)
-        if match is None or match.end() == at:
-            return False
-        at = match.end()
-    return True
-
-
 _CHECKS: dict[str, Callable[[tuple[Word, ...]], bool]] = {
-    **dict.fromkeys(("awk", "gawk", "mawk"), _is_plain_awk),
     **dict.fromkeys(("declare", "export", "local", "readonly", "typeset"), _is_plain_declaration),
     **dict.fromkeys(("getopts", "mapfile", "read", "readarray", "unset"), _has_plain_names),
-    "jq": _is_plain_jq,
     "printf": _is_plain_printf,
-    "sed": _is_plain_sed,
     "set": _is_plain_set,
 }
 """Programs that depend on what their arguments say."""
@@ -397,16 +365,8 @@ def _shell(name: str, subcommand: Subcommand) -> _Inner:
 
 def _find(words: tuple[Word, ...]) -> _Inner:
     """List the commands that `find` runs by `-exec` and its variants."""
-    commands: list[Subcommand] = []
-    # What `find` finds lies below its starting points, which are words of the command already.
-    start = next((word for word in words[:1] if not word.text.startswith("-")), Word("."))
-    for index, word in enumerate(words):
-        if word.text in _FIND_ACTIONS:
-            rest = words[index + 1 :]
-            end = next((at for at, each in enumerate(rest) if each.text in (";", "+")), len(rest))
-            inner = [start if at and each.text == "{}" else each for at, each in enumerate(rest[:end])]
-            commands.append(Subcommand(words=tuple(_filled_in(inner, "{}"))))
-    return _Inner(line=CommandLine(subcommands=tuple(commands)))
+    commands = tuple(Subcommand(words=each) for each in find_commands(words))
+    return _Inner(line=CommandLine(subcommands=commands))
 
 
 def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
@@ -426,7 +386,7 @@ def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
         assignments.append(words.pop(0))
     if name == "xargs":
         placeholder = dict(options).get("-I", "{}" if ("-i", "") in options else None)
-        words = _filled_in(words or [Word("echo")], placeholder)
+        words = _filled_in(words or [Word("echo")], placeholder, found_word(subcommand.source))
     if not words:
         return _doubtful(f"{name!r} runs no command, and changes or shows the shell's own state")
     inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
@@ -437,8 +397,15 @@ def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
     )
 
 
-def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
-    """Return the words of a command with what `xargs` or `find` fills in, which may be anything."""
+def _filled_in(words: list[Word], placeholder: str | None, found: Word) -> list[Word]:
+    """Return the words of a command with what `xargs` fills in, which may be anything unless a search printed it."""
     if not placeholder:
-        return [*words, Word("", Certainty.UNKNOWN)]
-    return [Word(word.text, Certainty.UNKNOWN) if placeholder in word.text else word for word in words]
+        return [*words, found]
+    return [
+        word
+        if placeholder not in word.text
+        else found
+        if at and word.text == placeholder and not found.is_unknown
+        else Word(word.text, Certainty.UNKNOWN)
+        for at, word in enumerate(words)
+    ]

@@ -5,9 +5,10 @@ outside of that subset is in doubt: a deny or an ask on commands then asks, and 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agenttool.policy.shell_words import MAX_NESTING, MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
+from agenttool.policy.usage import MAX_ARGUMENTS, Usage, passes_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Subcommand:
             names the command that runs it.
         opaque: why it may run commands that are not listed, or do what its words do not show; None if it cannot.
         risk: the word that makes a known program opaque; an allow must spell it out.
+        source: the words of the command whose output it reads through a pipe, if it is `xargs`.
+        usage: how it uses a known program; None if an argument is not known to be harmless.
     """
 
     words: tuple[Word, ...] = ()
@@ -31,6 +34,8 @@ class Subcommand:
     is_wrapper: bool = False
     opaque: str | None = None
     risk: str | None = None
+    source: tuple[Word, ...] = ()
+    usage: Usage | None = None
 
     @property
     def name(self) -> str | None:
@@ -52,9 +57,11 @@ class CommandLine:
     doubt: str | None = None
 
 
-MAX_COMMAND = 16_384
-"""A longer text is not parsed; it is in doubt."""
-MAX_COMMANDS = 64
+MAX_COMMAND = 4096
+"""A text that is longer, apart from quoted here-documents, is in doubt."""
+MAX_TEXT = 16_384
+"""A text that is longer with its here-documents is in doubt."""
+MAX_COMMANDS = 32
 """How many commands a text may have; one with more is in doubt."""
 RESERVED = frozenset(
     "{ } ! [[ ]] if then else elif fi do done case esac while until for in function select coproc".split()  # noqa: SIM905 -- a list of words reads best as words
@@ -73,12 +80,12 @@ _SEPARATOR = re.compile(r";(?!;)|&(?![&>])|\n")
 _REGEX = re.compile(r"""(?:[^\s\\'"$`]|\\.|'[^']*'|"[^"$`\\]*"|\$(?=[\s)|]))+""")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]|!(?=\s)")
 _COMPARISONS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_UNREADABLE = re.compile(r"[\0\r\ud800-\udfff]")
+_UNREADABLE = re.compile("[\0\r\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 def parse_commands(text: str) -> CommandLine:
     """Parse a text into its simple commands, without the commands that these run."""
-    if len(text) > MAX_COMMAND:
+    if len(text) > (MAX_TEXT if "<<" in text else MAX_COMMAND):
         return CommandLine(text=text, doubt="the text is too long")
     if _UNREADABLE.search(text):
         return CommandLine(text=text, doubt="the text has characters that shells read differently")
@@ -87,6 +94,8 @@ def parse_commands(text: str) -> CommandLine:
         parser.read_list(())
     except NotUnderstoodError as error:
         parser.doubt = str(error)
+    if len(text) - parser.quoted > MAX_COMMAND:
+        return CommandLine(text=text, doubt="the text is too long")
     return CommandLine(text=text, subcommands=tuple(parser.found), doubt=parser.doubt)
 
 
@@ -162,12 +171,18 @@ class _Parser(WordParser):
             if keyword[0] == "time" and self.text.startswith("-p ", self.at):
                 self.at += 3
                 self._blanks()
+        start, source = len(self.found), None
         function = self._command()
         self._blanks()
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
             self.at += 2 if self.text.startswith("|&", self.at) else 1
             self._blanks(newlines=True)
+            if source is None or not passes_names(self.found[start].words):
+                source = self.found[start].words if len(self.found) > start else ()
+            start = len(self.found)
             self._command()
+            if source and len(self.found) > start and self.found[start].name == "xargs":
+                self.found[start] = replace(self.found[start], source=source)
             self._blanks()
             self._has_pipe = True
         return function
@@ -312,12 +327,16 @@ class _Parser(WordParser):
                 raise NotUnderstoodError("an element of an array is assigned")
             elif (more := self._word()) is not None:
                 words += more
+                if len(words) > MAX_ARGUMENTS:
+                    raise NotUnderstoodError("a command has too many words")
             else:
                 break
         if words and words[0].is_plain and words[0].text in self._functions:
             words = []  # The commands of the function are listed already.
-        elif not words and not assignments and found == Subcommand():
-            raise NotUnderstoodError("a command is missing")
+        elif not words and not assignments:
+            if found == Subcommand():
+                raise NotUnderstoodError("a command is missing")
+            words = [Word(":")]  # A redirection alone does what it does for a command without an effect.
         complete = Subcommand(
             words=tuple(words), assignments=tuple(assignments), writes=found.writes, reads=found.reads
         )

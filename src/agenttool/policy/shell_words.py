@@ -18,6 +18,8 @@ class Certainty(Enum):
     """It is a number that is computed."""
     EXPANDS = "expands"
     """It has wildcards that stand for file names."""
+    COMPUTED = "computed"
+    """It is computed by the line, and it is exactly one word, because it is quoted."""
     UNKNOWN = "unknown"
     """It is computed by the line: by a substitution or from a variable. It may even be several words, or none."""
     INHERITED = "inherited"
@@ -39,10 +41,10 @@ class Word:
     @property
     def is_unknown(self) -> bool:
         """Return whether the word may be any text."""
-        return self.certainty in (Certainty.UNKNOWN, Certainty.INHERITED)
+        return self.certainty in (Certainty.COMPUTED, Certainty.UNKNOWN, Certainty.INHERITED)
 
 
-MAX_PARTS = 1000
+MAX_PARTS = 250
 """How many parts of words are read, each round of a loop on its own; a text with more of them is in doubt."""
 MAX_NESTING = 40
 """How deep commands or expansions may stand inside each other."""
@@ -70,6 +72,13 @@ _SHOWN_VARIABLES = HARMLESS_VARIABLES | {
 }
 _NUMBERS = frozenset({"?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL"})
 _PLACES = {"HOME": "~", "PWD": "."}
+_SPECIAL = frozenset(
+    """
+    IFS PATH OLDPWD EPOCHSECONDS EPOCHREALTIME GROUPS FUNCNAME HISTCMD SRANDOM DIRSTACK OPTIND OPTARG REPLY COLUMNS
+    LINES PIPESTATUS SHELLOPTS POSIXLY_CORRECT ENV
+    """.split()  # noqa: SIM905 -- as above
+).union(_NUMBERS, _PLACES)
+"""Variables that the shell itself sets or reads; a value that a line gives them is not relied on."""
 _ORDER = list(Certainty)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 _BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*(?:\n|\Z))*")
@@ -93,8 +102,10 @@ _SETTING = re.compile(
 )
 _READING = re.compile(r"\bread\b[^;\n|&<]*")
 _MENTION = re.compile(r"(?<![\w$])(?<!\$\{)[A-Za-z_]\w*")
-_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "r": "\r", "e": "\x1b"}
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'"}
+_ESCAPE = re.compile(r"\\([nt\\'])")
+_ALL_WORDS = re.compile(r"\$\{?@|\[@\]")
+_OTHER_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\[^nt\\']", re.DOTALL)
 _NUMERIC_OUTPUT = re.compile(
     r"nproc|date(?: -u)? \+(?:%[YymdHMSsjFT]|[-_:T])+|(?:(?:[^;&\n|]|\|(?!\|))*\|\s*)?wc -[lwcm](?: < [\w./-]+)?"
 )
@@ -111,11 +122,13 @@ class WordParser(ABC):
         whole: the whole text, also while a part of it is read on its own.
         pending: the here-documents that begin after the next newline: delimiter, whether it is quoted, `<<-`.
         doubt: what was not understood, although reading continued.
+        quoted: how many characters are in quoted here-documents, where nothing is special.
     """
 
     def __init__(self, text: str) -> None:
         """Begin at the start of a text."""
         self.whole = text
+        self.quoted = 0
         self.text = text
         self.at = 0
         self.doubt: str | None = None
@@ -178,7 +191,10 @@ class WordParser(ABC):
                 self.at = end + 1
             case '"':
                 self.at += 1
+                start = self.at
                 word = self._until('"')
+                if word.certainty is Certainty.UNKNOWN and not _ALL_WORDS.search(self.text, start, self.at):
+                    word = Word(word.text, Certainty.COMPUTED)
             case "\\":
                 word = Word(self.text[self.at + 1 : self.at + 2])
                 if word.text in ("", "\n"):
@@ -294,13 +310,18 @@ class WordParser(ABC):
         if match is None:
             raise NotUnderstoodError("a quote is not understood")
         self.at = match.end()
-        return Word(_ESCAPE.sub(_decoded, match[1]))
+        if _OTHER_ESCAPE.search(match[1]):
+            raise NotUnderstoodError("an escape in a string is not understood")
+        return Word(_ESCAPE.sub(lambda each: _ESCAPES[each[1]], match[1]))
 
     def _value(self, name: str, *, is_quoted: bool) -> Word:
         """Return what is known of a variable."""
         bound = self._variables.get(name)
         if bound is not None:
-            return bound if is_quoted or not re.search(r"\s", bound.text) else Word(f"${name}", Certainty.UNKNOWN)
+            is_one = is_quoted or not bound.is_plain or not re.search(r"[\s*?\[]", bound.text)
+            return bound if is_one else Word(f"${name}", Certainty.UNKNOWN)
+        if (name in _PLACES or name in _NUMBERS) and self._mentions[name]:
+            return Word(f"${name}", Certainty.UNKNOWN)
         if name in _PLACES:
             return Word(_PLACES[name])
         if name in _NUMBERS:
@@ -316,6 +337,8 @@ class WordParser(ABC):
         """Return whether a variable surely has these values: they are known, and the text names it only once."""
         return (
             bool(NAME.fullmatch(name))
+            and name not in _SPECIAL
+            and not name.startswith("BASH")
             and not any(word.is_unknown for word in words)
             and len(self._variables) < MAX_ROUNDS
             and self._mentions[name] == 1
@@ -395,8 +418,12 @@ class WordParser(ABC):
             raise NotUnderstoodError("a here-document is not closed")
         body, after = self.text[self.at : end.start()], end.end()
         if not is_quoted:
+            if "\\\n" in body:
+                raise NotUnderstoodError("a line of a here-document is joined to the next")
             self.pending = []
             self._nested(body, is_script=False)
+        else:
+            self.quoted += len(body)
         self.at = after
 
     def _expect(self, pattern: re.Pattern[str], message: str, *, consume_newline: bool = True) -> str:
@@ -424,13 +451,6 @@ def _joined(parts: list[Word]) -> Word:
         certainty = Certainty.EXPANDS
     # A quoted star beside a bare one is taken for a wildcard: too wide, which a deny can bear and an allow not.
     return Word("".join("*" if part.certainty is Certainty.NUMBER else part.text for part in parts), certainty)
-
-
-def _decoded(match: re.Match[str]) -> str:
-    code, letter = match[1] or match[2], match[4]
-    if letter is not None:
-        return _ESCAPES.get(letter, match[0])
-    return chr(int(code, 16) if code else int(match[3], 8) % 256)
 
 
 def _expand_braces(word: Word, *, is_bare: bool) -> list[Word]:

@@ -325,12 +325,14 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
 
 def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:
     what = match.what or "this call"
-    because = "" if rule.because is None else f": {rule.because}"
+    # Why a rule asks is beside the point if it only cannot be ruled out.
+    is_beside = rule.because is None or (rule.behavior == Behavior.ASK and not match.is_certain)
+    because = "" if is_beside else f": {rule.because}"
     is_unclear = rule.behavior == Behavior.DENY and not match.is_certain
     verb = "may deny" if is_unclear else _VERBS[rule.behavior]
     return Vote(
         weight=Weight.ASK if is_unclear else _WEIGHTS[rule.behavior],
-        authority=rule.authority,
+        authority=rule.authority if match.is_certain else (rule.authority[0], f"~{rule.authority[1]}"),
         source=rule.source,
         reason=Reason(
             type=ReasonType.RULE,
