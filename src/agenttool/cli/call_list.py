@@ -27,7 +27,7 @@ from agenttool.journal import steps
 from agenttool.journal.projection import records_of
 from agenttool.journal.steps import STEPS
 from agenttool.policy.wildcards import fits
-from agenttool.ports.evidence import REDACTED
+from agenttool.ports.evidence import REDACTED, CallCompleted, CallEnded
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     Behavior,
@@ -60,6 +60,7 @@ OWNER_INDENT = 10
 ALIGNED = 100
 """The first so many lines decide about the widths of the columns."""
 
+_ANSWERS = (steps.ANSWERED, steps.ANSWERED_NO)
 _FOLLOWED = (steps.ASKED.name, *(step.name for step in STEPS.values() if step.ends))
 """The steps after which `--follow` prints a call."""
 
@@ -183,12 +184,16 @@ class ListedCall:
     @cached_property
     def result(self) -> ToolResult | None:
         """Its result; none if it is open."""
-        return next((each for each in self._records if isinstance(each, ToolResult)), None)
+        data = self.facts[-1][1].data
+        if isinstance(data, CallEnded | CallCompleted):
+            return data.result
+        return next((each for each in records_of((self.facts[-1][1],)) if isinstance(each, ToolResult)), None)
 
     @cached_property
     def approvals(self) -> list[PermissionDecision]:
         """The decisions that an approver made about it."""
-        return [each for each in self._records if isinstance(each, PermissionDecision) and each.decided_by]
+        answers = (fact for _, fact in self.facts if fact.step in _ANSWERS)
+        return [each for each in records_of(answers) if isinstance(each, PermissionDecision) and each.decided_by]
 
     @property
     def people(self) -> str:
@@ -199,10 +204,6 @@ class ListedCall:
             done = "denied" if last.behavior is Behavior.DENY else "approved"
             who.append(f"{done} by {last.decided_by}")
         return one_line(", ".join(who))
-
-    @cached_property
-    def _records(self) -> list[object]:
-        return list(records_of(fact for _, fact in self.facts))
 
     @property
     def first_line(self) -> str:
@@ -369,6 +370,7 @@ class CallLines:
     def __init__(self) -> None:
         """Print to the standard output."""
         self._console = Console(highlight=False)
+        self._is_terminal = self._console.is_terminal
         self._widths = dict.fromkeys(MAX_WIDTHS, 0)
         self._day = ""
 
@@ -385,16 +387,17 @@ class CallLines:
             self._day = day
             self._write(Text(f"{day} UTC", style="bold"))
         cells = self._fitting(_cells(call))
-        styles = {"call": "cyan", "status": status_style(call.status), "tool": "bold", "took": "dim", "by": "magenta"}
-        line = Text()
-        for name, cell in cells.items():
-            padding = " " * max(self._widths[name] - cell_len(cell), 0)
-            text = padding + cell if name == "took" else cell + padding
-            line.append(f"{text}  " if self._widths[name] else "", style=styles.get(name, ""))
         is_error = call.result is not None and call.result.is_error
         text = call.first_line[:MAX_RESULT_CHARS]
-        room = self._console.width - line.cell_len
-        if call.owner is not None and self._console.is_terminal and cell_len(text) > room:
+        padded = {name: self._padded(name, cell) for name, cell in cells.items() if self._widths[name]}
+        if not self._is_terminal:  # without styles there is nothing to render, which takes most of the time
+            self._console.file.write(f"{'  '.join((*padded.values(), text)).rstrip()}\n")
+            return
+        styles = {"call": "cyan", "status": status_style(call.status), "tool": "bold", "took": "dim", "by": "magenta"}
+        line = Text()
+        for name, cell in padded.items():
+            line.append(f"{cell}  ", style=styles.get(name, ""))
+        if call.owner is not None and cell_len(text) > self._console.width - line.cell_len:
             self._write(line)
             print_text(self._console, f"{'':{OWNER_INDENT}}{text}")  # what an operator needs is not cut off
             return
@@ -402,15 +405,16 @@ class CallLines:
 
     def _fitting(self, cells: dict[str, str]) -> dict[str, str]:
         """Return the cells with a shorter name of the tool, where a terminal is narrow."""
-        if not self._console.is_terminal or self._console.width >= WIDE or cell_len(cells["tool"]) <= MAX_TOOL:
+        if not self._is_terminal or self._console.width >= WIDE or cell_len(cells["tool"]) <= MAX_TOOL:
             return cells
         return {**cells, "tool": f"{cells['tool'][: MAX_TOOL - 1]}…"}
 
     def _write(self, line: Text) -> None:
-        if self._console.is_terminal:
-            self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
-        else:  # without styles there is nothing to render, which takes most of the time
-            self._console.file.write(f"{line.plain.rstrip()}\n")
+        self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _padded(self, name: str, cell: str) -> str:
+        padding = " " * (self._widths[name] - cell_len(cell))
+        return padding + cell if name == "took" else cell + padding
 
 
 def _moment(call: ListedCall) -> datetime:
