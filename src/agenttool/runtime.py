@@ -185,7 +185,8 @@ class Runtime(SurfaceAccess):
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
             circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
-            search_model: the folder of a sentence-embedding model that adds search by meaning.
+            search_model: the folder of a sentence-embedding model, or `none` to search by words only. Default: the
+                model that `agenttool[semantic]` installs, if it is installed.
             retriever: ranks tools in place of the own ranking; an object with the method of `Retriever`.
             sources: where more tools come from when the runtime is entered: objects with the methods of `Source`, or
                 the settings of a server, such as a `RapSource`. Those of the settings file come first.

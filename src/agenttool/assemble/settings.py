@@ -6,6 +6,7 @@ from pathlib import Path
 from random import random
 from typing import cast
 
+from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_model
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.assemble.checks import listed, one
@@ -133,6 +134,10 @@ def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
     ]
 
 
+WORDS_ONLY = "none"
+"""The search model that switches search by meaning off."""
+
+
 def open_world(
     settings: Config,
     *,
@@ -186,13 +191,16 @@ def _closing(
 
 
 def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
-    """Load the embedding model that search uses, if one is configured.
+    """Load the embedding model that search uses: the configured one, else that of the optional extra, if installed.
 
     Raises:
         ConfigError: it cannot be used, or the optional extra is not installed.
     """
-    if model is None:
+    if model == WORDS_ONLY:
         return None
+    if model is None:
+        files = find_bundled_model()
+        return None if files is None else BundledIndex(files)
     from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- slow to load, and rarely used
 
     opened = open_model(Path(model))

@@ -284,7 +284,8 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     places: ToolsOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many")] = 10,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="FOLDER", help="Also search by meaning, with this model")
+        str | None,
+        typer.Option("--model", metavar="FOLDER", help="Search by meaning with this model; none for words only"),
     ] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,

@@ -124,7 +124,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         workspace=permissions.workspace,
         store=_store(written),
         surface=written.table("surface", SurfaceSetting),
-        search_model=None if search is None else written.file.resolve().parent / search.model,
+        search_model=None if search is None else _search_model(written.file, search.model),
         sources=_sources(written, source),
         server=written.table("server", ServerSetting),
         roles=_groups(written, "roles"),
@@ -190,3 +190,8 @@ def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:
         line = written.line("sources", name)
         found[name] = Setting(members=table, file=str(written.file), line=line, source=source)
     return found
+
+
+def _search_model(file: Path, model: str) -> str | Path:
+    """Return the folder of a search model, relative to the settings file; `none` is no folder."""
+    return model if model == "none" else file.resolve().parent / model

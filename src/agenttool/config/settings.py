@@ -46,7 +46,7 @@ class PermissionsTable(Part, frozen=True, kw_only=True):
 class SearchTable(Part, frozen=True, kw_only=True):
     """The table `[search]`."""
 
-    model: Annotated[str, Meta(min_length=1, description='a folder; write model = "FOLDER"')]
+    model: Annotated[str, Meta(min_length=1, description='a folder or "none"; write model = "FOLDER"')]
 
 
 class StoreTable(Part, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class Config:
     workspace: tuple[str, ...] = ()
     store: StoreSetting | None = None
     surface: SurfaceSetting | None = None
-    search_model: Path | None = None
+    search_model: str | Path | None = None
     sources: dict[str, Setting] = field(default_factory=dict[str, Setting])
     server: ServerSetting | None = None
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

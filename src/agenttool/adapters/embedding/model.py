@@ -39,7 +39,15 @@ def open_model(folder: Path) -> EmbeddingModel:
     Raises:
         ConfigError: the folder or the model is missing or unusable, or the optional extra is not installed.
     """
-    files = find_model_files(folder)
+    return load_model(find_model_files(folder))
+
+
+def load_model(files: ModelFiles) -> EmbeddingModel:
+    """Load a model from its files and encode a test sentence with it.
+
+    Raises:
+        ConfigError: the model is unusable, or the optional extra is not installed.
+    """
     settings = files.settings
     try:
         from agenttool.adapters.embedding.encoders import open_encoder  # noqa: PLC0415 -- an optional extra
@@ -51,7 +59,7 @@ def open_model(folder: Path) -> EmbeddingModel:
     except ModuleNotFoundError as error:
         raise ConfigError(f"search by meaning needs {error.name!r}, which is not installed; {EXTRA}") from error
     except Exception as error:  # the libraries raise exceptions of any type
-        raise ConfigError(f"the model in {str(folder)!r} cannot be used: {error}; use another") from error
+        raise ConfigError(f"the model in {str(files.weights.parent)!r} cannot be used: {error}; use another") from error
     return EmbeddingModel(
         digest=_digest(files),
         dimensions=sample.shape[1],

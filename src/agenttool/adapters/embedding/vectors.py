@@ -12,7 +12,7 @@ import numpy as np
 
 INT8_MAX = 127
 
-EXACT_LIMIT = 4096
+EXACT_LIMIT = 1024
 """Up to this many vectors all are compared exactly. Beyond it, candidates are selected by the signs of dimensions."""
 
 OVERSAMPLING = 16

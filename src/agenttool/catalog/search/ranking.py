@@ -25,6 +25,9 @@ MEANING_WEIGHT = 0.8
 STANDS_OUT = 0.9
 """By how many standard deviations a tool without a matching word must be more similar than average to be found."""
 
+MIN_SIMILARITY = 0.2
+"""The cosine similarity that a tool without a matching word must have to be found."""
+
 MIN_SPREAD = 0.01
 """The least standard deviation that scores by words are divided by, so that tiny differences stay small."""
 
@@ -153,13 +156,16 @@ def combine_scores(by_words: Mapping[int, float], by_sentence: Sequence[Mapping[
     returned.
     """
     similarity: dict[int, float] = {}
+    similar: set[int] = set()
     for each in by_sentence:
+        similar.update(number for number, cosine in each.items() if cosine >= MIN_SIMILARITY)
         for number, z_score in _z_scores(each).items():
             similarity[number] = max(z_score, similarity.get(number, z_score))
     if not similarity:
         return dict(by_words)
     words, meaning = _z_scores(by_words, min_spread=MIN_SPREAD), _z_scores(similarity)
-    found = {number for number, score in by_words.items() if score or similarity.get(number, 0.0) > STANDS_OUT}
+    stands_out = {number for number in similar if similarity[number] > STANDS_OUT}
+    found = {number for number, score in by_words.items() if score or number in stands_out}
     sums = {number: words[number] + MEANING_WEIGHT * meaning.get(number, 0.0) for number in found}
     return {number: 1 / (1 + exp(-each / (1 + MEANING_WEIGHT))) for number, each in sums.items()}
 
