@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from agenttool.errors import StoreError as StoreError
     from agenttool.errors import ToolFailure as ToolFailure
     from agenttool.hooks.definition import Hook as Hook
+    from agenttool.policy.approvals import Allow as Allow
+    from agenttool.policy.approvals import Answered as Answered
+    from agenttool.policy.approvals import Deny as Deny
+    from agenttool.policy.approvals import Edit as Edit
+    from agenttool.policy.approvals import Question as Question
+    from agenttool.policy.approvals import Refused as Refused
+    from agenttool.policy.approvals import Remember as Remember
+    from agenttool.policy.rules import Rule as Rule
     from agenttool.ports.advice import Advice as Advice
     from agenttool.ports.advice import Adviser as Adviser
     from agenttool.ports.calls import ToolCall as ToolCall
@@ -34,6 +42,13 @@ if TYPE_CHECKING:
     from agenttool.ports.surfacing import ProviderState as ProviderState
     from agenttool.ports.surfacing import Role as Role
     from agenttool.ports.surfacing import SurfacePolicy as SurfacePolicy
+    from agenttool.ports.tool import DeclaredTool as DeclaredTool
+    from agenttool.records import Behavior as Behavior
+    from agenttool.records import HookEvent as HookEvent
+    from agenttool.records import RuleSource as RuleSource
+    from agenttool.records import ToolError as ToolError
+    from agenttool.records import ToolInvocation as ToolInvocation
+    from agenttool.records import ToolSearchResult as ToolSearchResult
     from agenttool.records.result import ToolResult as ToolResult
     from agenttool.records.surface import ToolSurface as ToolSurface
     from agenttool.runtime import Runtime as Runtime
@@ -49,24 +64,36 @@ _MODULES = {
     "Advice": "agenttool.ports.advice",
     "Adviser": "agenttool.ports.advice",
     "AgentToolError": "agenttool.errors",
+    "Allow": "agenttool.policy.approvals",
+    "Answered": "agenttool.policy.approvals",
+    "Behavior": "agenttool.records",
     "Circumstances": "agenttool.ports.surfacing",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
+    "DeclaredTool": "agenttool.ports.tool",
+    "Deny": "agenttool.policy.approvals",
+    "Edit": "agenttool.policy.approvals",
     "FunctionHook": "agenttool.adapters.python.threads",
     "Hook": "agenttool.hooks.definition",
+    "HookEvent": "agenttool.records",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
     "ProviderState": "agenttool.ports.surfacing",
+    "Question": "agenttool.policy.approvals",
     "RapSource": "agenttool.adapters.rap.settings",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
-    "Retriever": "agenttool.ports.retriever",
+    "Refused": "agenttool.policy.approvals",
+    "Remember": "agenttool.policy.approvals",
     "ReplyError": "agenttool.errors",
+    "Retriever": "agenttool.ports.retriever",
     "Role": "agenttool.ports.surfacing",
+    "Rule": "agenttool.policy.rules",
+    "RuleSource": "agenttool.records",
     "Runtime": "agenttool.runtime",
     "Sensitive": "agenttool.schema.markers",
     "Source": "agenttool.ports.source",
@@ -76,8 +103,11 @@ _MODULES = {
     "StoreError": "agenttool.errors",
     "SurfacePolicy": "agenttool.ports.surfacing",
     "ToolCall": "agenttool.ports.calls",
+    "ToolError": "agenttool.records",
     "ToolFailure": "agenttool.errors",
+    "ToolInvocation": "agenttool.records",
     "ToolResult": "agenttool.records",
+    "ToolSearchResult": "agenttool.records",
     "ToolSurface": "agenttool.records",
     "UrlArg": "agenttool.schema.markers",
     "tool": "agenttool.adapters.python.declare",
@@ -87,23 +117,35 @@ __all__ = [
     "Advice",
     "Adviser",
     "AgentToolError",
+    "Allow",
+    "Answered",
+    "Behavior",
     "Circumstances",
     "CommandArg",
     "ConfigError",
     "Context",
+    "DeclaredTool",
+    "Deny",
+    "Edit",
     "FunctionHook",
     "Hook",
+    "HookEvent",
     "Internal",
     "Media",
     "ModelCapabilities",
     "PathArg",
     "Progress",
     "ProviderState",
+    "Question",
     "RapSource",
     "RateLimit",
     "RecordError",
+    "Refused",
+    "Remember",
     "Retriever",
     "Role",
+    "Rule",
+    "RuleSource",
     "Runtime",
     "Sensitive",
     "Source",
@@ -113,8 +155,11 @@ __all__ = [
     "StoreError",
     "SurfacePolicy",
     "ToolCall",
+    "ToolError",
     "ToolFailure",
+    "ToolInvocation",
     "ToolResult",
+    "ToolSearchResult",
     "ToolSurface",
     "UrlArg",
     "__version__",

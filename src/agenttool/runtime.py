@@ -169,7 +169,9 @@ class Runtime(SurfaceAccess):
             store: the journal's location: `memory:`, or a file that survives this process, as a path or `sqlite:PATH`.
                 Default: the location in the settings file, else memory.
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
-            config: a settings file with `[[rules]]`, `[[hooks]]`, `[sources]`, `[store]` and `[surface]`.
+            config: a settings file, or `"auto"` for the `agenttool.toml` of the working directory or the nearest folder
+                above that has one, as on the command line. It has `[[rules]]`, `[[hooks]]`,
+                `[sources]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
                 `[[rules]]` table; or the path of the settings file.
@@ -251,11 +253,15 @@ class Runtime(SurfaceAccess):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Reject new calls, cancel running ones, and close the sources and the store.
+        """Close this runtime."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Reject new calls, cancel running ones, and close the sources and the store; closing it again does nothing.
 
         Calls that wait for an answer are left to the next process, if the store is durable.
         """
-        if self._is_view:
+        if self._is_view or self._agent.is_closed:
             return
         self._agent.close()
         await self._agent.stop_calls()

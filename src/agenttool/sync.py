@@ -4,16 +4,16 @@
 from agenttool import sync
 
 with sync.open(tools=[read_file]) as rt:
-    result = rt.call("read_file", {"path": "a.txt"}, surface=rt.surface())
+    print(rt.call("read_file", {"path": "a.txt"}).text)
 ```
 """
 
 import asyncio
+import atexit
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from agenttool.adapters.function_calling.tool_payload import PayloadTool
 from agenttool.errors import ConfigError
@@ -238,9 +238,16 @@ class SyncRuntime(LoopProxy[Runtime]):
         sources: as `Runtime.sources`.
     """
 
-    def __init__(self, target: Runtime, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the runtime and its event loop."""
+    _thread: threading.Thread | None = None
+
+    def __init__(
+        self, target: Runtime, loop: asyncio.AbstractEventLoop, thread: threading.Thread | None = None
+    ) -> None:
+        """Take the runtime and its event loop; and the thread of the loop, if closing the runtime ends it."""
         super().__init__(target, loop)
+        if thread is not None:
+            self._thread = thread
+            atexit.register(self.close)
         self.approvals = SyncApprovals(target.approvals, loop)
         self.journal = SyncJournal(target.journal, loop)
         self.deferred = SyncDeferred(target.deferred, loop)
@@ -276,8 +283,26 @@ class SyncRuntime(LoopProxy[Runtime]):
     child = _wrapped(_called(Runtime.child), _sync_runtime)
     in_thread = _wrapped(_called(Runtime.in_thread), _sync_runtime)
 
-    __enter__ = _wrapped(_awaited(Runtime.__aenter__), _sync_runtime)
-    __exit__ = _awaited(Runtime.__aexit__)
+    def __enter__(self) -> Self:
+        """Return this runtime, connected."""
+        if self._thread is None:
+            _run(self.loop, self.target.__aenter__())
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Close this runtime."""
+        self.close()
+
+    def close(self) -> None:
+        """Close this runtime, and its event loop if it has one of its own; closing it again does nothing."""
+        if self.loop.is_closed():
+            return
+        try:
+            _run(self.loop, self.target.close())
+        finally:
+            if self._thread is not None:
+                atexit.unregister(self.close)
+                _end_loop(self.loop, self._thread)
 
     @property
     def thread(self) -> Thread:
@@ -300,41 +325,38 @@ class SyncRuntime(LoopProxy[Runtime]):
         return self.target.store_fault
 
 
-def _blocks(
-    method: Callable[_P, Runtime],
-) -> Callable[[Callable[..., Generator[SyncRuntime]]], Callable[_P, AbstractContextManager[SyncRuntime]]]:
-    """Return a decorator that makes a context manager with the parameters of a method."""
-
-    def decorate(
-        function: Callable[..., Generator[SyncRuntime]],
-    ) -> Callable[_P, AbstractContextManager[SyncRuntime]]:
-        return wraps(method)(contextmanager(function))
-
-    return decorate
+def _opens(method: Callable[_P, Runtime]) -> Callable[[Callable[..., SyncRuntime]], Callable[_P, SyncRuntime]]:
+    """Return a decorator that gives a function the parameters of a method."""
+    return wraps(method)
 
 
-@_blocks(Runtime.open)
-def open(*args: object, **options: object) -> Generator[SyncRuntime]:  # noqa: A001 -- `sync.open`, as `Runtime.open`
-    """Open a runtime on an event loop of its own; leaving the block closes it and cancels running calls."""
+@_opens(Runtime.open)
+def open(*args: object, **options: object) -> SyncRuntime:  # noqa: A001 -- `sync.open`, as `Runtime.open`
+    """Open a runtime on an event loop of its own, and connect its sources; close it with `close` or a `with` block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
     thread.start()
 
     async def start() -> Runtime:
-        return Runtime.open(*args, **options)
+        return await Runtime.open(*args, **options).__aenter__()
+
+    try:
+        return SyncRuntime(_run(loop, start()), loop, thread)
+    except BaseException:
+        _end_loop(loop, thread)
+        raise
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Stop an event loop and its thread; a caller that still waits in another thread gets a cancellation."""
 
     async def cancel_rest() -> None:
-        # A caller that still waits in another thread gets a cancellation. Otherwise it would wait for a closed loop.
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
 
-    try:
-        with SyncRuntime(_run(loop, start()), loop) as rt:
-            yield rt
-    finally:
-        _run(loop, cancel_rest())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    _run(loop, cancel_rest())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool import Runtime, ToolCall, ToolFailure, tool
+from agenttool import Runtime, ToolCall, tool
 from agenttool.records import (
     OrderingPolicy,
     SchedulerPolicy,
@@ -130,11 +130,6 @@ async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along(allow)
             policy=policy(sibling_failure_policy=SiblingFailurePolicy.CANCEL_SIBLINGS),
         )
     assert [result.status.value for result in results] == ["synthetic_error", "failed"]
-
-
-async def test_calls_that_wait_for_each_other_are_refused(run):
-    with pytest.raises(ToolFailure, match="circle"):
-        await run(Watch(), [call("read", 0, 1), call("read", 1, 0)])
 
 
 async def test_whoever_waited_for_a_place_begins_before_the_one_before_is_written_up():

@@ -1,8 +1,14 @@
 """What a newcomer writes first, through the public interface."""
 
+import asyncio
+import inspect
+import sys
+
 import pytest
 
-from agenttool import Runtime, SurfacePolicy, ToolCall, tool
+import agenttool
+from agenttool import ConfigError, Runtime, SurfacePolicy, ToolCall, sync, tool
+from agenttool.adapters.python.options import ToolOptions
 from agenttool.records import ToolInterface
 
 
@@ -134,3 +140,58 @@ async def test_a_rule_is_written_in_python_as_in_the_settings_file():
         assert (await rt.call("hello", {"name": "ada"})).text == "hello ada"
         await rt.change(rules=[{"behavior": "deny", "tool": "local.hello", "name": "quiet"}])
         assert (await rt.call("hello", {"name": "ada"})).error.error_code == "cli_arg:quiet"
+
+
+async def test_calls_of_a_batch_that_wait_for_each_other_have_results():
+    async with Runtime.open(tools=[add]) as rt:
+        calls = [ToolCall("add", {"a": 1}, depends_on=(1,)), ToolCall("add", {"a": 2}, depends_on=(0,))]
+        results = await rt.batch(calls)
+    assert [each.ok for each in results] == [False, False]
+    assert "circle" in results[0].error.message
+
+
+async def test_settings_are_found_as_on_the_command_line(tmp_path, monkeypatch):
+    (tmp_path / "agenttool.toml").write_text('[[rules]]\nbehavior = "deny"\ntool = "local.add"\nname = "no"\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    async with Runtime.open(tools=[add], config="auto") as rt:
+        assert (await rt.call("add", {"a": 1})).error.error_code == "project_settings:no"
+    async with Runtime.open(tools=[add]) as rt:
+        assert (await rt.call("add", {"a": 1})).ok
+
+
+def test_a_synchronous_runtime_stays_open_between_the_cells_of_a_notebook(tmp_path):
+    (tmp_path / "tools_of_cell.py").write_text(
+        "from agenttool import tool\n\n@tool(read_only=True)\ndef double(n: int) -> int:\n    return 2 * n\n"
+    )
+    (tmp_path / "agenttool.toml").write_text('[sources.cell]\nkind = "python"\nmodule = "tools_of_cell"\n')
+    sys.path.insert(0, str(tmp_path))
+
+    async def cell():
+        rt = sync.open(tools=[add], config=tmp_path / "agenttool.toml")
+        assert rt.call("add", {"a": 1}).value == 2
+        assert rt.call("double", {"n": 4}).value == 8
+        return rt
+
+    try:
+        rt = asyncio.run(cell())
+        assert rt.call("add", {"a": 2}).value == 3
+        rt.close()
+        rt.close()
+        with pytest.raises(ConfigError, match="closed"):
+            rt.call("add", {"a": 2})
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+def test_every_option_of_the_decorator_is_a_keyword_that_help_describes():
+    parameters = inspect.signature(tool).parameters
+    assert {each.kind for name, each in parameters.items() if name != "function"} == {inspect.Parameter.KEYWORD_ONLY}
+    assert set(ToolOptions.__annotations__) == set(parameters) - {"function"}
+    assert all(f"        {name}: " in tool.__doc__ for name in parameters)
+
+
+def test_what_guides_need_is_exported():
+    assert all(getattr(agenttool, name) is not None for name in agenttool.__all__)
+    assert {"Rule", "Question", "Allow", "Deny", "Edit", "Remember", "Answered", "Refused"} <= set(agenttool.__all__)

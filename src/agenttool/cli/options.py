@@ -8,14 +8,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from agenttool.config import StoreSetting, environment, read_config
+from agenttool.config import SETTINGS_FILE, StoreSetting, environment, find_config, read_config
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.location import StoreParts, open_store, store_location, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
-
-SETTINGS_FILE = "agenttool.toml"
-"""The settings file that is read from the working directory."""
 
 STORE_FILE = "agenttool.db"
 """The file of the store if neither options nor settings name one."""
@@ -52,8 +49,8 @@ def read_variable(setting: str, name: str) -> str:
 
 
 def find_settings(given: Path | None) -> Path | None:
-    """Return the given settings file, or the one in the working directory if it exists."""
-    return given if given is not None else Path(SETTINGS_FILE) if Path(SETTINGS_FILE).exists() else None
+    """Return the given settings file, or the one of the working directory or the nearest folder above."""
+    return find_config() if given is None else given
 
 
 class StoreOptions(NamedTuple):

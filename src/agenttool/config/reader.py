@@ -97,10 +97,21 @@ def _dotted(names: tuple[str, ...]) -> str:
 _KNOWN = ("hooks", "permissions", "roles", "rules", "search", "server", "sources", "store", "surface", "teams")
 
 
+SETTINGS_FILE = "agenttool.toml"
+"""The name of the settings file that is found without being named."""
+
+
 def environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of these names that are set; no other code reads the environment."""
     variables = os.environ  # noqa: TID251 -- the one reader
     return {name: variables[name] for name in names if name in variables}
+
+
+def find_config() -> Path | None:
+    """Return the settings file of the working directory, or of the nearest folder above that has one."""
+    if Path(SETTINGS_FILE).is_file():
+        return Path(SETTINGS_FILE)
+    return next((file for each in Path.cwd().parents if (file := each / SETTINGS_FILE).is_file()), None)
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:

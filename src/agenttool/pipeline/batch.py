@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agenttool.codec.moments import timestamp
+from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import BatchMembership
@@ -130,17 +131,22 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
     """Return a batch of calls that have not started.
 
     Raises:
-        ToolFailure: invalid_arguments, the dependencies are invalid.
         ConfigError: the policy allows no call to run.
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
-    siblings = siblings_of(depends_on, policy.sibling_failure_policy)
+    fault = None
+    try:
+        siblings = siblings_of(depends_on, policy.sibling_failure_policy)
+    except ToolFailure as failure:  # then every call fails, and has a result
+        fault, depends_on = failure.error.message, dict.fromkeys(depends_on, ())
+        siblings = siblings_of(depends_on, policy.sibling_failure_policy)
     limiter = CallLimiter(policy) if _has_limits(policy) else None
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.batch = BatchMembership(policy, limiter, delivers_in_order=delivery_of(policy).results_in_order)
         call.needs_detailed_end = call.batch.delivers_in_order
         attach_request(call, wanted[index])
+        call.fault = call.fault or fault
         call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
     for call in calls[:1]:
         call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))

@@ -1,16 +1,18 @@
 """Declare a Python function as a tool, from its signature and the options of its author."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.adapters.python.options import ToolOptions, check_options, check_sensitive_fields
 from agenttool.errors import ConfigError
-from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.limits import RateLimit
+from agenttool.ports.tool import Check, DeclaredTool, Locks, Normalize
 from agenttool.records import (
     UNSET,
+    AccessKind,
     ContextModifierPolicy,
     ExecutionKind,
     ExecutionProfile,
@@ -18,6 +20,7 @@ from agenttool.records import (
     FunctionMapping,
     InputContract,
     InterfaceId,
+    InterruptBehavior,
     Json,
     Lifecycle,
     OutputContract,
@@ -66,17 +69,101 @@ class FunctionTool(Generic[_P, _R]):
 def tool(function: Callable[_P, _R], /) -> FunctionTool[_P, _R]: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]: ...
-def tool(
-    function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOptions]
+def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
+    function: Callable[_P, _R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    namespace: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    aliases: Sequence[str] | None = None,
+    search_hint: str | None = None,
+    examples: Sequence[dict[str, object]] | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    open_world: bool | None = None,
+    concurrency_safe: bool | None = None,
+    idempotent: bool | None = None,
+    risk: RiskLevel | None = None,
+    access: Sequence[AccessKind] | None = None,
+    write_effects: Sequence[WriteEffect] | None = None,
+    approval_required: bool | None = None,
+    approval_reason: str | None = None,
+    requires_user_interaction: bool | None = None,
+    sensitive: Sequence[str] | None = None,
+    credentials: Sequence[str] | None = None,
+    gates: Sequence[str] | None = None,
+    model_requirements: Sequence[str] | None = None,
+    check: Check | None = None,
+    normalize: Normalize | None = None,
+    coerce: bool | None = None,
+    locks: Locks | None = None,
+    rate_limit: RateLimit | None = None,
+    timeout_s: float | None = None,
+    idle_timeout_s: float | None = None,
+    interrupt_behavior: InterruptBehavior | None = None,
+    changes_context: bool | None = None,
+    max_inline_chars: int | None = None,
+    artifacts: bool | None = None,
+    should_defer: bool | None = None,
+    always_load: bool | None = None,
+    kind: ToolKind | None = None,
+    lifecycle: Lifecycle | None = None,
 ) -> FunctionTool[_P, _R] | Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]:
     """Declare a function as a tool: `@tool`, or `@tool(namespace="files", read_only=True)`.
+
+    A fact that is not declared takes its strict default: the call may write, destroy, reach an open world, and must
+    run alone.
+
+    Args:
+        function: the function; its annotations make the schema, its docstring the description.
+        name: the name of the tool. Default: that of the function.
+        namespace: the group of its qualified name `namespace.name`. Default: `local`.
+        title: the name for people. Default: the name as words.
+        description: what it does and when to use it. Default: the docstring, else the title.
+        aliases: other names by which it can be called.
+        search_hint: words by which a search finds it, besides its name and description.
+        examples: valid inputs, as objects.
+        read_only: it changes nothing. Such a function runs without a question, unless it reaches an open world.
+        destructive: it may destroy data. Default: no if it only reads, else yes.
+        open_world: it reaches systems that its owner does not control, such as the web.
+        concurrency_safe: its calls may run beside others.
+        idempotent: repeating a call has no further effect, so it may be retried.
+        risk: `low`, `medium`, `high` or `critical`. Default: low if it only reads, else medium.
+        access: what it accesses, such as `file_read` or `network`.
+        write_effects: where its changes last, such as `local_persistent` or `remote_mutation`.
+        approval_required: every call needs an approval.
+        approval_reason: why; approvers read it.
+        requires_user_interaction: it needs a user who is present.
+        sensitive: names of input fields whose values no record shows; `Sensitive` marks a parameter.
+        credentials: the names of credentials that it needs.
+        gates: the feature gates that must be open.
+        model_requirements: what the model must support, such as `image`.
+        check: a function that gets the input and raises if the tool cannot accept it.
+        normalize: a function that returns the input in its normal form.
+        coerce: accept numbers and booleans that are written as text, such as `"2"` for an integer.
+        locks: a function that returns the resources that a call locks.
+        rate_limit: how often it may be called.
+        timeout_s: how long a call may take, in seconds.
+        idle_timeout_s: how long a call may take without progress.
+        interrupt_behavior: whether a running call is canceled when the user interrupts: `cancel` or `block`.
+        changes_context: it may change the context that calls share.
+        max_inline_chars: a longer output is stored, and the model gets a preview.
+        artifacts: it produces files or other artifacts.
+        should_defer: models must search for it first.
+        always_load: it is never deferred.
+        kind: its kind, such as `shell_command`. Default: `function`.
+        lifecycle: such as `deprecated` or `disabled`. Default: `available`.
 
     Raises:
         ConfigError: its signature cannot be a tool's, or an option contradicts it.
     """
+    given = {option: value for option, value in locals().items() if option != "function" and value is not None}
+    options = cast("ToolOptions", given)
     if function is not None:
         return FunctionTool(function, options)
-    return lambda given: FunctionTool(given, options)
+    return lambda decorated: FunctionTool(decorated, options)
 
 
 def declare_function(function: Callable[..., object], options: ToolOptions) -> DeclaredTool:

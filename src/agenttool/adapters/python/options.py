@@ -61,6 +61,7 @@ class ToolOptions(TypedDict, total=False):
     examples: Sequence[dict[str, object]]
     check: Check
     normalize: Normalize
+    coerce: bool
     locks: Locks
 
 
@@ -123,7 +124,7 @@ _CHECKS: dict[str, _Check] = {
     "model_requirements": _list_of(_text, "texts"),
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
     **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
-    **dict.fromkeys(("artifacts", "changes_context"), _flag),
+    **dict.fromkeys(("artifacts", "changes_context", "coerce"), _flag),
     **dict.fromkeys(("check", "normalize", "locks"), _fitting(callable, "a function")),
     "kind": _word_of(ToolKind),
     "lifecycle": _word_of(Lifecycle),
