@@ -5,12 +5,12 @@ import base64
 import dataclasses
 import json
 import threading
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from strategies import json_values
 
 from agenttool import Runtime, Sensitive, ToolFailure, tool
@@ -280,3 +280,70 @@ def test_a_value_that_fits_no_alternative_of_a_recursive_union_is_explained_at_o
         node = {"inner": node}
     result = asyncio.run(story(node))
     assert "at '/node': expected a member 'even' or a member 'odd'" in result.error.message
+
+
+class Left(BaseModel):
+    inner: "Left | Right | None" = None
+    kind: Literal["left"]
+
+
+class Right(BaseModel):
+    inner: "Left | Right | None" = None
+    kind: Literal["right"]
+
+
+@pytest.mark.parametrize(("levels", "status"), [(8, "succeeded"), (60, "failed")])
+def test_a_value_for_which_pydantic_would_try_too_many_alternatives_is_refused(levels, status):
+    # Each level of the wrong alternative is read in full: 60 levels would never end.
+    @tool(read_only=True, open_world=False)
+    async def probe(node: Left | Right) -> str:
+        """Take a node. Not for trees."""
+        return "done"
+
+    async def story(node):
+        async with Runtime.open(tools=[probe]) as rt:
+            return await rt.call("probe", {"node": node}, surface=await rt.surface())
+
+    node = {"kind": "right"}
+    for _ in range(levels):
+        node = {"inner": node, "kind": "right"}
+    result = asyncio.run(story(node))
+    assert result.status == status
+    if status == "failed":
+        assert "discriminator" in result.error.message
+
+
+class Tree(BaseModel):
+    kind: Literal["tree"] = "tree"
+    inner: "list[Tree | Leaf]" = []
+
+
+class Leaf(BaseModel):
+    kind: Literal["leaf"] = "leaf"
+
+
+class Marked(BaseModel):
+    inner: "Annotated[Marked | Plain, Field(discriminator='kind')] | None" = None
+    kind: Literal["marked"]
+
+
+class Plain(BaseModel):
+    inner: "Annotated[Marked | Plain, Field(discriminator='kind')] | None" = None
+    kind: Literal["plain"]
+
+
+def test_trees_and_unions_with_a_discriminator_may_be_deep():
+    @tool(read_only=True, open_world=False)
+    async def probe(tree: Tree, node: Marked) -> str:
+        """Take trees. Not for lists."""
+        return "done"
+
+    async def story():
+        tree, node = {"kind": "tree"}, {"kind": "plain"}
+        for _ in range(40):
+            tree, node = {"inner": [{"kind": "leaf"}] * 20 + [tree]}, {"inner": node, "kind": "plain"}
+        async with Runtime.open(tools=[probe]) as rt:
+            arguments = {"tree": tree, "node": {"inner": node, "kind": "marked"}}
+            return await rt.call("probe", arguments, surface=await rt.surface())
+
+    assert asyncio.run(story()).status == "succeeded"

@@ -6,7 +6,7 @@ behind one are listed by a further run, up to `MAX_RUNS`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -16,10 +16,15 @@ import jsonschema_rs
 from agenttool.codec import is_quick, parse_object, sorted_json
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import Misfit, explain
-from agenttool.schema.traverse import subschemas
+from agenttool.schema.traverse import members, objects_in, subschemas
 
 MAX_RUNS = 50
 """How many levels of recursion are explained for one document."""
+
+MAX_ATTEMPTS = 120_000
+"""How many alternatives may be tried for one input: about 20 ms."""
+
+_TOO_MANY = MAX_ATTEMPTS + 1
 
 CompileSchema = Callable[[JsonObject, dict[str, type]], jsonschema_rs.Validator]
 """Compiles a schema with additional keywords."""
@@ -128,6 +133,54 @@ class Recursion:
     def judge(self, target: str, value: Json) -> bool:
         """Return whether a value fits what a reference refers to."""
         return self._validator(target, is_cut=False).is_valid(value)
+
+
+class AlternativeWork:
+    """Counts the attempts of a validator that tries all alternatives on each level, as pydantic does.
+
+    Where alternatives refer back to themselves, the attempts double with each level of the value. Counting them takes
+    one step for each alternative and value.
+    """
+
+    def __init__(self, schema: JsonObject) -> None:
+        """Take the schema of the values."""
+        self._schema = schema
+
+    def exceeds(self, value: Json) -> bool:
+        """Return whether a value takes more than `MAX_ATTEMPTS`, or is too deep to be counted."""
+        try:
+            return self._attempts(self._schema, value, {}) > MAX_ATTEMPTS
+        except RecursionError:
+            return True
+
+    def _attempts(self, schema: Json, value: Json, known: dict[tuple[int, int], int]) -> int:
+        if not isinstance(schema, dict) or not isinstance(value, dict | list):
+            return 1
+        key = id(schema), id(value)
+        if key not in known:
+            known[key] = 1  # a reference that leads to itself without a level of the value adds nothing
+            known[key] = min(1 + sum(self._attempts(*each, known) for each in self._inner(schema, value)), _TOO_MANY)
+        return known[key]
+
+    def _inner(self, schema: JsonObject, value: JsonObject | list[Json]) -> Iterator[tuple[Json, Json]]:
+        """Yield the schemas inside a schema with the values that they are tried on."""
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield resolve(reference, self._schema), value
+        for keyword in ("anyOf", "allOf") if "discriminator" in schema else ("anyOf", "allOf", "oneOf"):
+            yield from ((each, value) for each in objects_in(schema.get(keyword)))
+        if isinstance(value, list):
+            yield from ((schema.get("items"), each) for each in value)
+        else:
+            declared, other = members(schema, "properties"), schema.get("additionalProperties")
+            yield from ((declared.get(name, other), each) for name, each in value.items())
+
+
+def alternative_work(schema: JsonObject) -> AlternativeWork | None:
+    """Return the counter for a schema in which a reference leads back to itself; none if there is no such reference."""
+    inside = _references(schema)
+    is_recursive = any(each in _reachable(each, inside) for each in inside)
+    return AlternativeWork(schema) if is_recursive else None
 
 
 class _JudgedReference:

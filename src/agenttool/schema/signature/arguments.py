@@ -16,6 +16,7 @@ from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.defaults import DefaultTree, compile_defaults
 from agenttool.schema.markers import Internal, Marker, Sensitive
+from agenttool.schema.recursion import alternative_work
 from agenttool.schema.signature.callables import (
     EMPTY,
     CallableInfo,
@@ -188,7 +189,8 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, internal)
-    convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive)
+    work = alternative_work(runtime_schema)
+    convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive, work)
     model_schema = model_view(runtime_schema, internal)
     return Signature(
         name=function.name,

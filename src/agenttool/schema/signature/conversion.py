@@ -13,6 +13,7 @@ from agenttool.codec import clone
 from agenttool.errors import ToolFailure
 from agenttool.records import ErrorClass, JsonObject, Recoverability, RetryGuidance, ToolError
 from agenttool.schema.explain import pointer_of
+from agenttool.schema.recursion import AlternativeWork
 
 Convert = Callable[[JsonObject], dict[str, object]]
 """Returns keyword arguments for an input that fits its schema; they share no mutable value with it.
@@ -54,7 +55,10 @@ _LITERALS: dict[type[object], str] = {str: "str", bool: "bool", int: "int", type
 
 
 def conversion_of(
-    core: _CoreSchema, validate: Callable[[JsonObject], object], sensitive: frozenset[str]
+    core: _CoreSchema,
+    validate: Callable[[JsonObject], object],
+    sensitive: frozenset[str],
+    work: AlternativeWork | None,
 ) -> tuple[Convert | None, frozenset[str]]:
     """Return the conversion to arguments, none if the input can be the arguments; and the fields that are integers.
 
@@ -67,7 +71,7 @@ def conversion_of(
         kinds = set(_kinds(field))
         # pydantic turns the integers in a list of floats into floats.
         if _OTHER in kinds or kinds >= {_CONTAINER, "float"}:
-            return PydanticConversion(validate, sensitive), frozenset()
+            return PydanticConversion(validate, sensitive, work), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
         if _CONTAINER in kinds:
@@ -114,12 +118,15 @@ def _kinds(core: object) -> Iterator[str]:
 class PydanticConversion:
     """A conversion that can reject an input that fits its schema."""
 
-    __slots__ = ("_sensitive", "_validate")
+    __slots__ = ("_sensitive", "_validate", "_work")
 
-    def __init__(self, validate: Callable[[JsonObject], object], sensitive: frozenset[str]) -> None:
-        """Use a validator; `sensitive` fields are not described in errors."""
+    def __init__(
+        self, validate: Callable[[JsonObject], object], sensitive: frozenset[str], work: AlternativeWork | None
+    ) -> None:
+        """Use a validator; `sensitive` fields are not described in errors, and `work` bounds what it tries."""
         self._validate = validate
         self._sensitive = sensitive
+        self._work = work
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
         """Return the arguments.
@@ -127,6 +134,8 @@ class PydanticConversion:
         Raises:
             ToolFailure: invalid_arguments.
         """
+        if self._work is not None and self._work.exceeds(given):
+            raise ToolFailure(_invalid(_TOO_MANY_ALTERNATIVES))
         try:
             # Some types pass parts of the input on, and a function may change its arguments.
             return cast("dict[str, object]", self._validate(clone(given)))
@@ -142,9 +151,19 @@ def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
     for each in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REPORTED]:
         secret = any(step in sensitive for step in each["loc"])
         problems.append(f"{pointer_of(each['loc'])!r}: {'not a valid value' if secret else each['msg']}")
+    return _invalid(f"arguments do not fit the tool: {'; '.join(problems)}; correct them and call again")
+
+
+_TOO_MANY_ALTERNATIVES = (
+    "arguments are nested too deeply in a union that refers to itself: too many alternatives would be tried; nest less,"
+    " or let the author of the tool give the union a discriminator"
+)
+
+
+def _invalid(message: str) -> ToolError:
     return ToolError(
         error_class=ErrorClass.INVALID_ARGUMENTS,
-        message=f"arguments do not fit the tool: {'; '.join(problems)}; correct them and call again",
+        message=message,
         recoverability=Recoverability.CHANGE_ARGUMENTS,
         retry=RetryGuidance(safe=True, arguments_must_change=True),
     )
