@@ -494,7 +494,7 @@ class Runtime(SurfaceAccess):
         invocation_id: InvocationId | None = None,
         idempotency_key: str | None = None,
     ) -> ToolInvocation:
-        """Start a call and return its invocation once it has ended or waits for an answer.
+        """Start a call and return its invocation once it has ended, or it or a nested call of it waits for an answer.
 
         `journal.result` and `wait` return its result, in whichever process it ends. A second start with the same id or
         the same idempotency key, at the same time or later, in any process on the store, returns the first call.

@@ -1,14 +1,21 @@
 """Asks about approvals: of what, by whom, for how long."""
 
+import asyncio
+import os
+import pwd
 import threading
 
 import pytest
 
-from agenttool import Runtime, sync, tool
+from agenttool import Context, Runtime, sync, tool
 from agenttool.codec import digest_of
 from agenttool.hooks.definition import Hook
 from agenttool.policy.approvals import Allow
-from agenttool.records import HookEvent
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, HookEvent, RuleSource
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+"""The operating-system user of the tests."""
 
 
 class Bank:
@@ -31,6 +38,7 @@ def bank():
     return Bank()
 
 
+OUTER = [Rule(ref="outer", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*.outer",))]
 SHOWN = {"to": "ada", "amount": 5, "note": ""}
 
 
@@ -105,9 +113,29 @@ async def test_ask_09_proposed_decided_and_executed_stay_apart_after_an_edit(ban
     assert call["permission_input"] == {**SHOWN, "to": "mallory"}
     assert call["call_input"] == edited
     assert (mutation["source_type"], mutation["changed_fields"]) == ("permission_prompt", ["/to"])
-    assert (answer["decided_by"], answer["user_modified"], answer["accept_feedback"]) == ("pat", True, "wrong person")
+    assert (answer["user_modified"], answer["accept_feedback"]) == (True, "wrong person")
+    details = answer["reason"]["details"]
+    assert (answer["decided_by"], details["approver"]["claim"], details["shown_digest"]) == (USER, "pat", None)
     assert (answer["answers"], answer["input_digest"]) == (ask["decision_id"], digest_of(edited))
     assert not result.is_error
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_start_returns_while_a_nested_call_waits_so_that_one_task_may_answer(bank, depth):
+    @tool
+    async def outer(n: int, context: Context) -> str:
+        """Call the next one. Not for refunds."""
+        name, arguments = ("outer", {"n": n - 1}) if n > 1 else ("transfer", {"to": "ada", "amount": 5})
+        return (await context.call(name, arguments)).status.value
+
+    async with Runtime.open(tools=[bank.tool, outer], approve="wait", rules=OUTER) as rt:
+        async with asyncio.timeout(60):
+            started = await rt.start("outer", {"n": depth}, surface=await rt.surface())
+        assert started.status == "running"
+        (question,) = await rt.approvals.list()
+        await rt.approvals.decide(question, "allow")
+        assert (await rt.wait(started.invocation_id)).text == "succeeded"
+    assert bank.ran == [SHOWN]
 
 
 def test_ask_10_a_person_outside_the_agents_loop_answers_and_the_agent_only_waits(bank):

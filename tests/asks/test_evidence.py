@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import logging
+import os
+import pwd
 from typing import Annotated
 
 import pytest
@@ -11,6 +13,9 @@ import rfc8785
 
 from agenttool import Context, Progress, Runtime, Sensitive, tool
 from agenttool.codec import write
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+"""The operating-system user of the tests."""
 
 SECRET = "correct-horse-battery-staple"  # noqa: S105 -- a marker to look for
 
@@ -115,8 +120,9 @@ async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_thi
     assert [(each["behavior"], each.get("decided_by")) for each in decisions] == [
         ("allow", None),
         ("ask", None),
-        ("allow", "pat@example.com"),
+        ("allow", USER),
     ]
+    assert decisions[2]["reason"]["details"]["approver"]["claim"] == "pat@example.com"
     assert decisions[0]["rule_refs"] == ["project_settings:small-payments"]
     for each in decisions:
         assert each["input_digest"] == digest(calls[each["invocation_id"]]["permission_input"])

@@ -194,12 +194,15 @@ def test_an_answer_records_the_operating_system_user_and_the_claimed_name(folder
         },
     )
     assert (claimed["decided_by"], claimed["reason"]["details"]["approver"]) == (
-        "pat",
+        user["name"],
         {"claim": "pat", "os_user": user},
     )
-    known = f"pat (claim), {user['name']} (operating-system user, uid {user['uid']})"
+    known = f"{user['name']} (operating-system user, uid {user['uid']}), claims to be pat"
     assert known in command(folder, "show", claimed["invocation_id"]).stdout
     assert known in command(folder, "log", "--events").stdout
+    assert f"denied by {user['name']} (claims to be pat)" in command(folder, "log").stdout
+    for name in ("pat", user["name"]):
+        assert claimed["invocation_id"] in command(folder, "log", "--by", name, "--json").stdout
 
 
 def test_an_answer_needs_the_digest_of_the_question_that_was_shown(folder):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agenttool import Runtime, tool
+
+USER = pwd.getpwuid(os.getuid()).pw_name
 
 BOUND_S = 60
 
@@ -35,7 +38,7 @@ def test_every_call_is_one_line_with_its_end(run, journal):
     pattern = r"\d\d:\d\d:\d\d  \w{8}  kitchen.burn +failed +[\d.]+ (µs|ms|s) +user:ada +"
     assert re.fullmatch(pattern + "execution_failed: ValueError: the oven is on fire", failed)
     (approved,) = [line for line in lines if journal["edited"][-8:] in line]
-    assert approved.endswith("approved by pat  90 to ada")
+    assert approved.endswith(f"approved by {USER} (claims to be pat)  90 to ada")
 
 
 def test_a_call_as_json_has_its_people_times_and_result(run, journal):
@@ -48,7 +51,7 @@ def test_a_call_as_json_has_its_people_times_and_result(run, journal):
         "tool": "bank.transfer",
         "status": "succeeded",
         "actor": None,
-        "approvals": [{"by": "pat", "behavior": "allow"}],
+        "approvals": [{"by": USER, "claim": "pat", "behavior": "allow"}],
         "result": "90 to ada",
         "error": None,
     }

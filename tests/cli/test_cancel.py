@@ -80,7 +80,7 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
             assert json.loads(running.communicate(timeout=60)[0])["status"] == "canceled"
             shown = json.loads(command(folder, "show", call, "--json").stdout)
             assert shown["invocation"]["cancellation"]["requested_by"] == {"claim": "pat", "os_user": USER}
-            who = f"pat (claim), {USER['name']} (operating-system user, uid {USER['uid']})"
+            who = f"{USER['name']} (operating-system user, uid {USER['uid']}), claims to be pat"
             assert f"by {who}" in command(folder, "log", "--events").stdout
             assert f"requested_by         {who}" in command(folder, "show", call).stdout
         finally:

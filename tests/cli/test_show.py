@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pwd
 import sqlite3
 from contextlib import closing
 
@@ -10,6 +11,8 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.records import EventType
+
+USER = pwd.getpwuid(os.getuid()).pw_name
 
 
 def section(drawn, title):
@@ -77,8 +80,8 @@ def test_an_approver_s_change_is_marked_with_their_name(run, journal):
     drawn = run("show", journal["edited"]).stdout
     assert '~ /to  "mallory" → "ada"' in drawn
     assert "~ /amount  9000 → 90" in drawn
-    assert "permission prompt pat" in drawn
-    assert "pat approved the call with edits" in section(drawn, "Decisions")
+    assert f"permission prompt {USER}" in drawn
+    assert f"{USER} (claims to be pat) approved the call with edits" in section(drawn, "Decisions")
 
 
 def test_a_decision_names_its_rules_and_the_overridden_rules(run, journal):

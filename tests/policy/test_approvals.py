@@ -280,12 +280,14 @@ def test_an_answer_is_a_second_decision_that_answers_the_first(recorded, plain_q
         behavior="allow",
         mode="default",
         source="permission_prompt",
-        reason=Reason(type="permission_prompt_tool", message="ann approved the call", details=details),
+        reason=Reason(
+            type="permission_prompt_tool", message="ada (claims to be ann) approved the call", details=details
+        ),
         user_modified=False,
         accept_feedback="only this once",
         answers="dec_1",
         input_digest=digest_of(PLAIN_INPUT),
-        decided_by="ann",
+        decided_by="ada",
         decided_at=LATER,
         expires_at=END,
     )
@@ -296,7 +298,10 @@ def test_a_refusal_keeps_its_words(recorded):
     assert (record.behavior, record.content_blocks) == ("deny", (text_item("not on a Friday"),))
     assert record.accept_feedback is None
     error = rejection(record)
-    assert (error.error_class, error.message) == ("approval_rejected", "ann refused the call: not on a Friday")
+    assert (error.error_class, error.message) == (
+        "approval_rejected",
+        "ada (claims to be ann) refused the call: not on a Friday",
+    )
     assert error.retry_after is None
 
 

@@ -1,6 +1,8 @@
 """Answers to approvals that are none, come twice, too late, or to no question."""
 
 import asyncio
+import os
+import pwd
 from dataclasses import replace
 
 import pytest
@@ -8,6 +10,9 @@ import pytest
 from agenttool import AgentToolError, Runtime, tool
 from agenttool.policy.approvals import Allow, Answered, Deny, Edit, Refused, Remember
 from agenttool.records import ApprovalId
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+"""The operating-system user of the tests."""
 
 
 class Vault:
@@ -101,7 +106,7 @@ async def test_an_answer_whose_claimed_author_is_not_text_is_rejected(vault, ask
         (question,) = await asked(runtime)
         assert (await runtime.approvals.decide(question.approval_id, "allow", by=by)).reason == "bad_answer"
         await runtime.approvals.decide(question.approval_id, "deny", by="pat")
-        assert (await waiting).error.message == "pat refused the call"
+        assert (await waiting).error.message == f"{USER} (claims to be pat) refused the call"
     assert vault.ran == []
 
 
@@ -270,7 +275,7 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_answer_on_record(vault, 
         result = await waiting
         decisions = [each async for each in runtime.journal.export() if hasattr(each, "decided_by")]
         await sound(runtime)
-    assert [(each.behavior, each.decided_by) for each in decisions] == [("ask", None), ("allow", "pat")]
+    assert [(each.behavior, each.decided_by) for each in decisions] == [("ask", None), ("allow", USER)]
     assert (decisions[1].updated_input, decisions[1].answers) == ({"amount": "all"}, decisions[0].decision_id)
     assert result.error.error_class == "schema_validation_failed"
 

@@ -1,6 +1,8 @@
 """The standard's acceptance scenarios 6 to 8, 15 and 16: what was judged, by whom, and why."""
 
 import asyncio
+import os
+import pwd
 import threading
 
 import pytest
@@ -9,6 +11,9 @@ from agenttool import Runtime, sync, tool
 from agenttool.codec import digest_of
 from agenttool.records import RuleSource
 from agenttool.testing.fakes import scripted_tool
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+"""The operating-system user of the tests."""
 
 ENDING = ["result.created", "yielded", "failed"]
 
@@ -60,7 +65,7 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
     ask, answer = told.decisions
     assert (ask["behavior"], ask["input_digest"]) == ("ask", digest_of(judged))
     assert (answer["behavior"], answer["input_digest"]) == ("allow", digest_of(executed))
-    assert (answer["user_modified"], answer["decided_by"], answer["answers"]) == (True, "pat", ask["decision_id"])
+    assert (answer["user_modified"], answer["decided_by"], answer["answers"]) == (True, USER, ask["decision_id"])
     assert invocation["permission_decision_refs"] == [ask["decision_id"], answer["decision_id"]]
     assert told.told == [
         "planned",

@@ -19,6 +19,7 @@ from rich.text import Text
 from agenttool.cli.format import duration, print_json, short_id, status_style, tool_name
 from agenttool.cli.output import one_line, print_text
 from agenttool.cli.recorded_call import owner_text
+from agenttool.cli.render import approver_in, approver_name
 from agenttool.codec import json_bytes, to_json
 from agenttool.codec.moments import timestamp
 from agenttool.config.table import suggestion
@@ -32,7 +33,6 @@ from agenttool.ports.facts import Fact
 from agenttool.records import (
     Behavior,
     InvocationStatus,
-    Json,
     JsonObject,
     PermissionDecision,
     ToolId,
@@ -202,7 +202,7 @@ class ListedCall:
         if self.approvals:
             last = self.approvals[-1]
             done = "denied" if last.behavior is Behavior.DENY else "approved"
-            who.append(f"{done} by {last.decided_by}")
+            who.append(f"{done} by {approver_name(last)}")
         return one_line(", ".join(who))
 
     @property
@@ -246,7 +246,10 @@ class ListedCall:
             "began": timestamp(self.began_ns),
             "since" if owner is not None else "ended": timestamp(self.at_ns),
             "duration_s": round(self.taken_ns / 1e9, 6),
-            "approvals": [{"by": each.decided_by, "behavior": each.behavior.value} for each in self.approvals],
+            "approvals": [
+                {"by": each.decided_by, "claim": approver_in(each).get("claim"), "behavior": each.behavior.value}
+                for each in self.approvals
+            ],
             "result": None if result is None else self.first_line[:MAX_RESULT_CHARS],
             "error": None if result is None or result.error is None else result.error.error_class.value,
         }
@@ -259,14 +262,9 @@ def _item_text(item: JsonObject) -> str:
     return " ".join(str(each) for each in about if each is not None)
 
 
-def _approver(decision: PermissionDecision) -> Json:
-    return ((decision.reason and decision.reason.details) or {}).get("approver")
-
-
 def _names(decision: PermissionDecision) -> Iterator[str]:
     """Yield the names of the approver: the one recorded, the claim, and the user of the operating system."""
-    known = _approver(decision)
-    known = known if isinstance(known, dict) else {}
+    known = approver_in(decision)
     user = known.get("os_user")
     yield decision.decided_by or ""
     yield str(known.get("claim") or "")

@@ -127,10 +127,23 @@ def approver_text(name: str, approver: Json) -> str:
     """Return the person who answered or canceled, by each way in which it is known; only the name in older records."""
     known = approver if isinstance(approver, dict) else {}
     user, claim = known.get("os_user"), known.get("claim")
-    parts = [] if claim is None else [f"{claim} (claim)"]
-    if isinstance(user, dict):
-        parts.append(f"{user.get('name', 'unnamed')} (operating-system user, uid {user.get('uid')})")
-    return printable(", ".join(parts) or name)
+    if not isinstance(user, dict):
+        return printable(name if claim is None else f"{claim} (claim)")
+    text = f"{user.get('name', 'unnamed')} (operating-system user, uid {user.get('uid')})"
+    return printable(text if claim is None else f"{text}, claims to be {claim}")
+
+
+def approver_in(decision: PermissionDecision) -> JsonObject:
+    """Return how the approver of a decision is known; empty if that is not recorded."""
+    found = ((decision.reason and decision.reason.details) or {}).get("approver")
+    return found if isinstance(found, dict) else {}
+
+
+def approver_name(decision: PermissionDecision) -> str:
+    """Return the recorded name of the approver, with the claim beside that of the user."""
+    known, name = approver_in(decision), decision.decided_by or ""
+    has_claim = "claim" in known and "os_user" in known
+    return f"{name} (claims to be {known['claim']})" if has_claim else name
 
 
 def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:
@@ -150,7 +163,7 @@ def inputs_table(
 ) -> Table:
     """Return the model's input, then each later input as its difference from the one before."""
     table = plain_table("input", "value or difference", "changed by")
-    approvers: dict[str, str] = {each.decision_id: each.decided_by or "" for each in decisions}
+    approvers: dict[str, str] = {each.decision_id: approver_name(each) for each in decisions}
     value = invocation.model_input
     shown = Text("not recorded", style="dim") if isinstance(value, UnsetType) else Text(compact_json(value))
     table.add_row(Text("model_input", style="cyan"), shown, "")

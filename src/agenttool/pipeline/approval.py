@@ -220,8 +220,7 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     core.questions.waiting[question.approval_id] = future
     expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, lambda: _expire(future))
     call.drive = drive = Drive(core.timing.grace_period)
-    if call.background is not None:
-        call.background.become_idle()
+    call.become_idle()
     try:
         with pause_timeouts(call.parent):
             answered = await drive.run(_first_answer(core, question, future))

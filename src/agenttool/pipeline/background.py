@@ -39,7 +39,7 @@ class BackgroundCalls:
         """The calls of this process that have a key and run, or are about to."""
 
     async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
-        """Run a call in a task; return its invocation once it has ended or waits for an answer.
+        """Run a call in a task; return its invocation once it has ended, or it or a nested call of it waits.
 
         If an earlier call has the key, that one is returned, and nothing runs; a call that is refused now does not
         get an earlier result.

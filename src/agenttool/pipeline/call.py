@@ -544,6 +544,13 @@ class Call:
         else:
             self.core.timing.loop.call_soon_threadsafe(self._report, update)
 
+    def become_idle(self) -> None:
+        """Note that it waits, so that the starts of it and of its ancestors return."""
+        if self.background is not None:
+            self.background.become_idle()
+        if self.parent is not None:
+            self.parent.become_idle()
+
     def report_running_thread(self, ended: "asyncio.Future[None]") -> None:
         """Record that a thread of the tool runs on after the call, until `ended` resolves."""
         self.thread_ended = ended

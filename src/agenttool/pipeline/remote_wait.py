@@ -43,6 +43,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
         if not result.done():
             note_backgrounded(call, output)
             if call.background is None:
+                call.become_idle()
                 save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
                 await _wait(call, later, result)
     finally:

@@ -107,10 +107,15 @@ class Approver:
 
     @property
     def name(self) -> str:
-        """The name for people: the claim, else the user."""
-        if self.claim is not None or self.os_user is None:
+        """The name that is recorded: the user, else the claim."""
+        if self.os_user is None:
             return self.claim or "agenttool"
         return self.os_user.name or f"uid {self.os_user.uid}"
+
+    @property
+    def text(self) -> str:
+        """The name for people, with the claim beside that of the user."""
+        return self.name if self.claim is None or self.os_user is None else f"{self.name} (claims to be {self.claim})"
 
     def members(self) -> JsonObject:
         """Return the approver as recorded in a decision: one member for each way in which it is known."""
@@ -368,7 +373,7 @@ def answer_record(
     if isinstance(answer, Remember):
         rule = _remembered(question, answer)
         updates = (SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=rule),)
-    message = f"{answered.by.name} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
+    message = f"{answered.by.text} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
     details: JsonObject = {"approver": answered.by.members(), "shown_digest": answered.shown_digest}
     behavior = Behavior.DENY if denied else Behavior.ALLOW
     return replace_record(
