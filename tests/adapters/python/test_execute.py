@@ -42,6 +42,7 @@ async def test_arguments_arrive_as_the_types_the_author_asked_for():
     class Stay:
         nights: int
         start: dt.date
+        walk: dt.timedelta = dt.timedelta()
 
     @tool
     async def book(stay: Stay, tags: set[str]) -> str:
@@ -50,7 +51,9 @@ async def test_arguments_arrive_as_the_types_the_author_asked_for():
 
     result, _ = await run(book, {"stay": {"nights": 2, "start": "2026-05-08"}, "tags": ["b", "a"]})
     assert result.model_facing_content[0].text == "Stay 2026-05-08 2 ['a', 'b']"
-    wrong, _ = await run(book, {"stay": {"nights": 2, "start": "2026-02-30"}, "tags": []})
+    unfit, _ = await run(book, {"stay": {"nights": 2, "start": "2026-02-30"}, "tags": []})
+    assert unfit.error.error_class == "schema_validation_failed"
+    wrong, _ = await run(book, {"stay": {"nights": 2, "start": "2026-05-08", "walk": "a while"}, "tags": []})
     assert wrong.error.error_class == "invalid_arguments"
 
 
