@@ -180,6 +180,54 @@ async def test_what_a_callback_raises_reaches_the_caller():
             await tools.answer(one_by_one(stream("anthropic", SOAP, text="Let me look.")), on_text=fail)
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_stream_that_is_not_read_to_its_end_is_closed(provider):
+    class Stream:
+        """A stream as the SDKs have it."""
+
+        is_closed = False
+
+        def __aiter__(self):
+            return one_by_one(stream("gemini", SOAP))
+
+        async def close(self):
+            self.is_closed = True
+
+    opened = Stream()
+    async with Runtime.open(tools=[stock]) as rt:
+        with pytest.raises(ReplyError):
+            await (await rt.tools_for(provider)).answer(opened)
+    assert opened.is_closed
+
+
+async def test_a_turn_that_is_canceled_in_the_middle_of_a_stream_cancels_its_calls():
+    started = asyncio.Event()
+
+    @tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+    async def wait() -> str:
+        """Wait for ever. Not for the impatient."""
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def endless():
+        for event in stream("anthropic", *[ModelCall(name="wait", arguments={}, call_id=f"call_{n}") for n in (1, 2)])[
+            :-3
+        ]:
+            yield event
+        await asyncio.Event().wait()
+
+    async with Runtime.open(tools=[wait]) as rt:
+        tools = await rt.tools_for("anthropic")
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            turn = group.create_task(tools.answer(endless()))
+            await started.wait()
+            (invocation_id,) = rt.open_calls()
+            turn.cancel()
+        assert (await rt.journal.result(invocation_id)).status == "canceled"
+        assert rt.open_calls() == ()
+
+
 async def test_a_response_that_failed_and_a_prompt_that_was_blocked_are_no_turns():
     async with Runtime.open(tools=[stock], approve="wait") as rt:
         tools = await rt.tools_for("openai_responses")

@@ -13,8 +13,17 @@ while True:
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast
 
@@ -250,8 +259,8 @@ class ModelTools:
         reading = StreamReading(self._format.assembler(), callbacks)
         read, tasks = ModelReply(echo=(), calls=()), list[asyncio.Task[tuple[InvocationId, ToolResult | None]]]()
         try:
-            async with asyncio.TaskGroup() as group:
-                async for assembled in reading.replies(stream):
+            async with asyncio.TaskGroup() as group, aclosing(reading.replies(stream)) as replies:
+                async for assembled in replies:
                     read = read_reply(self._format, assembled, payload)
                     await self._load_found(payload, read.found)
                     ready = read.calls[len(tasks) :]
@@ -390,44 +399,51 @@ class StreamReading:
     is_unexpected: bool = False
     _count: int = field(default=0)
 
-    async def replies(self, stream: object) -> AsyncIterator[JsonObject]:
-        """Yield the reply so far whenever a part of it is complete, and at the end."""
-        on_event, on_text = self.callbacks
-        events, complete = _events(stream), 0
-        while (found := await self._next(events)) is not None:
-            event, text = found
-            if on_event is not None:
-                await _notify(on_event, event)
-            if on_text is not None and text:
-                await _notify(on_text, text)
-            if self.assembler.complete != complete and not self.assembler.is_finished:
-                complete = self.assembler.complete
-                yield self.assembler.reply()
+    async def replies(self, stream: object) -> AsyncGenerator[JsonObject]:
+        """Yield the reply so far whenever a part of it is complete, and at the end; then close the stream."""
+        complete = 0
+        async with aclosing(_events(stream)) as events:
+            while await self._read(events):
+                if self.assembler.complete != complete and not self.assembler.is_finished:
+                    complete = self.assembler.complete
+                    yield self.assembler.reply()
         if self.fault is None and not self.assembler.is_finished:
             ended = "without an event" if not self._count else "before the reply was complete"
             self.fault = ReplyError(f"the stream ended {ended}")
         if self._count:
             yield self.assembler.reply()
 
-    async def _next(self, events: AsyncIterator[object]) -> tuple[object, str] | None:
-        """Return the next event and its text; None at the end, and if something went wrong."""
+    async def _read(self, events: AsyncIterator[object]) -> bool:
+        """Read the next event and pass it to the callbacks; return False at the end, and if something went wrong."""
         try:
             self.received = await anext(events)
             text = self.assembler.add(self.received)
         except StopAsyncIteration:
-            return None
+            return False
         except Exception as error:  # noqa: BLE001 -- a stream is foreign code and may raise anything
             self.fault, self.is_unexpected = error, isinstance(error, ReplyError) and not self._count
-            return None
+            return False
         self._count += 1
-        return self.received, text
+        on_event, on_text = self.callbacks
+        if on_event is not None:
+            await _notify(on_event, self.received)
+        if on_text is not None and text:
+            await _notify(on_text, text)
+        return True
 
 
-async def _events(stream: object) -> AsyncIterator[object]:
-    """Read a stream; one that blocks is read in threads."""
+async def _events(stream: object) -> AsyncGenerator[object]:
+    """Read a stream and close it; one that blocks is read in threads."""
     if isinstance(stream, AsyncIterable):
-        async for event in cast("AsyncIterable[object]", stream):
-            yield event
+        given = cast("AsyncIterable[object]", stream)
+        try:
+            async for event in given:
+                yield event
+        finally:
+            close: object = getattr(given, "aclose", None) or getattr(given, "close", None)
+            closed = close() if callable(close) else None
+            if inspect.isawaitable(closed):
+                await closed
         return
     rest = iter(cast("Iterable[object]", stream))
     while found := await asyncio.to_thread(lambda: [*_first(rest)]):
