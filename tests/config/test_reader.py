@@ -112,7 +112,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
         ('[surface]\nallows_shell = "no"', "FILE:2: allows_shell must be true or false, got 'no'; write one of them"),
         ('[surface]\ngates = "beta"', "FILE:2: gates must be a list of names, got 'beta'; write "),
         ("[surface]\nskills = [1]", "FILE:2: skills must be a list of names, got "),
-        ("[search]\nmodel = 3", 'FILE:2: model must be a folder, got 3; write model = "FOLDER"'),
+        ("[search]\nmodel = 3", 'FILE:2: model must be a folder or "none", got 3; write model = "FOLDER"'),
         ("\nsources = 1", "FILE:2: sources must be tables; write [sources.NAME]"),
         ('[sources.a]\nkind = "rap"\n[sources.b]\nkind = "x"', "FILE:3: no source is of the kind 'x'; use one of "),
         ("[server]\nport = true", "FILE:2: port must be from 0 to 65535, got True; 0 is any free port"),

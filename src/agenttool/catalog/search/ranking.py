@@ -19,7 +19,7 @@ LENGTH_NORMALIZATION = 0.6
 REPEAT_GAIN, MAX_REPEATS = 0.5, 2.0
 """The weight that a word gains by each repetition in a field, and the largest weight."""
 
-MEANING_WEIGHT = 0.8
+MEANING_WEIGHT = 0.5
 """The weight of similarity in meaning beside the score by words."""
 
 STANDS_OUT = 0.9
