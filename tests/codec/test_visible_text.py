@@ -135,6 +135,19 @@ async def test_no_provider_is_sent_an_invisible_character(api):
     assert visible_text(sent) is sent
 
 
+async def test_a_traceback_is_logged_without_invisible_and_control_characters(caplog):
+    @tool(read_only=True, open_world=False)
+    async def probe() -> str:
+        """Fail. Not for anything else."""
+        raise ValueError(f"\x1b[31m{NASTY}\x9b")
+
+    async with Runtime.open(tools=[probe]) as rt:
+        await rt.call("probe", {}, surface=await rt.surface())
+    [message] = [each.message for each in caplog.records if "Traceback" in each.message]
+    assert MARKS[0] in message
+    assert message.replace("\n", "").isprintable()
+
+
 async def test_progress_is_recorded_without_invisible_and_control_characters():
     @tool(read_only=True, open_world=False)
     async def probe(context: Context) -> str:

@@ -14,7 +14,7 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.records import CRASH_CLASSES, AbortReason, ErrorClass, Phase, ToolError, replace
 from agenttool.results.failure import MAX_SCRUBBED_CHARS, guided, result_of_failure
 from agenttool.results.mapping import Mapped
-from agenttool.results.redaction import scrubbed_message
+from agenttool.results.redaction import scrubbed_message, without_controls
 from agenttool.schema.explain import Misfit
 
 _UNREACHABLE = (ConnectionError, TimeoutError)
@@ -78,7 +78,7 @@ def _record_traceback(call: Call, crash: BaseException) -> None:
     trace = call.core.format_crash(crash)
     if trace is None:
         return
-    text = scrubbed_message(trace, call.scrubber, MAX_TRACE_CHARS)
+    text = without_controls(scrubbed_message(trace, call.scrubber, MAX_TRACE_CHARS))
     log.warning("%s of %s failed in phase %s:\n%s", call.invocation_id, call.tool_id, call.phase.value, text)
     if call.status is not None or call.unwritten is not None:
         with suppress(StoreError):

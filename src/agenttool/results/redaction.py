@@ -12,7 +12,7 @@ from agenttool.codec.visible_text import visible_text
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
-from agenttool.results.secret_forms import MIN_CHARS, forms_of, has_typed_forms
+from agenttool.results.secret_forms import MIN_CHARS, forms_of, shortest_form
 from agenttool.schema.explain import pointer_of
 
 MARKER = REDACTED
@@ -263,11 +263,10 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
-        lines = sum(each.count("\n") for each in self.secrets)
-        self._masks_all = len(self.secrets) > MAX_SECRETS or lines > MAX_SECRET_LINES
-        shortest = MIN_CHARS if any(map(has_typed_forms, self.secrets)) else min(map(len, self.secrets))
-        # A part of longer base64 data may leave out two characters of the secret's own.
-        self._shortest = min(shortest, shortest * 4 // 3 - 2)
+        self._shortest = min(map(shortest_form, self.secrets))
+        self._masks_all = len(self.secrets) > MAX_SECRETS
+        if self._shortest <= MIN_CHARS:
+            self._masks_all = self._masks_all or sum(each.count("\n") for each in self.secrets) > MAX_SECRET_LINES
 
     @cached_property
     def _forms(self) -> list[str]:
@@ -455,17 +454,21 @@ def _values(outer: JsonObject | list[Json]) -> Iterable[Json]:
     return outer.values() if isinstance(outer, dict) else outer
 
 
+def without_controls(text: str) -> str:
+    """Return a text that can be encoded, without terminal codes and controls, in which nothing is invisible."""
+    if not text.isascii():
+        text = visible_text(_encodable(text))
+    if "\x1b" in text:
+        text = _TERMINAL_CODES.sub("", text)
+    return _CONTROLS.sub("", text.replace("\r\n", "\n"))
+
+
 def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
     """Return a message without stack traces, control and invisible characters (AT-ERR-15), at most `limit` long.
 
     A lone surrogate becomes a question mark, so that the message can be encoded.
     """
-    text = shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST)
-    if not text.isascii():
-        text = visible_text(_encodable(text))
-    if "\x1b" in text:
-        text = _TERMINAL_CODES.sub("", text)
-    text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
+    text = without_controls(shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST))
     if "\n" in text:
         text = _BLANK_LINES.sub("\n\n", "\n".join(_without_traces(text.split("\n"))))
     return shorten(text.strip(), limit)

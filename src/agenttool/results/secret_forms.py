@@ -27,15 +27,28 @@ _MIN_BASE64_CORE = 8
 _MAX_TYPED_CHARS = 48
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
-_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_MOMENT = re.compile(r"\d{4}-?[\dW].*")
+_UUID = re.compile(r"(?:urn:uuid:|\{)?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\}?", re.IGNORECASE)
+_TYPED_STARTS = frozenset("0123456789+-abcdefABCDEFuU{")
 _SEPARATORS = ("_", " ", "'", "\u00a0", "\u202f")
 _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", "%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y")
 _TIMES = ("%H:%M:%S", "%H:%M")
 
 
-def has_typed_forms(secret: str) -> bool:
-    """Return whether a secret has forms that can be shorter than itself: of a number, a date, a UUID, or lines."""
-    return "\n" in secret or (len(secret) <= _MAX_TYPED_CHARS and any(map(str.isdigit, secret)))
+def shortest_form(secret: str) -> int:
+    """Return a lower limit of the lengths of all forms; a text that is shorter need not be searched."""
+    if "\n" in secret or (secret[0] in _TYPED_STARTS and _is_typed(secret)):
+        return MIN_CHARS
+    # A part of longer base64 data may leave out two characters of the secret's own.
+    size = len(secret)
+    return min(size, size * 4 // 3 - 2)
+
+
+def _is_typed(secret: str) -> bool:
+    """Return whether a secret may be a number, a date or a UUID."""
+    if len(secret) > _MAX_TYPED_CHARS:
+        return False
+    return any(kind.fullmatch(secret) is not None for kind in (_NUMBER, _MOMENT, _UUID))
 
 
 def forms_of(secret: str) -> set[str]:
@@ -60,7 +73,7 @@ def forms_of(secret: str) -> set[str]:
         *_base64_cores(data),
         *_lines(secret),
     }
-    if len(secret) <= _MAX_TYPED_CHARS and any(map(str.isdigit, secret)):
+    if _is_typed(secret):
         forms |= {*_numbers(secret), *_moments(secret), *_uuids(secret)}
     return {each for each in forms if is_unicode(each)}
 
@@ -122,9 +135,9 @@ def _times(moment: datetime) -> Iterator[str]:
 
 
 def _uuids(secret: str) -> Iterator[str]:
-    text = secret.lower().removeprefix("urn:uuid:").strip("{}")
-    if _UUID.fullmatch(text) is not None:
-        for each in (str(UUID(text)), UUID(text).hex):
+    found = _UUID.fullmatch(secret)
+    if found is not None:
+        for each in (str(UUID(found[1])), UUID(found[1]).hex):
             yield from (each, each.upper())
 
 
