@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
-    from agenttool.adapters.python.files import File as File
-    from agenttool.adapters.python.files import Image as Image
     from agenttool.adapters.python.threads import FunctionHook as FunctionHook
     from agenttool.adapters.rap.settings import RapSource as RapSource
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
+    from agenttool.errors import CredentialMissing as CredentialMissing
     from agenttool.errors import RecordError as RecordError
     from agenttool.errors import ReplyError as ReplyError
     from agenttool.errors import StoreError as StoreError
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from agenttool.ports.advice import Advice as Advice
     from agenttool.ports.advice import Adviser as Adviser
     from agenttool.ports.calls import ToolCall as ToolCall
+    from agenttool.ports.credentials import Secret as Secret
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
     from agenttool.ports.retriever import Retriever as Retriever
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from agenttool.records.surface import ToolSurface as ToolSurface
     from agenttool.runtime import Runtime as Runtime
     from agenttool.schema.markers import CommandArg as CommandArg
-    from agenttool.schema.markers import Inject as Inject
     from agenttool.schema.markers import Internal as Internal
     from agenttool.schema.markers import PathArg as PathArg
     from agenttool.schema.markers import Sensitive as Sensitive
@@ -73,16 +72,14 @@ _MODULES = {
     "Circumstances": "agenttool.ports.surfacing",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
+    "CredentialMissing": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
     "DeclaredTool": "agenttool.ports.tool",
     "Deny": "agenttool.policy.approvals",
     "Edit": "agenttool.policy.approvals",
-    "File": "agenttool.adapters.python.files",
     "FunctionHook": "agenttool.adapters.python.threads",
     "Hook": "agenttool.hooks.definition",
     "HookEvent": "agenttool.records",
-    "Image": "agenttool.adapters.python.files",
-    "Inject": "agenttool.schema.markers",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
@@ -101,6 +98,7 @@ _MODULES = {
     "Rule": "agenttool.policy.rules",
     "RuleSource": "agenttool.records",
     "Runtime": "agenttool.runtime",
+    "Secret": "agenttool.ports.credentials",
     "Sensitive": "agenttool.schema.markers",
     "Source": "agenttool.ports.source",
     "SourceHost": "agenttool.ports.source",
@@ -130,15 +128,13 @@ __all__ = [
     "CommandArg",
     "ConfigError",
     "Context",
+    "CredentialMissing",
     "DeclaredTool",
     "Deny",
     "Edit",
-    "File",
     "FunctionHook",
     "Hook",
     "HookEvent",
-    "Image",
-    "Inject",
     "Internal",
     "Media",
     "ModelCapabilities",
@@ -156,6 +152,7 @@ __all__ = [
     "Rule",
     "RuleSource",
     "Runtime",
+    "Secret",
     "Sensitive",
     "Source",
     "SourceHost",

@@ -2,6 +2,7 @@
 
 AgentToolError
 ├── ToolFailure     ends one call; carries a `ToolError` record; never leaves `Runtime.call`
+├── CredentialMissing  a credential cannot be had; ends the call that needs it
 ├── ConfigError     the deployment is wrong; raised before the first call
 ├── RecordError     a document does not fit its schema; names the JSON pointer
 ├── ReplyError      a model's reply is of another format, an error, or incomplete
@@ -33,6 +34,10 @@ class ToolFailure(AgentToolError):
             )
         super().__init__(error.message or str(error.error_class))
         self.error = error
+
+
+class CredentialMissing(AgentToolError):
+    """A credential cannot be had. The message has the cause and the remedy, and never the secret."""
 
 
 class ConfigError(AgentToolError):

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
-from agenttool.adapters.python.source import Tool, declared, provided
+from agenttool.adapters.python.source import Tool, declared
 from agenttool.assemble.approving import Approval, is_answered, make_questions
 from agenttool.assemble.checks import all_of, listed, require_loop
+from agenttool.assemble.credentials import GivenCredential, make_credentials
 from agenttool.assemble.settings import (
     add_command_hooks,
     find_store,
@@ -32,6 +32,7 @@ from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, S
 from agenttool.pipeline.background import key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
+from agenttool.pipeline.credentials import CredentialVault
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.services import OpenQuestions
@@ -98,7 +99,6 @@ class Runtime(SurfaceAccess):
         callback_url: str | None = None,
         is_served: bool = False,
         questions: OpenQuestions | None = None,
-        provide: Mapping[type, object] | None = None,
     ) -> None:
         """Build a runtime from its parts, inside a running event loop. `open` builds the parts from options.
 
@@ -112,7 +112,6 @@ class Runtime(SurfaceAccess):
             rate_limits=rate_limits or {},
             default_timeout_s=default_timeout_s,
             questions=questions or OpenQuestions(),
-            prepare=partial(provided, provide=provide or {}),
         )
         self._end_world = world.close
         attached, faults = tuple(sources), SourceFaults()
@@ -157,11 +156,11 @@ class Runtime(SurfaceAccess):
         advisers: Iterable[Adviser] = (),
         mode: str | None = None,
         approve: Approval | None = None,
-        provide: Mapping[type, object] | None = None,
         lease_s: float = 6.0,
         thread: str | None = None,
         surface: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
+        credentials: Mapping[str, GivenCredential] | None = None,
         search_model: str | Path | None = None,
         retriever: Retriever | None = None,
         sources: Iterable[Source | SourceSettings] = (),
@@ -187,12 +186,12 @@ class Runtime(SurfaceAccess):
                 returns `"allow"`, `"deny"` or an `Edit`. `"wait"` leaves the answer to `rt.approvals`, the command line
                 or another process. `"deny"` denies at once. Default: `"wait"` with a logged warning if the store is
                 durable, else `"deny"`.
-            provide: the objects for parameters that tools mark with `Inject`, by type: an object, or a function that
-                returns one for each call.
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
             circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
+            credentials: secrets by name, each a text or a function that returns it; a tool that declares a name gets it
+                as `ctx.credentials[name]`. They take precedence over `[credentials]` of the settings file.
             search_model: the folder of a sentence-embedding model, or `none` to search by words only. Default: the
                 model that `agenttool[semantic]` installs, if it is installed.
             retriever: ranks tools in place of the own ranking; an object with the method of `Retriever`.
@@ -215,23 +214,24 @@ class Runtime(SurfaceAccess):
         all_hooks = add_command_hooks(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
         all_sources = make_sources(settings, sources)
+        secrets = make_credentials(settings, credentials)
         world = open_world(
             settings, place=place, payloads=folder, lease_s=lease_s, thread=thread, search_model=search_model
         )
+        vault = CredentialVault(secrets, world.clock)
         return cls(
-            replace(world, retriever=retriever),
+            replace(world, retriever=retriever, vault=vault),
             tools=chosen,
             hooks=all_hooks,
             policy=policy,
             rate_limits=rate_limits,
             advisers=all_advisers,
             surface_policy=make_surface_policy(settings.surface, surface),
-            circumstances=make_circumstances(settings.surface, circumstances),
+            circumstances=vault.extend(make_circumstances(settings.surface, circumstances)),
             sources=all_sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
             questions=make_questions(approve, file),
-            provide=provide,
         )
 
     async def __aenter__(self) -> Self:

@@ -109,9 +109,11 @@ def _excluded_by_circumstances(traits: Traits, now: Circumstances) -> Iterator[A
 def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
     if traits.needs_setup or traits.lifecycle is Lifecycle.REQUIRES_SETUP:
         yield Absence(reason=AbsenceReason.SETUP_REQUIRED, message="it is not set up", change="finish its setup")
-    if missing := ", ".join(sorted(traits.credentials - situation.circumstances.credentials)):
-        message = f"it needs the credential {missing}, which is missing"
-        change = f"provide the credential {missing}"
+    if absent := sorted(traits.credentials - situation.circumstances.credentials):
+        missing, faults = ", ".join(absent), situation.circumstances.credential_faults
+        cause, _, remedy = next((faults[name] for name in absent if name in faults), "").partition("; ")
+        message = f"it needs the credential {missing}, which is missing{cause and f': {cause}'}"
+        change = remedy or f"provide the credential {missing}"
         yield Absence(reason=AbsenceReason.CREDENTIAL_MISSING, message=message, change=change)
     if not situation.allows_writes and not traits.only_reads:
         message = "it may write, and only reading is allowed"

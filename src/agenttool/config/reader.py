@@ -94,7 +94,19 @@ def _dotted(names: tuple[str, ...]) -> str:
     return r"\s*\.\s*".join(rf'["\']?{re.escape(each)}["\']?' for each in names)
 
 
-_KNOWN = ("hooks", "permissions", "roles", "rules", "search", "server", "sources", "store", "surface", "teams")
+_KNOWN = (
+    "credentials",
+    "hooks",
+    "permissions",
+    "roles",
+    "rules",
+    "search",
+    "server",
+    "sources",
+    "store",
+    "surface",
+    "teams",
+)
 
 
 SETTINGS_FILE = "agenttool.toml"
@@ -137,6 +149,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         surface=written.table("surface", SurfaceSetting),
         search_model=None if search is None else _search_model(written.file, search.model),
         sources=_sources(written, source),
+        credentials=_named(written, "credentials", source),
         server=written.table("server", ServerSetting),
         roles=_groups(written, "roles"),
         teams=_groups(written, "teams"),
@@ -188,18 +201,25 @@ def _groups(written: SettingsFile, name: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:
-    tables = written.tables.get("sources", {})
+def _named(written: SettingsFile, name: str, source: RuleSource) -> dict[str, Setting]:
+    """Return the tables `[NAME.…]` by their second name."""
+    tables, file = written.tables.get(name, {}), str(written.file)
     if not isinstance(tables, dict):
-        raise ConfigError(f"{written.place('sources')}: sources must be tables; write [sources.NAME]")
+        raise ConfigError(f"{written.place(name)}: {name} must be tables; write [{name}.NAME]")
     found: dict[str, Setting] = {}
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"{written.place('sources', name)}: a source must be a table; write [sources.{name}]")
-        if not isinstance(table.get("kind"), str):
-            raise ConfigError(f'{written.place("sources", name)}: a source needs a kind; write kind = "rap"')
-        line = written.line("sources", name)
-        found[name] = Setting(members=table, file=str(written.file), line=line, source=source)
+    for each, table in tables.items():
+        if not isinstance(table, dict):  # the value is not shown: it may be a secret
+            place = written.place(name, key=each)
+            raise ConfigError(f"{place}: {each} in [{name}] must be a table; write [{name}.{each}]")
+        found[each] = Setting(members=table, file=file, line=written.line(name, each), source=source)
+    return found
+
+
+def _sources(written: SettingsFile, source: RuleSource) -> dict[str, Setting]:
+    found = _named(written, "sources", source)
+    for setting in found.values():
+        if not isinstance(setting.members.get("kind"), str):
+            raise ConfigError(f'{setting.place}: a source needs a kind; write kind = "rap"')
     return found
 
 

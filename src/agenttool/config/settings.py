@@ -89,6 +89,52 @@ class SurfaceSetting(Part, frozen=True, kw_only=True):
                 raise ValueError(f"invalid field `{name}`")
 
 
+class KeyringEntry(Part, frozen=True, kw_only=True):
+    """A password in the keyring of the user."""
+
+    service: str
+    username: str
+
+
+class CredentialSource(Part, frozen=True, kw_only=True):
+    """Where one secret is read from: one of `CREDENTIAL_SOURCES`; `pass_env` belongs to `command`."""
+
+    env: Text | None = None
+    file: Text | None = None
+    keyring: (
+        Annotated[KeyringEntry, Meta(description='a table; write keyring = {service = "github", username = "ada"}')]
+        | None
+    ) = None
+    command: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=1)], ...],
+            Meta(min_length=1, description='a list of texts, without a shell; write ["gh", "auth", "token"]'),
+        ]
+        | None
+    ) = None
+    pass_env: Annotated[tuple[str, ...], Meta(description='a list of variables; write ["NAME"]')] = ()
+
+
+CREDENTIAL_SOURCES = ("env", "file", "keyring", "command")
+"""The keys of which a `CredentialSource` has one."""
+
+
+class CredentialTable(CredentialSource, frozen=True, kw_only=True):
+    """A table `[credentials.NAME]`: one source, or one for each actor.
+
+    Attributes:
+        ttl_s: how many seconds a fetched value is used.
+        timeout_s: how many seconds a fetch may take.
+    """
+
+    actors: (
+        Annotated[dict[str, JsonObject], Meta(description='a table of actors; write "user:ada" = {env = "ADA_TOKEN"}')]
+        | None
+    ) = None
+    ttl_s: Annotated[float, Meta(ge=0, le=1e6, description="a number of seconds from 0 on; write 300")] = 300.0
+    timeout_s: Annotated[float, Meta(gt=0, le=600, description="a number of seconds up to 600; write 10")] = 10.0
+
+
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 
@@ -120,6 +166,7 @@ class Config:
 
     Attributes:
         sources: the `[sources.NAME]` tables by name.
+        credentials: the `[credentials.NAME]` tables by name.
         roles: the actors of each role; `*` in an actor matches any characters.
         teams: the actors of each team.
     """
@@ -134,6 +181,7 @@ class Config:
     surface: SurfaceSetting | None = None
     search_model: str | Path | None = None
     sources: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    credentials: dict[str, Setting] = field(default_factory=dict[str, Setting])
     server: ServerSetting | None = None
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -35,6 +35,7 @@ LAUNCHED = Step("launched", *ADMITTED.transitions, *JUDGED.transitions, *STARTED
 TAKEN_UP = Step("taken_up", (E.PROGRESS, None))
 PROGRESSED = Step("progressed", (E.PROGRESS, None))
 RETRYING = Step("retrying", (E.PROGRESS, None))
+CREDENTIALS_LEASED = Step("credentials_leased", (E.PROGRESS, None))
 PARTIAL = Step("partial", (E.PARTIAL_RESULT, S.PARTIAL_RESULT))
 NEEDS_INPUT = Step("needs_input", (E.PROGRESS, S.NEEDS_INPUT))
 INPUT_GIVEN = Step("input_given", (E.PROGRESS, S.RUNNING))

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 from agenttool.catalog.surface import Surface
@@ -24,6 +23,7 @@ from agenttool.pipeline.call_state import (
     StopState,
     Votes,
 )
+from agenttool.pipeline.credentials import NO_CREDENTIALS, CredentialVault, LeasedCredentials
 from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
 from agenttool.pipeline.progress import Update, progress_of, store_partial_result
 from agenttool.pipeline.services import Approve, Durability, OpenQuestions, PayloadAccess, RuleMemory, Timing
@@ -58,7 +58,6 @@ from agenttool.results.redaction import InputMask, Redactor, Scrubber, compile_s
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import CallLimiter, Permit
 
-_NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 _signal_lock = threading.Lock()
 
 UNTHROTTLED_UPDATES = 100
@@ -181,6 +180,7 @@ class Core:
     policy: Policy
     thread: Thread
     advisers: tuple[Adviser, ...] = ()
+    vault: CredentialVault | None = None
     limiter: CallLimiter = field(default_factory=CallLimiter)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
     registry: CallRegistry = field(default_factory=CallRegistry)
@@ -490,9 +490,9 @@ class Call:
         return self.request.actor_ref
 
     @property
-    def credentials(self) -> Mapping[str, str]:
-        """The credentials leased for this call."""
-        return _NO_CREDENTIALS
+    def credentials(self) -> LeasedCredentials:
+        """The credentials that are leased to this call while it runs."""
+        return NO_CREDENTIALS if self.secrets is None else self.secrets.credentials
 
     @property
     def sandbox_profile(self) -> str | None:

@@ -4,12 +4,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from agenttool.pipeline.credentials import NO_CREDENTIALS, LeasedCredentials
 from agenttool.pipeline.evidence import Progressed
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.evidence import CallEnded
 from agenttool.ports.facts import Fact
 from agenttool.records import AbortReason, Cancellation, Live, Part, SchedulerPolicy, Timestamp
-from agenttool.results.redaction import InputMask
+from agenttool.results.redaction import InputMask, Scrubber
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Deadlines, TimeLimit
 
@@ -108,10 +109,14 @@ class CallSecrets(Live, eq=False):
     Attributes:
         salt: the key material of the digests of its inputs; it is stored in the checkpoint only.
         mask: redacts its inputs. It is replaced when another secret becomes known, so evidence can refer to it.
+        credentials: the credentials that are leased to it.
+        leased: the values that were leased to it or to its callers; no checkpoint may contain them.
     """
 
     salt: bytes
     mask: InputMask
+    credentials: LeasedCredentials = NO_CREDENTIALS
+    leased: Scrubber | None = None
 
 
 class RunTimer:

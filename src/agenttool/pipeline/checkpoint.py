@@ -176,11 +176,19 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         attempts=recovery.attempts,
         thread=None if tool.later is None else call.core.thread,
         salt=call.salt or None,
-        secrets=() if call.parent is None or call.scrubber is None else tuple(sorted(call.scrubber.secrets)),
+        secrets=_stored_secrets(call),
         nested_key=None if call.nesting is None else call.nesting.key,
         parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
         question=question,
     )
+
+
+def _stored_secrets(call: Call) -> tuple[str, ...]:
+    """Return the secrets that a call inherits and its own input does not have; credentials are never stored."""
+    if call.parent is None or call.secrets is None or call.scrubber is None:
+        return ()
+    leased = call.secrets.leased
+    return tuple(sorted(call.scrubber.secrets - (frozenset() if leased is None else leased.secrets)))
 
 
 def read_checkpoint(body: bytes) -> Checkpoint:

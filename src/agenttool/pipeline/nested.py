@@ -123,4 +123,6 @@ async def _result_of(parent: Call, nesting: Nesting, invocation_id: InvocationId
 
 
 def _inherited(parent: Call) -> CallSecrets | None:
-    return None if parent.scrubber is None else CallSecrets(parent.core.ids.secret(), InputMask(None, parent.scrubber))
+    if parent.secrets is None or parent.scrubber is None:
+        return None
+    return CallSecrets(parent.core.ids.secret(), InputMask(None, parent.scrubber), leased=parent.secrets.leased)

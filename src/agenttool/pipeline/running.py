@@ -2,14 +2,22 @@
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from typing import TypeVar
 
 from agenttool.errors import ToolFailure
+from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.call_state import CallSecrets
 from agenttool.pipeline.cancellation import acknowledge, failure_of_stop, stop
-from agenttool.records import AbortReason, ErrorClass
+from agenttool.pipeline.credentials import LeasedCredentials
+from agenttool.ports.credentials import Secret
+from agenttool.records import AbortReason, ErrorClass, replace
 from agenttool.results.failure import guided
+from agenttool.results.redaction import InputMask, compile_scrubber
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
+
+_T = TypeVar("_T")
 
 ENDED_EARLY = (CancelledError, GeneratorExit)
 """Exceptions with another meaning when the tool raises them itself."""
@@ -76,16 +84,41 @@ async def pause(call: Call, seconds: float) -> None:
     alarm = core.timing.deadlines.arm(
         core.timing.deadlines.now() + seconds, lambda: None if over.done() else over.set_result(None)
     )
-    call.drive = drive = Drive(core.timing.grace_period)
     try:
-        waited = await drive.run(_until(over))
+        await run_stoppable(call, _until(over))
+    finally:
+        core.timing.deadlines.cancel(alarm)
+
+
+async def run_stoppable(call: Call, work: Coroutine[object, object, _T]) -> _T:
+    """Run work of the runtime in the task of a call; it is stopped with the call.
+
+    Raises:
+        ToolFailure: canceled, sibling_canceled, timeout.
+    """
+    call.drive = drive = Drive(call.core.timing.grace_period)
+    try:
+        done = await drive.run(work)
     finally:
         call.drive = None
-        core.timing.deadlines.cancel(alarm)
     if drive.caller_canceled is not None:
         call.stop.interrupted = drive.caller_canceled
-    if isinstance(waited, Stopped):
+    if isinstance(done, Stopped):
         raise ToolFailure(failure_of_stop(call))
+    return done
+
+
+def lend_credentials(call: Call, values: Mapping[str, str]) -> None:
+    """Lend credentials to a call, and remove their values from all its records."""
+    found = compile_scrubber(values.values())
+    if found is None:
+        return
+    mask = InputMask(None if call.mask is None else call.mask.redactor, found.merged_with(call.scrubber))
+    secrets = call.secrets = call.secrets or CallSecrets(call.core.ids.secret(), mask)
+    secrets.mask, secrets.leased = mask, found.merged_with(secrets.leased)
+    secrets.credentials = LeasedCredentials({name: Secret(name, value) for name, value in values.items()})
+    call.request = replace(call.request, redactor=mask)
+    call.note(steps.CREDENTIALS_LEASED, {"credentials": [*values]})
 
 
 async def _until(over: "asyncio.Future[None]") -> None:

@@ -60,9 +60,10 @@ class Tool:
         has_checks: phase 3 has something to do.
         has_normal_form: phase 4 has something to do.
         has_common_start: its calls share their scheduling facts, so the steps up to the start can be one fact.
-        needs_run_loop: it has retries or a rate limit, or its result is deferred.
+        needs_run_loop: it has retries, a rate limit or credentials, or its result is deferred.
         defaults_by_members: the defaults that inputs with certain members leave out, and their pointers.
         inline_below: a result of at most this many characters is delivered inline; -1 if a hook must see it.
+        credentials: the names of the credentials that its calls lease.
     """
 
     entry: Entry
@@ -106,6 +107,7 @@ class Tool:
     has_pre_hooks: bool
     has_post_hooks: bool
     inline_below: int
+    credentials: tuple[str, ...]
     later: DeferredTool | None
     defaults_by_members: dict[tuple[str, ...], tuple[JsonObject, tuple[str, ...]]] = field(
         init=False, default_factory=dict[tuple[str, ...], tuple[JsonObject, tuple[str, ...]]]
@@ -199,7 +201,8 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     redactor = compile_redactor(contract.sensitive_fields, (name for name, _ in properties_of(runtime_schema)))
     own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
-    has_checks = declared.check_values is not None or declared.preflight is not None
+    credentials = tuple(interface.required_credentials or ())
+    has_checks = declared.check_values is not None or declared.preflight is not None or bool(credentials)
     defaults = dict(sorted({**declared.secret_defaults, **(contract.defaults or {})}.items()))
     has_normal_form = bool(defaults or declared.fill_nested or declared.normalize)
     has_pre_hooks = bool(its_hooks.get(HookEvent.PRE_TOOL_USE))
@@ -251,11 +254,12 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             or its_hooks.get(HookEvent.PERMISSION_REQUEST)
             or its_hooks.get(HookEvent.PERMISSION_DECISION)
         ),
-        needs_run_loop=profile.supports_retries is True or bool(buckets) or declared.later is not None,
+        needs_run_loop=profile.supports_retries is True or bool(buckets or credentials) or declared.later is not None,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=has_pre_hooks,
         has_post_hooks=bool(its_hooks.get(HookEvent.POST_TOOL_USE) or its_hooks.get(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.get(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
+        credentials=credentials,
         later=declared.later,
     )
 

@@ -9,6 +9,7 @@ from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.call import CallHost, Core
+from agenttool.pipeline.credentials import CredentialVault
 from agenttool.pipeline.services import Durability, OpenQuestions, PayloadAccess, Timing
 from agenttool.pipeline.tool import Tools
 from agenttool.policy.decide import Policy
@@ -18,7 +19,6 @@ from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
-from agenttool.ports.tool import DeclaredTool
 from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.rate_limits import TokenBucket
@@ -37,17 +37,13 @@ def _no_traceback(error: BaseException) -> str | None:
     """Return none: this runtime records no tracebacks."""
 
 
-def _unchanged(tool: DeclaredTool) -> DeclaredTool:
-    return tool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """The external dependencies of a runtime; `close` is called when it is closed.
 
     A lease is valid for `lease_s`; after that, other processes recover the calls of its owner. `thread` is the id
-    of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking. `format_crash`
-    returns the traceback of an exception as text, or none to record none.
+    of the conversation. `semantic_index` adds search by meaning, and `retriever` replaces the ranking. `vault`
+    leases credentials to calls. `format_crash` returns the traceback of an exception as text, or none to record none.
     """
 
     clock: Clock
@@ -62,18 +58,14 @@ class World:
     thread: str = "thread"
     semantic_index: SemanticIndex | None = None
     retriever: Retriever | None = None
+    vault: CredentialVault | None = None
     os_user: Callable[[], OsUser | None] = _no_user
     format_crash: Callable[[BaseException], str | None] = _no_traceback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreOptions:
-    """The settings that decide how calls are judged and run.
-
-    Attributes:
-        rate_limits: those of whole namespaces.
-        prepare: returns each tool that is declared with what the program provides to it.
-    """
+    """The settings that decide how calls are judged and run; `rate_limits` are those of whole namespaces."""
 
     policy: Policy = field(default_factory=Policy)
     hooks: tuple[Hook, ...] = ()
@@ -81,7 +73,6 @@ class CoreOptions:
     rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
     default_timeout_s: float | None = 600.0
     questions: OpenQuestions = field(default_factory=OpenQuestions)
-    prepare: Callable[[DeclaredTool], DeclaredTool] = _unchanged
 
 
 def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
@@ -121,4 +112,5 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
         thread=Thread(thread_id=world.thread),
         advisers=options.advisers,
         questions=options.questions,
+        vault=world.vault,
     )

@@ -4,6 +4,7 @@ from asyncio import Future
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
+from agenttool.ports.credentials import Secret
 from agenttool.ports.deferred import Thread
 from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId, ToolResult
 
@@ -75,8 +76,8 @@ class Job(Protocol):
         ...
 
     @property
-    def credentials(self) -> Mapping[str, str]:
-        """The credentials that the vault leased for this job, by credential ref."""
+    def credentials(self) -> Mapping[str, Secret]:
+        """The credentials that are leased to this call while it runs, by name; only those that the tool declares."""
         ...
 
     def report(

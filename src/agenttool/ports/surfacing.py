@@ -1,7 +1,8 @@
 """The settings that decide which tools a surface shows: its size, the model, the role and the environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from agenttool.records import ClosedEnum, Json, JsonObject
 
@@ -105,6 +106,7 @@ class Circumstances:
 
     Attributes:
         credentials: refs of the credentials that can be leased.
+        credential_faults: why others cannot be leased, each with the remedy after a semicolon.
         gates: the open feature gates.
         skills: the active skills; a skill's tools are those of kind `skill_tool` in the namespace of its name.
         peers: the reachable peer agents; their tools are those of kind `peer_agent_tool`, likewise.
@@ -115,6 +117,7 @@ class Circumstances:
     """
 
     credentials: frozenset[str] = frozenset()
+    credential_faults: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: frozenset[str] = frozenset()
     skills: frozenset[str] | None = None
     peers: frozenset[str] | None = None
@@ -127,6 +130,7 @@ class Circumstances:
         """Return these circumstances for a sub-agent, limited to those of its parent agent (`outer`)."""
         return Circumstances(
             credentials=self.credentials & outer.credentials,
+            credential_faults={**self.credential_faults, **outer.credential_faults},
             gates=self.gates & outer.gates,
             skills=_both(self.skills, outer.skills),
             peers=_both(self.peers, outer.peers),
@@ -135,6 +139,10 @@ class Circumstances:
             allows_shell=_stricter(self.allows_shell, outer.allows_shell),
             model=self.model,
         )
+
+    def with_credentials(self, names: AbstractSet[str], faults: Mapping[str, str]) -> "Circumstances":
+        """Return these circumstances with more credentials, and with why some cannot be leased."""
+        return replace(self, credentials=self.credentials | names, credential_faults=faults)
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

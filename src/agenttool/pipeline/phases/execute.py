@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from typing import final
 
 from agenttool.codec import clone
-from agenttool.errors import ToolFailure
+from agenttool.errors import CredentialMissing, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
@@ -12,7 +12,7 @@ from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.failures import error_of_crash, valid_error
 from agenttool.pipeline.remote_wait import send_and_wait
-from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, pause
+from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, lend_credentials, pause, run_stoppable
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error, guided
@@ -132,6 +132,8 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
     number = 1
     while True:
         try:
+            if tool.credentials:
+                await _lease_credentials(call, tool)
             output = _start_once(call, tool)
             return await output.coroutine if type(output) is PendingOutput else output
         except Exception as failure:
@@ -142,12 +144,31 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
             wait = _wait(call, error, number) if tool.supports_retries and call.stop.reason is None else None
             if wait is None:
                 raise
+        finally:
+            if tool.credentials:
+                call.credentials.revoke()
         retry: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
         call.note(steps.RETRYING, retry)
         if call.nesting is not None:
             call.nesting.attempt, call.nesting.made = number + 1, {}
         await pause(call, wait)
         number += 1
+
+
+async def _lease_credentials(call: Call, tool: Tool) -> None:
+    """Lease the credentials that a tool declares to its call.
+
+    Raises:
+        ToolFailure: credential_missing; or the call was stopped meanwhile.
+    """
+    vault = call.core.vault
+    if vault is None:
+        return
+    try:
+        values = await run_stoppable(call, vault.fetch(tool.credentials, call.actor_ref))
+    except CredentialMissing as error:
+        raise ToolFailure(guided(ErrorClass.CREDENTIAL_MISSING, phase=_PHASE, message=str(error))) from error
+    lend_credentials(call, values)
 
 
 def _wait(call: Call, error: ToolError, number: int) -> float | None:

@@ -100,8 +100,20 @@ def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
     call.phase = _VALIDATE_VALUES
     if tool.check_values is not None:
         _checked(call, tool.check_values, parsed)
-    if tool.preflight is not None and not is_denied(call, tool, parsed):
-        _checked(call, tool.preflight, parsed)
+    if (tool.preflight is not None or tool.credentials) and not is_denied(call, tool, parsed):
+        if tool.credentials:
+            _refuse_missing_credentials(call, tool)
+        if tool.preflight is not None:
+            _checked(call, tool.preflight, parsed)
+
+
+def _refuse_missing_credentials(call: Call, tool: Tool) -> None:
+    """Reject a call of an actor that has no credential, before an approver is asked."""
+    vault = call.core.vault
+    reason = None if vault is None else vault.refusal(tool.credentials, call.actor_ref)
+    if reason is not None:
+        call.note(steps.MISFIT, {"phase": _VALIDATE_VALUES.value})
+        raise ToolFailure(guided(ErrorClass.CREDENTIAL_MISSING, phase=_VALIDATE_VALUES, message=reason))
 
 
 def _checked(call: Call, check: object, parsed: JsonObject) -> None:
