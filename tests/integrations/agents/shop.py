@@ -16,7 +16,7 @@ async def order(article: str) -> str:
     raise AssertionError("it is never allowed")
 
 
-OPTIONS = {"tools": [stock, order], "interactive": False}
+OPTIONS = {"tools": [stock, order], "approve": "deny"}
 STOCK, ORDER = {"article": "soap"}, {"article": "salt"}
 
 
