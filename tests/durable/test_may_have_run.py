@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from agenttool import tool
+from agenttool import Runtime, tool
 from agenttool.errors import StoreError
 from agenttool.pipeline import resume
 from agenttool.pipeline.checkpoint import journal_unavailable
@@ -26,6 +26,41 @@ async def test_what_may_have_run_is_not_run_again(dies, survivor, ended, sound, 
 
 
 @pytest.mark.requirement("AT-EXEC-08")
+@pytest.mark.parametrize(
+    ("name", "flags", "runs"), [("pay", (False, False), 1), ("put", (True, True), 2), ("look", (False, False), 1)]
+)
+async def test_an_interrupted_call_is_resumed_only_if_its_profile_says_so(
+    dies, survivor, ended, living, tmp_path, name, flags, runs
+):
+    dies(name, 4)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        (profile,) = [
+            each async for each in rt.journal.export() if getattr(each, "execution_profile_id", "").endswith(f".{name}")
+        ]
+    assert (profile.supports_resume, profile.supports_retries) == flags
+    assert (result.error is None) == (runs == 2)
+
+
+@pytest.mark.requirement("AT-EXEC-08")
+@pytest.mark.parametrize(("is_idempotent", "runs"), [(True, 2), (False, 1)])
+async def test_a_failed_call_is_retried_only_if_its_profile_says_so(is_idempotent, runs):
+    tried = []
+
+    @tool(idempotent=is_idempotent)
+    async def fetch() -> str:
+        """Fail once."""
+        tried.append(1)
+        if len(tried) == 1:
+            raise ConnectionError("refused")
+        return "here"
+
+    assert fetch.declared.execution_profile.supports_retries is is_idempotent
+    async with Runtime.open(tools=[fetch], approve=lambda _: True) as rt:
+        await rt.call("fetch", {})
+    assert len(tried) == runs
+
+
 async def test_what_is_safe_to_repeat_runs_again_under_the_same_id(dies, survivor, ended, sound, living, tmp_path):
     dies("put", 4)
     async with survivor() as rt:

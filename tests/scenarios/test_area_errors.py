@@ -58,7 +58,7 @@ async def test_a_value_a_setup_a_credential_and_a_sandbox_are_told_apart_before_
     assert [each.executor.inputs for each in tools] == [[]] * 5
 
 
-@pytest.mark.requirement("AT-PIPE-17", "AT-ERR-09", "AT-ERR-12", "AT-EXEC-07", "AT-RES-08")
+@pytest.mark.requirement("AT-PIPE-17", "AT-ERR-09", "AT-EXEC-07", "AT-RES-08")
 async def test_a_tool_that_fails_hangs_loses_its_backend_is_throttled_or_half_fails_says_which(
     allow, call, changed, story
 ):
@@ -122,7 +122,7 @@ async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, be
         assert told[name].persistence[0]["result_id"] == told[name].result["result_id"]
 
 
-@pytest.mark.requirement("AT-ERR-04")
+@pytest.mark.requirement("AT-ERR-04", "AT-ERR-15")
 async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, asked_questions, begun, changed, rule):
     async def hang(job):
         await asyncio.Event().wait()
@@ -168,6 +168,9 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
     assert told["protocol"] == ("dependency_unavailable", "protocol_error")
     classes = [error_class for name, (error_class, _) in told.items() if name != "protocol"]
     assert len(set(classes)) == 13
+    for error in ended.values():
+        assert all((error.error_class, error.error_code, error.message))
+        assert not any(noise in error.message for noise in ("Traceback", ".py", "line "))
 
 
 async def test_every_refusal_says_in_which_phase_it_came(rule, call):

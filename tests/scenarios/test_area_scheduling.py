@@ -142,7 +142,7 @@ async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, s
     assert silent.invocation["scheduler"]["is_read_only"] is False
 
 
-@pytest.mark.requirement("AT-SCHED-06", "AT-INV-06", "AT-PIPE-28")
+@pytest.mark.requirement("AT-SCHED-06", "AT-PIPE-28")
 async def test_the_policy_of_a_batch_is_exported_and_its_calls_name_it(allow, records):
     policy = SchedulerPolicy(scheduler_policy_id="sched_mine", max_parallel=2, context_modifier_policy="forbid")
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
@@ -152,6 +152,29 @@ async def test_the_policy_of_a_batch_is_exported_and_its_calls_name_it(allow, re
         (exported,) = await records(rt, "tool_scheduler_policy")
     assert invocation["scheduler_policy_ref"] == exported["scheduler_policy_id"] == "sched_mine"
     assert exported["context_modifier_policy"] == "forbid"
+
+
+@pytest.mark.requirement("AT-INV-06")
+async def test_an_approved_call_names_its_decisions_hook_runs_question_and_policy(hook, rule, records):
+    questions = []
+    policy = SchedulerPolicy(scheduler_policy_id="sched_mine", max_parallel=2)
+    async with Runtime.open(
+        tools=[scripted_tool("probe")],
+        rules=[rule("ask", "*")],
+        hooks=[hook()],
+        approve=lambda question: questions.append(question.approval_id) or True,
+    ) as rt:
+        await rt.batch([ToolCall(name="probe", arguments={})], surface=await rt.surface(), policy=policy)
+        (invocation,) = await records(rt, "tool_invocation")
+        decisions = await records(rt, "tool_permission_decision")
+        hooks = await records(rt, "tool_hook")
+        (exported,) = await records(rt, "tool_scheduler_policy")
+    assert invocation["permission_decision_refs"] == [each["decision_id"] for each in decisions]
+    assert [each["behavior"] for each in decisions] == ["ask", "allow"]
+    assert invocation["hook_refs"] == [each["hook_id"] for each in hooks]
+    assert len(hooks) == 1
+    assert [invocation["approval_request_ref"]] == questions
+    assert invocation["scheduler_policy_ref"] == exported["scheduler_policy_id"]
 
 
 @pytest.mark.requirement("AT-SCHED-06", "AT-PIPE-28")

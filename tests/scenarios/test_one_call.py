@@ -116,7 +116,9 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allo
 
 
 @pytest.mark.requirement("AT-HOOK-09", "AT-PIPE-12", "AT-ERR-07")
-async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own_way(call, error):
+async def test_a_hook_that_stops_a_hook_that_fails_a_policy_and_a_refusal_end_the_call_in_their_own_way(
+    call, error, rule
+):
     class Stop:
         async def run(self, question):
             return {"stop": "office hours only"}
@@ -132,6 +134,11 @@ async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own
             ended[name] = await call(rt, "add", {"a": 1})
     assert (ended["stop"].status.value, error(ended["stop"])) == ("denied", "hook_blocked")
     assert (ended["fail"].status.value, error(ended["fail"])) == ("failed", "hook_failed")
+    for name, judged in (("policy", rule("deny", "*", source="policy_settings")), ("person", rule("ask", "*"))):
+        async with Runtime.open(tools=[add], rules=[judged], approve=lambda _: False) as rt:
+            ended[name] = await call(rt, "add", {"a": 1})
+    assert (ended["policy"].status.value, error(ended["policy"])) == ("denied", "policy_blocked")
+    assert (ended["person"].status.value, error(ended["person"])) == ("rejected", "approval_rejected")
 
 
 @pytest.mark.requirement("AT-IO-06", "AT-IO-07")

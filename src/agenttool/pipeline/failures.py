@@ -91,9 +91,10 @@ def error_of_crash(call: Call, crash: BaseException) -> ToolError:
     error_class = CRASH_CLASSES[phase]
     if phase is Phase.EXECUTE and isinstance(crash, _UNREACHABLE):
         error_class = ErrorClass.DEPENDENCY_UNAVAILABLE
-    only_reads = call.tool is not None and call.tool.mapping.effects is False
+    tool = call.tool
+    is_safe = tool is not None and (tool.mapping.effects is False or tool.supports_retries)
     message = f"{type(crash).__name__}: {_bounded(call, words_of(crash))}"
-    return guided(error_class, phase=phase, message=message, effects=False if only_reads else None)
+    return guided(error_class, phase=phase, message=message, effects=False if is_safe else None)
 
 
 def describe_misfits(misfits: Sequence[Misfit]) -> str:

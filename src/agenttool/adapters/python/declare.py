@@ -267,7 +267,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         # A thread cannot be stopped. A result "canceled" would be wrong while the thread still writes.
         supports_cancel=signature.kind in (FunctionKind.COROUTINE, FunctionKind.ASYNC_GENERATOR),
         supports_timeout=True,
-        supports_resume=False,
+        supports_resume=options.get("idempotent", False),
         supports_retries=options.get("idempotent", False),
         supports_partial_results=yields,
         supports_background=False,
