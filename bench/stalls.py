@@ -132,7 +132,7 @@ async def fail(pins: Annotated[list[str], Sensitive]) -> str:
 @tool(read_only=True, open_world=False)
 async def report(context: Context, pins: Annotated[list[str], Sensitive]) -> str:
     """Report a long message. Not for short ones."""
-    context.report(MESSAGE)
+    context.progress(MESSAGE)
     return "done"
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
+    from agenttool.adapters.python.files import File as File
+    from agenttool.adapters.python.files import Image as Image
     from agenttool.adapters.python.threads import FunctionHook as FunctionHook
     from agenttool.adapters.rap.settings import RapSource as RapSource
     from agenttool.errors import AgentToolError as AgentToolError
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from agenttool.records.surface import ToolSurface as ToolSurface
     from agenttool.runtime import Runtime as Runtime
     from agenttool.schema.markers import CommandArg as CommandArg
+    from agenttool.schema.markers import Inject as Inject
     from agenttool.schema.markers import Internal as Internal
     from agenttool.schema.markers import PathArg as PathArg
     from agenttool.schema.markers import Sensitive as Sensitive
@@ -77,9 +80,12 @@ _MODULES = {
     "DeclaredTool": "agenttool.ports.tool",
     "Deny": "agenttool.policy.approvals",
     "Edit": "agenttool.policy.approvals",
+    "File": "agenttool.adapters.python.files",
     "FunctionHook": "agenttool.adapters.python.threads",
     "Hook": "agenttool.hooks.definition",
     "HookEvent": "agenttool.records",
+    "Image": "agenttool.adapters.python.files",
+    "Inject": "agenttool.schema.markers",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
@@ -132,9 +138,12 @@ __all__ = [
     "DeclaredTool",
     "Deny",
     "Edit",
+    "File",
     "FunctionHook",
     "Hook",
     "HookEvent",
+    "Image",
+    "Inject",
     "Internal",
     "Media",
     "ModelCapabilities",

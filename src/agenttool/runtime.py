@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
-from agenttool.adapters.python.source import Tool, declared
+from agenttool.adapters.python.source import Tool, declared, provided
 from agenttool.assemble.approving import Approval, is_answered, make_questions
 from agenttool.assemble.checks import all_of, listed, require_loop
 from agenttool.assemble.credentials import GivenCredential, make_credentials
@@ -99,6 +100,7 @@ class Runtime(SurfaceAccess):
         callback_url: str | None = None,
         is_served: bool = False,
         questions: OpenQuestions | None = None,
+        provide: Mapping[type, object] | None = None,
     ) -> None:
         """Build a runtime from its parts, inside a running event loop. `open` builds the parts from options.
 
@@ -112,6 +114,7 @@ class Runtime(SurfaceAccess):
             rate_limits=rate_limits or {},
             default_timeout_s=default_timeout_s,
             questions=questions or OpenQuestions(),
+            prepare=partial(provided, provide=provide or {}),
         )
         self._end_world = world.close
         attached, faults = tuple(sources), SourceFaults()
@@ -156,6 +159,7 @@ class Runtime(SurfaceAccess):
         advisers: Iterable[Adviser] = (),
         mode: str | None = None,
         approve: Approval | None = None,
+        provide: Mapping[type, object] | None = None,
         lease_s: float = 6.0,
         thread: str | None = None,
         surface: SurfacePolicy | None = None,
@@ -186,6 +190,8 @@ class Runtime(SurfaceAccess):
                 returns `"allow"`, `"deny"` or an `Edit`. `"wait"` leaves the answer to `rt.approvals`, the command line
                 or another process. `"deny"` denies at once. Default: `"wait"` with a logged warning if the store is
                 durable, else `"deny"`.
+            provide: the objects for parameters that tools mark with `Inject`, by type: an object, or a function that
+                returns one for each call.
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.
@@ -232,6 +238,7 @@ class Runtime(SurfaceAccess):
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
             questions=make_questions(approve, file),
+            provide=provide,
         )
 
     async def __aenter__(self) -> Self:

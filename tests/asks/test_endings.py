@@ -223,7 +223,7 @@ async def test_ask_12_signs_of_life_keep_a_call_alive_and_silence_ends_it(allow)
         for _ in range(30):
             await asyncio.sleep(0.1)
             if mood == "talkative":
-                context.report("still at it")
+                context.progress("still at it")
         return "done"
 
     async with Runtime.open(tools=[work], rules=allow) as rt:

@@ -28,7 +28,7 @@ async def test_ask_19_a_secret_argument_reaches_no_record_event_log_or_message(a
     async def login(user: str, password: Annotated[str, Sensitive], context: Context):
         """Log in. Not for services."""
         seen.append(password)
-        context.report(f"trying {password}")
+        context.progress(f"trying {password}")
         yield Progress(f"with {password}")
         if user == "eve":
             raise PermissionError(f"{password} is not the password of {user}")

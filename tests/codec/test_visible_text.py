@@ -152,7 +152,7 @@ async def test_progress_is_recorded_without_invisible_and_control_characters():
     @tool(read_only=True, open_world=False)
     async def probe(context: Context) -> str:
         """Report something. Not for anything else."""
-        context.report(f"\x1b[31m{NASTY}", step=NASTY)
+        context.progress(f"\x1b[31m{NASTY}", step=NASTY)
         return "done"
 
     async with Runtime.open(tools=[probe]) as rt:

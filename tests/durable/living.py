@@ -73,7 +73,7 @@ def tools_of(folder):  # noqa: C901, PLR0915 -- a list, and each tool is two lin
     @tool
     async def send(number: int, context: Context) -> str:
         """Send."""
-        context.report(f"sending {number}")
+        context.progress(f"sending {number}")
         await asyncio.sleep(0)
         return write("send", context.invocation_id, number)
 

@@ -44,7 +44,7 @@ def echo(received):
     async def echo(c: Context, text: str, more: dict[str, int]) -> str:
         """Repeat a text. Not for secrets."""
         received.append((text, more))
-        c.report(f"repeating {text}", step=text)
+        c.progress(f"repeating {text}", step=text)
         if "fail" in text:
             raise ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message=text))
         return text

@@ -230,7 +230,7 @@ async def test_a_tool_that_reports_after_its_end_is_ignored(allow, sound):
 
     async with Runtime.open(tools=[chatty], rules=allow) as runtime:
         result = await runtime.call("chatty", {}, surface=await runtime.surface())
-        contexts[0].report("too late", percent=float("nan"))
+        contexts[0].progress("too late", percent=float("nan"))
         contexts[0].partial({"late": object()})
         await sound(runtime)
         assert "too late" not in repr([record async for record in runtime.journal.export()])
@@ -255,7 +255,7 @@ async def test_progress_that_makes_no_sense_spoils_neither_the_call_nor_its_reco
     @tool
     async def chatty(context: Context) -> str:
         """Report nonsense. Not for sense."""
-        context.report(**said)
+        context.progress(**said)
         return "done"
 
     async with Runtime.open(tools=[chatty], rules=allow) as runtime:

@@ -38,14 +38,14 @@ async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellatio
         """Bake bread, and be ready to stop. Not for cakes."""
         for loaf in range(1, loaves + 1):
             yield Progress(f"loaf {loaf}", percent=100 * loaf / loaves)
-        context.report("cooling", step="rest")
+        context.progress("cooling", step="rest")
         await asyncio.Event().wait()
         yield "never"
 
     @tool
     def grind(context: Context) -> str:
         """Grind in a thread that nobody can stop. Not for hurry."""
-        context.report("grinding")
+        context.progress("grinding")
         go_on.wait(30)
         return "ground"
 

@@ -70,9 +70,9 @@ async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_
     @tool
     async def bake(context: Context) -> str:
         """Bake. Not for cakes."""
-        context.report("kneading", percent=10)
+        context.progress("kneading", percent=10)
         context.partial("the first loaf")
-        context.report("baking", percent=60)
+        context.progress("baking", percent=60)
         return "bread"
 
     @tool

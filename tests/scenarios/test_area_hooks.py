@@ -78,7 +78,7 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
     @tool
     async def bake(context: Context) -> str:
         """Bake. Not for cakes."""
-        context.report("baking")
+        context.progress("baking")
         return "bread"
 
     hooks = [hook({"progress": "before"}), hook({"progress": "after"}, "post_tool_use")]

@@ -32,7 +32,7 @@ async def add(a: int, b: int = 1) -> int:
 async def bake(context: Context, loaves: int = 1) -> str:
     """Bake bread. Not for cakes."""
     for loaf in range(loaves):
-        context.report(f"loaf {loaf + 1}")
+        context.progress(f"loaf {loaf + 1}")
         await asyncio.sleep(0)
     context.partial("one loaf")
     return "bread"

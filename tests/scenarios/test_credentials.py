@@ -27,7 +27,7 @@ async def whoami(ctx: Context) -> str:
 async def leak(ctx: Context) -> str:
     """Return the token in clear."""
     token = ctx.credentials["github"].reveal()
-    ctx.report(f"progress {token}")
+    ctx.progress(f"progress {token}")
     return f"token={token}"
 
 

@@ -156,7 +156,7 @@ async def describe(name: str) -> Place:
 async def bake(loaves: int, context: Context) -> str:
     """Bake with progress. Not for cakes."""
     for done in range(loaves):
-        context.report(f"loaf {done}", percent=100 * done / loaves, step=str(done))
+        context.progress(f"loaf {done}", percent=100 * done / loaves, step=str(done))
     context.partial({"loaves": loaves})
     return "bread"
 

@@ -181,7 +181,7 @@ async def test_progress_comes_in_order_and_before_the_result(call, records, allo
         """Bake bread."""
         for loaf in range(loaves):
             yield Progress(f"loaf {loaf + 1}", percent=100 * (loaf + 1) / loaves)
-        context.report("cooling")
+        context.progress("cooling")
         yield f"{loaves} loaves"
 
     async with Runtime.open(tools=[bake], rules=allow, approve="wait") as rt:

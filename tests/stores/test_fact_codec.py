@@ -48,7 +48,7 @@ async def login(user: str, password: str) -> str:
 @tool(max_inline_chars=50)
 async def dump(lines: int, context: Context) -> str:
     """Return a lot."""
-    context.report("half", percent=50.0, step="read")
+    context.progress("half", percent=50.0, step="read")
     context.partial({"lines": lines})
     return "\n".join("x" * 40 for _ in range(lines))
 

@@ -94,6 +94,7 @@ class Agent:
             ConfigError: the log is durable, and there is no store for checkpoints.
         """
         core = self.core = make_core(world, self, options)
+        self._prepare = options.prepare
         self.catalog = Catalog()
         self._index = ToolIndex(world.semantic_index, world.retriever)
         self._sources = sources
@@ -185,7 +186,7 @@ class Agent:
         Raises:
             ConfigError: its records contradict each other, or another tool has its name.
         """
-        entry = self.catalog.prepare(tool)
+        entry = self.catalog.prepare(self._prepare(tool))
         self.core.tools.admit(entry)
         before = self.catalog.find(entry.tool_id)
         self.catalog.add(entry)

@@ -19,6 +19,7 @@ from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
+from agenttool.ports.tool import DeclaredTool
 from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.rate_limits import TokenBucket
@@ -35,6 +36,10 @@ def _no_user() -> OsUser | None:
 
 def _no_traceback(error: BaseException) -> str | None:
     """Return none: this runtime records no tracebacks."""
+
+
+def _unchanged(tool: DeclaredTool) -> DeclaredTool:
+    return tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,12 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreOptions:
-    """The settings that decide how calls are judged and run; `rate_limits` are those of whole namespaces."""
+    """The settings that decide how calls are judged and run.
+
+    Attributes:
+        rate_limits: those of whole namespaces.
+        prepare: returns each tool that is declared with what the program provides to it.
+    """
 
     policy: Policy = field(default_factory=Policy)
     hooks: tuple[Hook, ...] = ()
@@ -73,6 +83,7 @@ class CoreOptions:
     rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
     default_timeout_s: float | None = 600.0
     questions: OpenQuestions = field(default_factory=OpenQuestions)
+    prepare: Callable[[DeclaredTool], DeclaredTool] = _unchanged
 
 
 def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:

@@ -36,4 +36,7 @@ UrlArg = Marker("x-agenttool", "url")
 CommandArg = Marker("x-agenttool", "command")
 """A command line, for rules about commands. A field is at most one of path, URL and command."""
 
+Inject = Marker("x-inject")
+"""The runtime fills the parameter with the object that `Runtime.open(provide=…)` has for its type; no schema has it."""
+
 MARKERS = (Internal, Sensitive, PathArg, UrlArg, CommandArg)

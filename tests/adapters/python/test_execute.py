@@ -100,7 +100,7 @@ async def test_a_tool_in_a_thread_can_report_and_see_that_it_should_stop():
     @tool(timeout_s=0.05)
     def slow(context: Context) -> str:
         """Wait for the signal to stop."""
-        context.report("working", percent=5)
+        context.progress("working", percent=5)
         for _ in range(10_000):
             if context.is_canceled:
                 seen.append(context.cancel_reason)

@@ -1,11 +1,14 @@
 """The services of the runtime that a tool function can use, and the progress that it can yield."""
 
+import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from agenttool.ports.credentials import Secret
 from agenttool.ports.executor import Job
 from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolResult
+
+log = logging.getLogger("agenttool.tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,14 @@ class Context:
         """The credentials that are leased to this call while it runs: `ctx.credentials["github"].value`."""
         return self._job.credentials
 
-    def report(self, message: str | None = None, *, percent: float | None = None, step: str | None = None) -> None:
+    def progress(self, message: str | None = None, *, percent: float | None = None, step: str | None = None) -> None:
         """Report progress; safe from any thread."""
         self._job.report(message, percent=percent, step=step)
+
+    def log(self, message: str, *, level: int = logging.INFO) -> None:
+        """Record a message with the call, without its secrets, and log it as `agenttool.tool`; safe from any thread."""
+        log.log(level, "%s: %s", self.invocation_id, message)
+        self._job.report(message, step="log")
 
     def partial(self, value: Json) -> None:
         """Report a part of the result before the rest is ready."""

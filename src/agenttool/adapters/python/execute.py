@@ -1,15 +1,16 @@
 """Run a tool function: a coroutine in the task of the call, a blocking function in a thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import cast
 
 from agenttool.adapters.python.context import Context, Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
+from agenttool.errors import ConfigError, ToolFailure
 from agenttool.ports.executor import Job
-from agenttool.records import Json
+from agenttool.records import ErrorClass, Json, ToolError
 from agenttool.schema.signature import Convert, FunctionKind, Signature
 
 YIELDS_PER_PAUSE = 32
@@ -25,12 +26,19 @@ class FunctionExecutor:
         start: returns the coroutine of one run; for a plain coroutine function it is the function's own.
     """
 
-    def __init__(self, function: Callable[..., object], signature: Signature) -> None:
-        """Choose how to run the function."""
+    def __init__(
+        self,
+        function: Callable[..., object],
+        signature: Signature,
+        provided: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
+        """Choose how to run the function; `provided` are the objects of its injected parameters."""
         self.function = function
         self.signature = signature
         self.left_behind = LeftBehind()
-        is_direct = signature.kind is FunctionKind.COROUTINE and signature.context_parameter is None
+        self._provided = provided
+        is_filled = signature.context_parameter is not None or bool(signature.injected)
+        is_direct = signature.kind is FunctionKind.COROUTINE and not is_filled
         self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
 
     def _start(self, job: Job) -> _Work:
@@ -41,7 +49,35 @@ class FunctionExecutor:
         arguments: dict[str, object] = {**(job.call_input if convert is None else convert(job.call_input))}
         if self.signature.context_parameter is not None:
             arguments[self.signature.context_parameter] = Context(job)
+        if self._provided is not None:
+            arguments.update({name: made() for name, made in self._provided.items()})
+        elif self.signature.injected:
+            name = next(iter(self.signature.injected))
+            message = f"no object is provided for {name!r}; pass provide= to Runtime.open"
+            raise ToolFailure(ToolError(error_class=ErrorClass.SETUP_REQUIRED, message=message))
         return arguments
+
+    def providing(self, provide: Mapping[type, object]) -> "FunctionExecutor":
+        """Return this executor with the objects of its injected parameters.
+
+        Raises:
+            ConfigError: no object is provided for a type.
+        """
+        missing = [name for name, kind in self.signature.injected.items() if kind not in provide]
+        if missing:
+            kind = getattr(self.signature.injected[missing[0]], "__name__", self.signature.injected[missing[0]])
+            raise ConfigError(
+                f"parameter {missing[0]!r} of {self.signature.name}() needs a {kind};"
+                f" pass provide={{{kind}: ...}} to Runtime.open"
+            )
+        found = {name: _maker(provide[cast("type", kind)], kind) for name, kind in self.signature.injected.items()}
+        return FunctionExecutor(self.function, self.signature, found)
+
+
+def _maker(provided: object, kind: object) -> Callable[[], object]:
+    """Return a function that returns the provided object; a provided function makes one for each call."""
+    is_object = isinstance(kind, type) and isinstance(provided, kind)
+    return cast("Callable[[], object]", provided) if callable(provided) and not is_object else lambda: provided
 
 
 def _direct(function: Callable[..., object], convert: Convert | None) -> Callable[[Job], _Work]:

@@ -2,12 +2,14 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function
+from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.errors import ConfigError
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.surfacing import ProviderState
@@ -30,6 +32,18 @@ def declared(tool: Tool) -> DeclaredTool:
     if callable(tool):
         return declare_function(tool, {})
     raise ConfigError(f"not a tool: {tool!r}; decorate a function with @tool")
+
+
+def provided(tool: DeclaredTool, provide: Mapping[type, object]) -> DeclaredTool:
+    """Return a tool with the objects for the injected parameters of its function.
+
+    Raises:
+        ConfigError: an object that it needs is not provided.
+    """
+    executor = tool.executor
+    if not isinstance(executor, FunctionExecutor) or not executor.signature.injected:
+        return tool
+    return replace(tool, executor=executor.providing(provide))
 
 
 class PythonSource:

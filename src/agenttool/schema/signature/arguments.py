@@ -136,6 +136,7 @@ class Signature:
         nested_defaults: the defaults inside the members; none if there are none.
         fields: the names of the marked fields, by marker.
         context_parameter: filled by the runtime, and in no schema.
+        injected: the types of the parameters that the runtime fills with objects of the program, by name.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
         integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
         kind: how the callable runs; a `function` may still return an awaitable if a decorator hides it.
@@ -153,6 +154,7 @@ class Signature:
     nested_defaults: DefaultTree | None
     fields: Mapping[Marker, tuple[str, ...]]
     context_parameter: str | None
+    injected: Mapping[str, object]
     arguments: Convert | None
     integer_fields: frozenset[str]
     kind: FunctionKind
@@ -205,6 +207,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         nested_defaults=compile_defaults(generated),
         fields=fields,
         context_parameter=function.context_parameter,
+        injected=function.injected,
         arguments=convert,
         integer_fields=integers,
         kind=function.kind,

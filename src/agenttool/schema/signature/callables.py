@@ -1,7 +1,7 @@
 """Inspection of a Python callable: its parameters, how it runs, and its docstring."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 import griffe
 
 from agenttool.errors import ConfigError
+from agenttool.schema.markers import Inject
 
 
 class FunctionKind(StrEnum):
@@ -70,6 +71,7 @@ class CallableInfo:
     kind: FunctionKind
     parameters: tuple[Parameter, ...]
     context_parameter: str | None
+    injected: Mapping[str, object]
     returns: object
 
     def parameter_error(self, parameter: str, problem: str, advice: str) -> ConfigError:
@@ -98,11 +100,13 @@ def read_callable(function: Callable[..., object], *, context_type: type | None)
     contexts = [each.name for each in parameters if context_type and _is_context(each.annotation, context_type)]
     if len(contexts) > 1:
         raise ConfigError(f"{name}() has two context parameters, {contexts[0]!r} and {contexts[1]!r}; remove one")
+    injected = {each.name: get_args(each.annotation)[0] for each in parameters if _is_injected(each.annotation)}
     return CallableInfo(
         name=name,
         docstring=_docstring(inner),
         kind=_kind_of(inner),
-        parameters=tuple(each for each in parameters if each.name not in contexts),
+        parameters=tuple(each for each in parameters if each.name not in (*contexts, *injected)),
+        injected=injected,
         context_parameter=contexts[0] if contexts else None,
         returns=_resolve(declared.return_annotation, home, f"the return annotation of {name}()"),
     )
@@ -160,6 +164,10 @@ def _is_context(annotation: object, context_type: type) -> bool:
         return any(_is_context(each, context_type) for each in get_args(annotation))
     kind = origin or annotation
     return isinstance(kind, type) and context_type in kind.__mro__
+
+
+def _is_injected(annotation: object) -> bool:
+    return get_origin(annotation) is Annotated and Inject in get_args(annotation)[1:]
 
 
 def _docstring(function: Callable[..., object]) -> str:

@@ -1,0 +1,80 @@
+"""Parameters that the runtime fills, and results that are files."""
+
+import asyncio
+from typing import Annotated
+
+import pytest
+
+from agenttool import ConfigError, Context, File, Image, Inject, Runtime, tool
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+class Shelf:
+    def __init__(self, *books):
+        self.books = books
+
+
+@tool(read_only=True)
+def find(word: str, shelf: Annotated[Shelf, Inject]) -> list[str]:
+    """Find books."""
+    return [each for each in shelf.books if word in each]
+
+
+@tool(read_only=True)
+async def count(shelf: Annotated[Shelf, Inject], context: Context) -> int:
+    """Count books."""
+    context.progress("counting", percent=50)
+    context.log("nearly done")
+    await asyncio.sleep(0)
+    return len(shelf.books)
+
+
+async def test_an_injected_parameter_is_filled_by_type_and_no_model_sees_it():
+    async with Runtime.open(tools=[find, count], provide={Shelf: Shelf("emma", "dune")}) as rt:
+        assert (await rt.call("find", {"word": "e"})).value == ["emma", "dune"]
+        assert (await rt.call("count", {})).value == 2
+        assert (await rt.call("find", {"word": "e", "shelf": {}})).error.error_class == "schema_validation_failed"
+        tools = (await rt.tools_for("openai")).request()["tools"]
+    assert [sorted(each["function"]["parameters"]["properties"]) for each in tools] == [["word"], []]
+
+
+async def test_a_function_that_is_provided_makes_an_object_for_each_call():
+    made = []
+    async with Runtime.open(tools=[count], provide={Shelf: lambda: made.append(1) or Shelf("emma")}) as rt:
+        assert [(await rt.call("count", {})).value for _ in range(2)] == [1, 1]
+    assert len(made) == 2
+
+
+async def test_an_object_that_is_not_provided_is_named_at_start():
+    with pytest.raises(ConfigError, match=r"parameter 'shelf' of find\(\) needs a Shelf; pass provide=\{Shelf: ...\}"):
+        Runtime.open(tools=[find])
+
+
+async def test_progress_and_log_messages_are_recorded_with_the_call():
+    async with Runtime.open(tools=[count], provide={Shelf: Shelf()}) as rt:
+        await rt.call("count", {})
+        progress = [each async for each in rt.journal.export() if each.__struct_config__.tag == "tool_progress"]
+    assert [each.message for each in progress] == ["counting", "nearly done"]
+
+
+async def test_files_images_and_bytes_are_results(tmp_path):
+    (tmp_path / "note.txt").write_text("hello")
+
+    @tool(read_only=True)
+    def chart() -> Image:
+        return Image(PNG)
+
+    @tool(read_only=True)
+    def note() -> File:
+        return File(tmp_path / "note.txt")
+
+    @tool(read_only=True)
+    def raw() -> bytes:
+        return PNG
+
+    async with Runtime.open(tools=[chart, note, raw]) as rt:
+        results = [await rt.call(name, {}) for name in ("chart", "note", "raw")]
+    assert [each.ok for each in results] == [True, True, True]
+    assert [each.content[0].media_type for each in results] == ["image/png", "text/plain", "image/png"]
+    assert results[1].content[0].name == "note.txt"
