@@ -83,7 +83,11 @@ def by_tantivy(rows: Sequence[Sequence[str]], requests: Sequence[Request]) -> Ra
     found: list[list[int]] = []
     for request in requests:
         words = "".join(each if each.isalnum() else " " for each in request.query)
-        hits = searcher.search(index.parse_query(words.lower(), [*_FIELDS]), SHOWN).hits if words.strip() else []
+        hits = (
+            searcher.search(index.parse_query_lenient(words.lower(), [*_FIELDS])[0], SHOWN).hits
+            if words.strip()
+            else []
+        )
         found.append([cast("int", searcher.doc(address)["place"][0]) for _, address in hits])
     return found
 

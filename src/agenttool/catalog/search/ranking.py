@@ -10,10 +10,10 @@ from agenttool.catalog.search.query import ParsedQuery, QueryTerm, TermMatch
 from agenttool.catalog.search.tokens import SEPARATOR
 from agenttool.records import ToolId
 
-SATURATION = 0.7
+SATURATION = 1.0
 """Limits how much a word scores in more fields; its first occurrence is most of its score."""
 
-LENGTH_NORMALIZATION = 0.6
+LENGTH_NORMALIZATION = 0.4
 """How much a word counts less in a field that is longer than average."""
 
 REPEAT_GAIN, MAX_REPEATS = 0.5, 2.0
