@@ -12,7 +12,7 @@ from agenttool.errors import ConfigError
 from agenttool.rap import (
     Bearer,
     Declined,
-    Image,
+    DescribedImage,
     Limits,
     OAuthClient,
     Progress,
@@ -117,9 +117,9 @@ async def test_images_come_after_words_and_people_may_see_something_else(make, s
     provider = make()
 
     @provider.tool
-    async def photo() -> Image:
+    async def photo() -> DescribedImage:
         """Take a photo."""
-        return Image(b"\xff\xd8\xff", "image/jpeg", "Leaf of bed 12")
+        return DescribedImage(b"\xff\xd8\xff", "image/jpeg", "Leaf of bed 12")
 
     @provider.tool
     async def edit() -> Result:

@@ -50,7 +50,9 @@ async def test_a_plain_function_may_allow(answer):
     result, decision = await run(lambda question: seen.append((question.tool_name, question.shown)) or answer)
     assert seen == [("local.pay", BILL)]
     assert told(result) == "ada 5"
-    assert decision.reason.details["approver"]["claim"] == "approve=test_a_plain_function_may_allow.<locals>.<lambda>"
+    assert (
+        decision.reason.details["approver"]["claim"] == "the function test_a_plain_function_may_allow.<locals>.<lambda>"
+    )
 
 
 @pytest.mark.parametrize("answer", [False, "deny", Deny("not today"), None, 1, "yes", {"amount": 1}])

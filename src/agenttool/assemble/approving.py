@@ -66,7 +66,7 @@ def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestion
     """
     if callable(approve):
         name = getattr(approve, "__qualname__", type(approve).__qualname__)
-        return OpenQuestions(approve=FunctionApprover(approve, f"approve={name}"))
+        return OpenQuestions(approve=FunctionApprover(approve, f"the function {name}"))
     return OpenQuestions(notify=None if approve is not None or store is None else partial(_warn, store))
 
 

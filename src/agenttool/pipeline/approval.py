@@ -129,6 +129,8 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         ToolFailure: approval_rejected, permission_denied (no answer in time), canceled, or an edited input is invalid.
     """
     core, question = call.core, _open(call, tool, proposed, verdict)
+    if core.questions.notify is not None:
+        core.questions.notify(question)
     if core.durable:
         save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
         await flush(call)
@@ -236,9 +238,7 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
 
 
 async def _first_answer(core: Core, question: Question, future: "asyncio.Future[object]") -> object:
-    approve, notify = core.questions.approve, core.questions.notify
-    if notify is not None:
-        notify(question)
+    approve = core.questions.approve
     if approve is None:
         return await future
     async with asyncio.TaskGroup() as group:

@@ -143,8 +143,9 @@ def refusal(verdict: Verdict, tool_name: str) -> ToolError:
     """Return the error that a denied call ends with (AT-ERR-14); it names what would change an unasked question."""
     message = verdict.reason.message
     if verdict.weight is not Weight.DENY:
-        lines = [f"  {line:<50}  # {why}" for weight, line, why in _REMEDIES if verdict.weight >= weight]
-        message = "\n".join((f"{message}; each of these lines changes that:", *lines)).replace("%s", tool_name)
+        found = [(line.replace("%s", tool_name), why) for weight, line, why in _REMEDIES if verdict.weight >= weight]
+        lines = [f"  {line:<52}  # {why}" for line, why in found]
+        message = "\n".join((f"{message}; each of these lines changes that:", *lines))
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,

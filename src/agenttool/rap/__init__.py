@@ -15,7 +15,7 @@ from agenttool.rap.oauth import Cipher as Cipher
 from agenttool.rap.oauth import OAuthClient as OAuthClient
 from agenttool.rap.provider import Provider as Provider
 from agenttool.rap.tool_api import Declined as Declined
+from agenttool.rap.tool_api import DescribedImage as DescribedImage
 from agenttool.rap.tool_api import Event as Event
-from agenttool.rap.tool_api import Image as Image
 from agenttool.rap.tool_api import Result as Result
 from agenttool.rap.tool_api import Subscribed as Subscribed

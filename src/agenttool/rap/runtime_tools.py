@@ -15,7 +15,7 @@ from agenttool.errors import ConfigError
 from agenttool.ports.offer import OfferedTool
 from agenttool.rap.call import RapCall
 from agenttool.rap.declare import INVALID_NAME_CHAR, MAX_NAME, RapTool
-from agenttool.rap.tool_api import Declined, Image, Result
+from agenttool.rap.tool_api import Declined, DescribedImage, Result
 from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.schema.compile import compile_schema
@@ -95,9 +95,9 @@ async def _runtime_result(rt: Runtime, result: ToolResult | None) -> object:
     return Result(parts=parts)
 
 
-async def _parts(rt: Runtime, item: ContentItem) -> list[str | Image]:
+async def _parts(rt: Runtime, item: ContentItem) -> list[str | DescribedImage]:
     if item.type is ContentClass.IMAGE and item.ref is not None:
         data = await rt.journal.payload(item.ref)
         if data is not None and item.media_type is not None:
-            return [Image(data, item.media_type, item.name or "An image.")]
+            return [DescribedImage(data, item.media_type, item.name or "An image.")]
     return [item.text] if item.text else []

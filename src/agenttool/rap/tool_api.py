@@ -35,7 +35,7 @@ class Declined(ToolFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class DescribedImage:
     """An image for the model, and the text that precedes it."""
 
     data: bytes
@@ -52,7 +52,7 @@ class Result:
         display_as: what people are shown instead, from the richest to the simplest; leave it out for short texts.
     """
 
-    parts: Sequence[str | Image]
+    parts: Sequence[str | DescribedImage]
     display_as: Sequence[Segment] = ()
 
 
@@ -88,7 +88,7 @@ def result_message(call: NewCall, value: object) -> bytes:
     Raises:
         ToolFailure: the value cannot be sent.
     """
-    if isinstance(value, Image):
+    if isinstance(value, DescribedImage):
         value = Result(parts=(value,))
     if not isinstance(value, Result):
         return _result(call, text_of(value))
@@ -167,7 +167,7 @@ class _NoBinary:
         raise Declined("the result of this tool contains bytes that are not text; contact its operator")
 
 
-def _items(part: str | Image) -> tuple[ContentItem, ...]:
+def _items(part: str | DescribedImage) -> tuple[ContentItem, ...]:
     if isinstance(part, str):
         return (TextItem(text=part),)
     data = base64.b64encode(part.data).decode()

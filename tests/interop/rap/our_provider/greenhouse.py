@@ -16,8 +16,8 @@ from pydantic import Field
 from agenttool.rap import (
     Bearer,
     Declined,
+    DescribedImage,
     Event,
-    Image,
     OAuthClient,
     Provider,
     RapCall,
@@ -75,7 +75,7 @@ def list_beds() -> dict[str, int]:
 def photograph(bed: int) -> Result:
     """Take a photo of one bed."""
     patch = "--- beds.toml\n+++ beds.toml\n@@ -1 +1 @@\n-photos = 0\n+photos = 1\n"
-    image = Image(base64.b64decode(PIXEL), "image/png", f"Photo of bed {existing(bed)}, 1x1 PNG.")
+    image = DescribedImage(base64.b64decode(PIXEL), "image/png", f"Photo of bed {existing(bed)}, 1x1 PNG.")
     display = [display_image(PIXEL, "image/png"), display_diff("beds.toml", patch), display_text(f"photo of bed {bed}")]
     return Result(parts=[image], display_as=display)
 
