@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agenttool.config import Setting
+from agenttool.config import Setting, starter_rules
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import read_rules
@@ -112,3 +112,10 @@ def decide(book, workspace, now):
         return policy.decide(subject, arguments or {}, now=now, **heard)
 
     return decided
+
+
+@pytest.fixture(scope="session")
+def starter(workspace, shell, now):
+    """Decide about a command line by the rules that come with the package."""
+    policy = Policy(book=RuleBook(read_rules(starter_rules())), workspace=workspace)
+    return lambda command: policy.decide(shell, {"command": command}, now=now)

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from agenttool.config import read_config, starter_rules
-from agenttool.policy.decide import Policy
 from agenttool.policy.rule_settings import read_rules
-from agenttool.policy.rules import RuleBook
 
 COMMANDS = Path(__file__).parent / "commands"
 
@@ -18,18 +16,12 @@ def collection(name):
     return [line.replace("␤", "\n") for line in (COMMANDS / name).read_text().splitlines() if line]
 
 
-@pytest.fixture(scope="module")
-def judge(workspace, shell, now):
-    policy = Policy(book=RuleBook(read_rules(starter_rules())), workspace=workspace)
-    return lambda command: policy.decide(shell, {"command": command}, now=now)
-
-
-def test_the_starter_rules_ask_about_every_dangerous_command_and_few_ordinary_ones(judge):
+def test_the_starter_rules_ask_about_every_dangerous_command_and_few_ordinary_ones(starter):
     ordinary, dangerous = collection("ordinary.txt"), collection("dangerous.txt")
     assert len(ordinary) >= 400
     assert len(dangerous) >= 120
-    verdicts = {command: judge(command).behavior for command in ordinary}
-    unasked = [command for command in dangerous if judge(command).behavior == "allow"]
+    verdicts = {command: starter(command).behavior for command in ordinary}
+    unasked = [command for command in dangerous if starter(command).behavior == "allow"]
     counts = Counter(verdicts.values())
     print(f"{len(unasked)} of {len(dangerous)} dangerous commands run unasked")
     print(f"{counts['ask']} of {len(ordinary)} ordinary commands are asked about, {counts['deny']} denied")

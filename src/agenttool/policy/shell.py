@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agenttool.policy.shell_words import MAX_NESTING, MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
-from agenttool.policy.usage import MAX_ARGUMENTS, Usage, passes_names
+from agenttool.policy.usage import MAX_ARGUMENTS, Usage, found_word, passes_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +133,17 @@ class _Parser(WordParser):
                 raise NotUnderstoodError("the text has too many commands")
             if self._closer(closers, consume=False) is None and self.at < len(self.text):
                 self._expect(_SEPARATOR, "an operator stands where a command ends", consume_newline=False)
+
+    def _count_commands(self) -> int:
+        return len(self.found)
+
+    def _listed_files(self, first: int) -> Word | None:
+        commands = self.found[first:]
+        is_plain = not self._functions and not any(each.assignments or each.writes or each.reads for each in commands)
+        if not commands or not is_plain or not all(passes_names(each.words) for each in commands[1:]):
+            return None
+        found = found_word(commands[0].words)
+        return None if found.is_unknown else found
 
     def _closer(self, closers: tuple[str, ...], *, consume: bool = True) -> str | None:
         for each in closers:

@@ -141,6 +141,14 @@ class WordParser(ABC):
     def read_list(self, closers: tuple[str, ...]) -> str:
         """Read commands up to one of the closers, or to the end of the text; return the closer."""
 
+    @abstractmethod
+    def _count_commands(self) -> int:
+        """Return how many commands have been read."""
+
+    @abstractmethod
+    def _listed_files(self, first: int) -> Word | None:
+        """Return a word for the files that the commands since the first list; None if they may print other text."""
+
     def _words(self, *, newlines: bool = False) -> list[Word]:
         found: list[Word] = []
         while True:
@@ -260,12 +268,15 @@ class WordParser(ABC):
 
     def _substituted(self) -> Word:
         outer, self.pending, start = self.pending, [], self.at
+        first = self._count_commands()
         self.read_list((")",))
         inner = self.text[start : self.at - 1].strip()
         if self.pending or (outer and "\n" in inner):
             raise NotUnderstoodError("a here-document stands inside a substitution")
         self.pending = outer
         has_functions = "()" in self.whole or "function" in self.whole
+        if (listed := self._listed_files(first)) is not None:
+            return listed
         is_number = len(inner) < _MAX_BRACED and not has_functions and _NUMERIC_OUTPUT.fullmatch(inner) is not None
         return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise
 from typing import NamedTuple, cast
 
 from agenttool.policy.scripts import SCRIPT_CHECKS
@@ -311,6 +310,8 @@ def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = Fal
     check = SCRIPT_CHECKS.get(role)
     if check is not None and not (word.is_plain and check(word.text)):
         raise _NotKnownError
+    if role == "filter" and _is_secret_filter(word.text):
+        raise _NotKnownError
     if word.text in _STREAMS and role in ("read", "write"):
         return
     if role in ("read", "run", "source"):
@@ -346,7 +347,9 @@ def _usage(signature: _ProgramLine, reading: _Reading) -> Usage:
     for kind, word in zip(kinds, operands, strict=False):
         _take_word(kind.rstrip("+"), word, reading)
     reading.reads += [part for each in reading.rest for part in _path_parts(each)]
-    written = (*reading.writes, *reading.reads) if reading.in_place else tuple(reading.writes)
+    # What is moved is gone from where it was.
+    changed = reading.reads if reading.in_place else reading.sources if signature.kind != "edit" else []
+    written = (*reading.writes, *changed)
     kind = "edit" if signature.kind == "read" and written else signature.kind
     return Usage(kind, tuple(reading.reads), written, tuple(reading.looks))
 
@@ -383,6 +386,7 @@ _FIND_WORDS = frozenset(
     -depth -xdev -mount -follow -daystart -noleaf -nouser -nogroup -L -H -P -E -warn -nowarn -ignore_readdir_race
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
+_SHOWS_HIDDEN = re.compile(r"-[A-Za-z]*[aAo][A-Za-z]*|--all|--almost-all|--others")
 _FILTERS = frozenset({"grep", "head", "sort", "tail", "uniq"})
 _LISTS_FILES = frozenset(
     {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rnl", "-lrn", "--files-with-matches", "--files"}
@@ -447,20 +451,35 @@ def found_word(words: tuple[Word, ...]) -> Word:
     if texts[0] == "find":
         return _found_below(words[1:])
     names = [word.text.rpartition("/")[2] for word in (*usage.reads, *usage.looks)]
-    secret = _secret_among(names)
-    return Word(secret or ".")
+    shows_all = any(_SHOWS_HIDDEN.fullmatch(each) for each in texts[1:])
+    return Word(".env" if shows_all else _secret_among(names) or ".", Certainty.EXPANDS)
 
 
 def _secret_among(patterns: list[str]) -> str | None:
-    return next((each for each in _SECRET_EXAMPLES if any(fnmatchcase(each, one) for one in patterns)), None)
+    return next((each for each in _SECRET_EXAMPLES if any(fnmatchcase(each, one.casefold()) for one in patterns)), None)
+
+
+def _is_secret_filter(pattern: str) -> bool:
+    """Return whether a search is limited to secrets; one for all files of a common type is not."""
+    secret = _secret_among([pattern])
+    return secret is not None and not pattern.startswith(("!", "*.json", "*.y", "*.txt"))
 
 
 def _found_below(words: tuple[Word, ...]) -> Word:
     """Return a word for what `find` finds: its first starting point, or a secret below it that its tests match."""
     start = next((word for word in words[:1] if not word.text.startswith(("-", "(", "!"))), Word("."))
-    names = [after.text for word, after in pairwise(words) if word.text in ("-name", "-iname")]
+    texts = [word.text for word in words]
+    names = [
+        after
+        for before, test, after in zip(["", *texts], texts, texts[1:], strict=False)
+        if test in ("-name", "-iname") and before not in ("!", "-not")
+    ]
+    alternatives = 1 + texts.count("-o") + texts.count("-or")
     secret = _secret_among(names)
-    return start if secret is None else Word(f"{start.text}/{secret}", start.certainty)
+    if len(names) < alternatives and start.text in (".", "./"):
+        secret = _SECRET_EXAMPLES[0]
+    text = start.text if secret is None else f"{start.text}/{secret}"
+    return Word(text, max(start.certainty, Certainty.EXPANDS, key=list(Certainty).index))
 
 
 def _exec_end(words: tuple[Word, ...]) -> int:

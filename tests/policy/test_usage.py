@@ -1,0 +1,184 @@
+import pytest
+
+from agenttool.policy.programs import list_commands
+from agenttool.policy.scripts import is_plain_awk, is_plain_jq, is_plain_sed
+
+
+def usage(text):
+    return list_commands(text).subcommands[0].usage
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grep -rn x src",
+        "grep x src -n",
+        "grep -A3 -e x src",
+        "head -20 f",
+        "git -C sub log -3 --oneline",
+        'git commit -m "$(date)"',
+        "sed -n 1,5p f",
+        "sed -e s/a/b/ f",
+        "tar czf a.tgz src",
+        "uv run python -m pytest -q",
+        ".venv/bin/pytest -x",
+        "python scripts/x.py --any=thing",
+        "cargo test parser -- --nocapture",
+        "anything --version",
+    ],
+)  # fmt: skip
+def test_a_command_is_known_if_all_of_its_words_are(text):
+    assert usage(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grep --recurs x src",
+        "grep -f patterns x",
+        "grep $x f",
+        'grep "$x" f',
+        "grep x -f patterns",
+        "sed p -e '1e id' f",
+        "sed p -f script",
+        "sort --compress-program=x f",
+        "git log --output=f",
+        "git -c a=b log",
+        "git fetch origin x:main",
+        "pytest --pastebin=all",
+        "pytest -p plugin",
+        "make deploy",
+        "npm run build --script-shell=x",
+        "tar xf a.tar",
+        "ln -s a",
+        "cp a",
+        "cp -r a/. .",
+        "python",
+        "python x.py",
+        "python -m pip install x",
+        "./x.sh",
+        "./ls",
+        "uv run bash",
+        "find . -fprint x",
+        "find . -maxdepth 0 -exec tee + f",
+        "find . -maxdepth 0 -exec tee + f ';' -fprint x",
+    ],
+)
+def test_a_command_with_a_word_that_is_not_listed_is_not_known(text):
+    assert usage(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes"),
+    [
+        ("cat a b", ["a", "b"], []),
+        ("sort -o out a", ["a"], ["out"]),
+        ("cp a/x b/y d", ["a/x", "b/y"], ["d", "d/x", "d/y"]),
+        ("mv a/x d", ["a/x"], ["d", "d/x", "a/x"]),
+        ("sed -i s/a/b/ f", ["f"], ["f"]),
+        ("git show HEAD:a/b", ["HEAD:a/b", "HEAD", "a/b"], []),
+        ("python scripts/x.py --in=a/b c", ["scripts/x.py", "--in=a/b", "a/b"], []),
+        ("find src -name '*.py' -exec cat {} +", ["src"], []),
+        ("find src -iname '.E*' -exec cat {} +", ["src/.env"], []),
+        ("git ls-files | grep x | xargs cat", ["."], []),
+        ("ls -a | xargs cat", [".env"], []),
+        ("cat $(git ls-files)", ["."], []),
+        ("curl -o /dev/null localhost", [], []),
+    ],
+)
+def test_a_usage_has_the_files_that_are_read_and_written(text, reads, writes):
+    commands = [each.usage for each in list_commands(text).subcommands if each.name in ("cat", text.split()[0])]
+    found = commands[-1] if "-exec" in text or "|" in text else commands[0]
+    assert ([word.text for word in found.reads], [word.text for word in found.writes]) == (reads, writes)
+
+
+def test_a_program_that_only_reads_becomes_an_editor_by_an_option():
+    assert [usage("sed p f").kind, usage("sed -i p f").kind] == ["read", "edit"]
+    assert [usage("sort f").kind, usage("sort -o g f").kind] == ["read", "edit"]
+
+
+@pytest.mark.parametrize(
+    ("check", "plain", "other"),
+    [
+        (
+            is_plain_sed,
+            ["s/a/b/g", "1,5p;$d", "/x/,/y/{s/a/b/;p}", ":a;N;$!ba;s/x/y/"],
+            ["1e id", "w f", "s/a/b/w f", "s/a/b/e", "r f", "s/a/b/;e id"],
+        ),
+        (
+            is_plain_awk,
+            [
+                "{ print $1, $NF }",
+                '/a|b/ && $3 > 1 { n[$1]++ } END { for (k in n) printf "%s\\n", k }',
+                "{ x = a / b / c; print (x > 1) }",
+                "NR==1\n/re/ { print }",
+            ],
+            [
+                'BEGIN { system ("id") }',
+                '{ print > "f" }',
+                '{ print "a;b" > "f" }',
+                '{ print | "sh" }',
+                'BEGIN{a="(/"; system("id"); b="/"}',
+                "BEGIN{x++ / 2; system(1) #/}",
+                "BEGIN { print ENVIRON[1] }",
+                "BEGIN { ARGV[1] = 1 }",
+                'BEGIN { f = "system"; @f(1) }',
+                "{ getline x < 1 }",
+            ],
+        ),
+        (
+            is_plain_jq,
+            [".a[] | select(.b == 1) | {name, id: .x}", 'map("\\(.id) \\(.name)")', ".env", "keys | length"],
+            ["env", "$ENV.X", '"\\(env)"', "{a: env}", "input", 'import "a" as a; .', "$__prog_args", "[.a, env]"],
+        ),
+    ],
+)
+def test_a_script_is_plain_if_every_token_of_it_is_known(check, plain, other):
+    assert [each for each in plain if not check(each)] == []
+    assert [each for each in other if check(each)] == []
+
+
+@pytest.fixture
+def judge(decide, shell):
+    def judged(line, **rule):
+        return decide([{"behavior": "allow", "tool": "local.*", **rule}], shell, {"command": line}).behavior
+
+    return judged
+
+
+def test_an_allow_of_known_commands_covers_files_inside_its_path(judge):
+    read = {"command": "@read", "path": "."}
+    assert judge("cat src/a | grep x > out", **read) == "allow"
+    assert judge("cat /usr/include/stdio.h", **read) == "allow"
+    for line in (
+        "cat /etc/hosts",
+        "cat ../a",
+        "cat a > ../b",
+        ": > a",
+        "cp a b",
+        "cat --unknown a",
+        "cat < /etc/hosts",
+    ):
+        assert judge(line, **read) == "ask", line
+
+
+def test_an_ask_about_writing_leaves_reading_alone(decide, shell):
+    rules = [
+        {"behavior": "allow", "tool": "local.*"},
+        {"behavior": "ask", "tool": "*", "command": "@writes", "path": ".github"},
+    ]
+    verdicts = {
+        line: decide(rules, shell, {"command": line}).behavior
+        for line in ("cat .github/a", "echo x > .github/a", "cp a .github", "mv .github a", "unknown .github/a")
+    }
+    assert verdicts == {**dict.fromkeys(verdicts, "ask"), "cat .github/a": "allow"}
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [("git push", "starter-history"), ("rm -rf build/*", "starter-deletion"), ("cat .env", "starter-secrets")],
+)
+def test_a_question_names_the_rule_that_names_the_command(starter, line, rule):
+    verdict = starter(line)
+    assert verdict.behavior == "ask"
+    assert rule in verdict.reason.message
