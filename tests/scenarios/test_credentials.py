@@ -28,6 +28,8 @@ async def leak(ctx: Context) -> str:
     """Return the token in clear."""
     token = ctx.credentials["github"].reveal()
     ctx.progress(f"progress {token}")
+    ctx.log(f"log {token}", level=logging.WARNING)
+    logging.getLogger("tool").debug("holds %s", ctx.credentials)
     return f"token={token}"
 
 
@@ -86,6 +88,7 @@ async def test_the_value_is_masked_in_results_errors_progress_tracebacks_logs_an
         assert text(leaked) == "token=[redacted]"
         assert "bad token [redacted]" in crashed.error.message
         told = await everything(rt)
+    assert "log [redacted]" in caplog.text
     assert TOKEN not in told + caplog.text + repr(leaked) + repr(crashed)
 
 

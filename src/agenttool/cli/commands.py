@@ -24,6 +24,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Govern": {
         "policy": ("policy:app", "Show what other rules would decide about the recorded calls."),
+        "credentials": (
+            "credentials:credentials",
+            "List the credentials, and whether calls can have them.",
+        ),
         "verify": ("verify:verify", "Check that the journal is unchanged and consistent."),
         "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),
         "retain": ("journal_files:retain", "Delete payloads and facts that are older than a number of days."),
@@ -80,6 +84,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "views": ("agenttool views --follow",),
     "export": ("agenttool export --out records.jsonl",),
     "policy replay": ("agenttool policy replay stricter.toml --from mytools",),
+    "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
     "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
     "backup": ("agenttool backup /backups/calls.db",),
     "retain": ("agenttool retain --payloads 30 --journal 365",),

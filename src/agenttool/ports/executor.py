@@ -27,6 +27,14 @@ class CancelSignal(Protocol):
         ...
 
 
+class TextMask(Protocol):
+    """Masks secrets."""
+
+    def text(self, text: str, /) -> str:
+        """Return a text without the secrets."""
+        ...
+
+
 class Job(Protocol):
     """The input and the services of one run of a tool (AT-PIPE-16)."""
 
@@ -73,6 +81,11 @@ class Job(Protocol):
     @property
     def sandbox_profile(self) -> str | None:
         """The sandbox profile that the tool declared."""
+        ...
+
+    @property
+    def scrubber(self) -> TextMask | None:
+        """Masks the secrets of this call in text; none if it has none."""
         ...
 
     @property

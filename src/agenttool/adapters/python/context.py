@@ -76,7 +76,8 @@ class Context:
 
     def log(self, message: str, *, level: int = logging.INFO) -> None:
         """Record a message with the call, without its secrets, and log it as `agenttool.tool`; safe from any thread."""
-        log.log(level, "%s: %s", self.invocation_id, message)
+        mask = self._job.scrubber
+        log.log(level, "%s: %s", self.invocation_id, message if mask is None else mask.text(message))
         self._job.report(message, step="log")
 
     def partial(self, value: Json) -> None:
