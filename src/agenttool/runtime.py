@@ -176,9 +176,8 @@ class Runtime(SurfaceAccess):
             store: the journal's location: `memory:`, or a file that survives this process, as a path or `sqlite:PATH`.
                 Default: the location in the settings file, else memory.
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
-            config: a settings file, or `"auto"` for the `agenttool.toml` of the working directory or the nearest folder
-                above that has one, as on the command line. It has `[[rules]]`, `[[hooks]]`,
-                `[sources]`, `[store]` and `[surface]`.
+            config: a settings file, or `"auto"` for those that the command line finds: agenttool.toml in the working
+                directory or above, agenttool.local.toml beside it, and that of the user.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
                 `[[rules]]` table; or the path of the settings file.

@@ -10,7 +10,7 @@ from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_mode
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.assemble.checks import listed, one
-from agenttool.config import Config, Setting, SurfaceSetting, environment, find_config, read_config
+from agenttool.config import Config, Setting, SurfaceSetting, environment, load_config, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.journal.steps import STEPS
@@ -42,10 +42,8 @@ def read_settings(
     Raises:
         ConfigError: both name a file, or the file is invalid.
     """
-    if config == "auto":
-        config = find_config()
     if not isinstance(rules, str | Path):
-        return (Config() if config is None else read_config(config)), rules
+        return load_config(config), rules
     if config is not None:
         raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
     return read_config(rules), ()

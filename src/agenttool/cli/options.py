@@ -8,7 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from agenttool.config import SETTINGS_FILE, StoreSetting, environment, find_config, read_config
+from agenttool.config import AUTO, StoreSetting, environment, load_config
+from agenttool.config.layers import SETTINGS_FILE
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.location import StoreParts, open_store, store_location, store_path
@@ -31,7 +32,7 @@ ToolsOption = Annotated[
 SettingsOption = Annotated[
     Path | None,
     typer.Option(
-        "--settings", metavar="FILE", help=f"Settings file; default: {SETTINGS_FILE} in the working directory"
+        "--settings", metavar="FILE", help=f"Only this settings file; default: {SETTINGS_FILE} here or above, and yours"
     ),
 ]
 
@@ -48,9 +49,9 @@ def read_variable(setting: str, name: str) -> str:
     return value
 
 
-def find_settings(given: Path | None) -> Path | None:
-    """Return the given settings file, or the one of the working directory or the nearest folder above."""
-    return find_config() if given is None else given
+def find_settings(given: Path | None) -> Path | str:
+    """Return the given settings file, or else the name of those that apply in the working directory."""
+    return AUTO if given is None else given
 
 
 class StoreOptions(NamedTuple):
@@ -62,8 +63,7 @@ class StoreOptions(NamedTuple):
     @property
     def setting(self) -> StoreSetting | None:
         """The [store] table, if it applies."""
-        settings = find_settings(self.settings)
-        return None if settings is None or self.store is not None else read_config(settings).store
+        return None if self.store is not None else load_config(find_settings(self.settings)).store
 
     @property
     def file(self) -> Path | None:

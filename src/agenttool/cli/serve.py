@@ -18,7 +18,7 @@ from agenttool.cli.format import print_json
 from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
-from agenttool.config import ServerSetting, read_config
+from agenttool.config import ServerSetting, load_config
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
 from agenttool.server.security import check_origin
@@ -46,7 +46,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     seconds, and with 2 if it cannot serve.
     """
     config = find_settings(settings)
-    server = (None if config is None else read_config(config).server) or ServerSetting()
+    server = load_config(config).server or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
     place = StoreOptions(store, settings).or_default().store

@@ -14,9 +14,10 @@ from rich.console import Console, RenderableType
 
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, ToolsOption, find_settings
+from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
 from agenttool.codec import to_json
+from agenttool.config.layers import SETTINGS_FILE
 from agenttool.errors import ConfigError
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import (

@@ -1,9 +1,11 @@
 """Settings: the only reader of settings files and of the environment."""
 
-from agenttool.config.reader import SETTINGS_FILE, environment, find_config, read_config, starter_rules
+from agenttool.config.layers import AUTO, SETTINGS_FILE, load_config, settings_layers
+from agenttool.config.reader import environment, read_config, starter_rules
 from agenttool.config.settings import Config, ServerSetting, Setting, StoreSetting, SurfaceSetting
 
 __all__ = [
+    "AUTO",
     "SETTINGS_FILE",
     "Config",
     "ServerSetting",
@@ -11,7 +13,8 @@ __all__ = [
     "StoreSetting",
     "SurfaceSetting",
     "environment",
-    "find_config",
+    "load_config",
     "read_config",
+    "settings_layers",
     "starter_rules",
 ]

@@ -109,21 +109,10 @@ _KNOWN = (
 )
 
 
-SETTINGS_FILE = "agenttool.toml"
-"""The name of the settings file that is found without being named."""
-
-
 def environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of these names that are set; no other code reads the environment."""
     variables = os.environ  # noqa: TID251 -- the one reader
     return {name: variables[name] for name in names if name in variables}
-
-
-def find_config() -> Path | None:
-    """Return the settings file of the working directory, or of the nearest folder above that has one."""
-    if Path(SETTINGS_FILE).is_file():
-        return Path(SETTINGS_FILE)
-    return next((file for each in Path.cwd().parents if (file := each / SETTINGS_FILE).is_file()), None)
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -142,9 +131,9 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         rules=(*_list(written, "rules", source), *(starter_rules(source) if permissions.rules else ())),
         hooks=_list(written, "hooks", source),
         mode=permissions.mode,
-        mode_place=written.place("permissions", key="mode"),
+        mode_place="" if permissions.mode is None else written.place("permissions", key="mode"),
         interactive=permissions.interactive,
-        workspace=permissions.workspace,
+        workspace=tuple(str(written.file.parent / each) for each in permissions.workspace),
         store=_store(written),
         surface=written.table("surface", SurfaceSetting),
         search_model=None if search is None else _search_model(written.file, search.model),
