@@ -160,6 +160,39 @@ def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
     assert ledger(folder) == ["9 to eve", "3 to ada"]
 
 
+def call_again(folder):
+    return command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank")
+
+
+def test_a_rule_that_is_remembered_answers_the_next_call_until_it_is_forgotten(folder):
+    question = asked(folder)
+    answer(folder, question, "allow", "--remember", "1", "--from", "bank")
+    assert call_again(folder).stdout == "sent 5 to ada\n"
+    listed = command(folder, "policy", "rules", "--json")
+    (rule,) = map(json.loads, listed.stdout.splitlines())
+    assert rule["rule_ref"] == f"session:{question['approval_id']}"
+    assert rule["place"] == f"remembered in {folder}/calls.db"
+    assert command(folder, "policy", "forget", question["approval_id"]).returncode == 0
+    assert call_again(folder).returncode == 3
+    again = command(folder, "policy", "forget", question["approval_id"])
+    assert (again.returncode, "no rule is remembered for" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("place", "file"), [("project", "agenttool.toml"), ("local", "agenttool.local.toml")])
+def test_a_rule_can_be_added_to_a_settings_file(folder, place, file):
+    question = asked(folder)
+    done = answer(folder, question, "allow", "--remember", "1", "--save", place, "--from", "bank")
+    assert f"and added a rule to {file}" in done.stderr
+    assert f'name = "{question["approval_id"]}"' in (folder / file).read_text()
+    assert call_again(folder).stdout == "sent 5 to ada\n"
+
+
+def test_a_place_for_rules_that_does_not_exist_is_refused_with_a_suggestion(folder):
+    done = command(folder, "approvals", "--save", "stor")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rules are not added to 'stor'; did you mean 'store'?" in done.stderr
+
+
 def test_a_late_or_unknown_answer_is_rejected_with_the_reason(folder):
     question = asked(folder)
     lost = command(folder, "approvals", "answer", "apr_0-1", "allow")

@@ -37,10 +37,13 @@ from agenttool.cli.prompt import (
 )
 from agenttool.cli.recorded_call import server_state
 from agenttool.codec import json_bytes, parse_object, to_json
+from agenttool.config import settings_layers
+from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.stored_approvals import checkpoint_in
-from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
+from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused, Remember, RememberScope
+from agenttool.policy.rule_settings import rule_toml
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
 from agenttool.records import ApprovalId, InvocationId, Timestamp, ToolResult
@@ -81,6 +84,9 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     message: Annotated[str | None, typer.Option(help="Text that the model reads with the answer")] = None,
     edited: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Run this input instead")] = None,
     remember: Annotated[int | None, typer.Option(metavar="N", help="Also add the N-th suggested rule")] = None,
+    save: Annotated[
+        str, typer.Option(metavar="PLACE", help="Where rules are added: store, session, local, project or user")
+    ] = RememberScope.STORE.value,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
     containing: Annotated[str | None, typer.Option(metavar="TEXT", help="Only inputs that contain this text")] = None,
     after: Annotated[str | None, typer.Option(metavar="APR_ID", help="Only questions asked after this one")] = None,
@@ -92,6 +98,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
+    destination = RuleDestination.named(save)
     options = StoreOptions(store, settings).or_default()
     options.existing_file()
     # A command suggested without --settings finds the default file by itself.
@@ -103,7 +110,8 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
 
     async def run() -> bool:
         rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools, approve="wait")
-        session = ApprovalSession(rt, Terminal(), tools, shown_options, by=by, as_json=as_json)
+        approver = ApproverOptions(by, destination)
+        session = ApprovalSession(rt, Terminal(), tools, shown_options, approver=approver, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 
     try:
@@ -127,6 +135,58 @@ def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) 
             print_json(question_json(question))
         else:
             print_question(Console(), question)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDestination:
+    """Where a rule is added that an approver asks to remember: a scope, or the settings file of a layer."""
+
+    scope: RememberScope
+    file: Path | None = None
+
+    @classmethod
+    def named(cls, word: str) -> "RuleDestination":
+        """Return the destination of a word.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        files = {each.source.value.partition("_")[0]: each.file for each in settings_layers()}
+        if word in files:
+            return cls(RememberScope.SESSION, files[word])
+        if word not in list(RememberScope):
+            known = (*RememberScope, *files)
+            raise ConfigError(f"rules are not added to {word!r}; {suggestion(word, [str(each) for each in known])}")
+        return cls(RememberScope(word))
+
+    def scoped(self, question: Question, answer: Remember) -> Remember:
+        """Return the answer with its scope.
+
+        Raises:
+            ConfigError: the rule answers the question of another rule, which no settings file can.
+        """
+        if self.file is not None and question.verdict.rule_refs:
+            asking = ", ".join(question.verdict.rule_refs)
+            raise ConfigError(f"no rule in a file answers the question of {asking}; change that, or use --save store")
+        return replace(answer, scope=self.scope)
+
+    def save(self, question: Question, answer: Remember) -> Path | None:
+        """Append the rule of an answer to the file, if there is one; return the file."""
+        if self.file is None:
+            return None
+        own = ("declaration_digest", "settles")
+        members = {name: value for name, value in answer.rule.items() if name not in own}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(f"\n{rule_toml({'name': str(question.approval_id), **members})}")
+        return self.file
+
+
+class ApproverOptions(NamedTuple):
+    """The name that the approver claims, and where rules are added."""
+
+    by: str | None
+    destination: RuleDestination
 
 
 class ApprovalAnswer(NamedTuple):
@@ -246,15 +306,15 @@ class ApprovalSession:
         tools: list[Tool],
         options: StoreOptions,
         *,
-        by: str | None,
+        approver: "ApproverOptions",
         as_json: bool,
     ) -> None:
-        """Use a runtime with the given tools; `options` are repeated in suggested commands, `by` answers."""
+        """Use a runtime with the given tools; `options` are repeated in suggested commands."""
+        self._by, self._destination = approver
         self.rt = rt
         self.terminal = terminal
         self._tools = tools
         self._options = options
-        self._by = by
         self._as_json = as_json
         self._recovered: set[InvocationId] = set()
         self._shown: set[InvocationId] = set()
@@ -384,13 +444,17 @@ class ApprovalSession:
         return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
 
     async def _decide(self, question: Question, answer: Answer) -> bool:
+        if isinstance(answer, Remember):
+            answer = self._destination.scoped(question, answer)
         outcome = await self.rt.approvals.decide(question, answer, by=self._by)
         if isinstance(outcome, Refused):
             print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
             return False
         word = "refused" if isinstance(answer, Deny) else "allowed"
+        saved = self._destination.save(question, answer) if isinstance(answer, Remember) else None
         if not self._as_json:
-            print_text(self.terminal.console, f"{word} {question.approval_id}", "green")
+            where = "" if saved is None else f" and added a rule to {saved}"
+            print_text(self.terminal.console, f"{word} {question.approval_id}{where}", "green")
         call = question.invocation_id
         result = await self._wait_for_result(call, None if self._tools else RESULT_TIMEOUT_S)
         if self._as_json:

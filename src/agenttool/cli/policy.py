@@ -1,5 +1,6 @@
 """`agenttool policy`: try rules on recorded calls, and report what would have been decided differently."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,22 +8,36 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.assemble.settings import make_policy
 from agenttool.cli.format import print_json, short_id, status_style
-from agenttool.cli.options import JournalOption, ToolsOption, open_journal
-from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, printable
+from agenttool.cli.options import (
+    JournalOption,
+    JsonOption,
+    SettingsOption,
+    StoreOptions,
+    ToolsOption,
+    find_settings,
+    open_journal,
+)
+from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
-from agenttool.config import read_config
-from agenttool.records import Behavior, JsonObject
+from agenttool.config import load_config, read_config
+from agenttool.errors import ConfigError
+from agenttool.policy.rule_settings import read_rules
+from agenttool.policy.rules import Rule
+from agenttool.records import ApprovalId, Behavior, Json, JsonObject
+from agenttool.runtime import Runtime
 
 app = typer.Typer(add_completion=False)
 
 MAX_SHOWN = 50
+MAX_PATTERNS = 4
+"""How many patterns of a condition the list of rules shows."""
 
 _Key: TypeAlias = tuple[str, str, str, str]
 _BEHAVIORS = (Behavior.ALLOW.value, Behavior.ASK.value, Behavior.DENY.value)
@@ -30,12 +45,89 @@ _BEHAVIORS = (Behavior.ALLOW.value, Behavior.ASK.value, Behavior.DENY.value)
 
 @app.callback()
 def policy() -> None:
-    """Try rules on recorded calls; each command takes --json."""
+    """Show, revoke and try rules; each command takes --json."""
+
+
+@app.command()
+def rules(
+    *,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with remembered rules")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the rules of the settings files, and those that approvers asked to remember, each with its place."""
+    options = StoreOptions(store, settings).or_default()
+    file = options.file
+
+    async def list_rules() -> list[tuple[Rule, str]]:
+        place = options.store if file is not None and file.exists() else "memory:"
+        async with Runtime.open(config=find_settings(settings), store=place, approve="wait") as rt:
+            return [(rule, f"remembered in {file}") for rule in await rt.approvals.rules()]
+
+    found = [(rule, rule.place) for rule in read_rules(load_config(find_settings(settings)).rules)]
+    found += asyncio.run(list_rules())
+    if as_json:
+        for rule, place in found:
+            print_json(
+                {"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": _conditions(rule)}
+            )
+        return
+    rows = (
+        (
+            Text(rule.behavior.value, style=status_style(rule.behavior.value)),
+            Text(printable(rule.ref.partition(":")[2] or rule.ref), style="cyan"),
+            Text(printable(" ".join(f"{name}={_short(value)}" for name, value in _conditions(rule).items()))),
+            Text(place, style="dim"),
+        )
+        for rule, place in found
+    )
+    print_blocks([plain_table("behavior", "rule", "conditions", "place", rows=rows) if found else Text("no rules")])
+
+
+def _conditions(rule: Rule) -> JsonObject:
+    names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "resources")
+    found: JsonObject = {name: [str(each) for each in getattr(rule, name)] for name in names if getattr(rule, name)}
+    patterns = {"paths": rule.paths, "commands": rule.commands, "urls": rule.urls}
+    found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
+    if rule.arguments:
+        found["arguments"] = [test.pointer for test in rule.arguments]
+    return found
+
+
+def _short(value: Json) -> str:
+    words = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    more = len(words) - MAX_PATTERNS
+    return ",".join(words[:MAX_PATTERNS]) + (f",… {more} more" if more > 0 else "")
+
+
+@app.command()
+def forget(
+    approval_id: Annotated[str, typer.Argument(metavar="APR_ID", help="The approval that added the rule")],
+    *,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store that remembers it")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a rule that an approver asked to remember, in every process on the store."""
+    options = StoreOptions(store, settings).or_default()
+    options.existing_file()
+
+    async def revoke() -> bool:
+        async with Runtime.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
+            return await rt.approvals.forget(ApprovalId(approval_id.removeprefix("session:")))
+
+    if not asyncio.run(revoke()):
+        command = f"agenttool policy rules{options.arguments}"
+        raise ConfigError(f"no rule is remembered for {approval_id!r}; list them: {command}")
+    if as_json:
+        print_json({"forgotten": approval_id})
+    else:
+        print_text(Console(), f"revoked the rule of {approval_id}", "green")
 
 
 @app.command()
 def replay(
-    rules: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
+    rules_file: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
     *,
     places: ToolsOption = None,
     store: JournalOption = None,
@@ -48,7 +140,7 @@ def replay(
     If a decision depends on a redacted value, or on a fact that the journal does not
     hold, it is counted as unknown.
     """
-    settings = read_config(rules)
+    settings = read_config(rules_file)
     tools = ReplayTools(load_tools(places or []))
     replay = PolicyReplay(
         settings, make_policy(settings, (), None, interactive=settings.interactive is not False), tools
