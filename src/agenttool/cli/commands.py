@@ -23,7 +23,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("journal_files:export", "Write every record of the journal as JSON Lines."),
     },
     "Govern": {
-        "policy": ("policy:app", "Show what other rules would decide about the recorded calls."),
         "credentials": (
             "credentials:credentials",
             "List the credentials, and whether calls can have them.",
