@@ -78,3 +78,20 @@ async def test_files_images_and_bytes_are_results(tmp_path):
     assert [each.ok for each in results] == [True, True, True]
     assert [each.content[0].media_type for each in results] == ["image/png", "text/plain", "image/png"]
     assert results[1].content[0].name == "note.txt"
+
+
+async def test_numbers_written_as_text_are_refused_unless_the_tool_declares_that_it_takes_them():
+    def scale(n: int, by: float = 1.0, up: bool = True) -> float:  # noqa: FBT001, FBT002 -- arguments of a tool
+        """Scale a number."""
+        return n * by if up else n / by
+
+    strict, lenient = tool(name="strict", read_only=True)(scale), tool(read_only=True, coerce=True)(scale)
+    async with Runtime.open(tools=[strict, lenient]) as rt:
+        assert not (await rt.call("strict", {"n": "2"})).ok
+        result = await rt.call("scale", {"n": "2", "by": "0.5", "up": "false"})
+        invocation = await rt.journal.invocation(result.invocation_id)
+        assert (await rt.call("scale", {"n": 3})).value == 3.0
+        assert (await rt.call("scale", {"n": "two"})).error.error_class == "schema_validation_failed"
+    assert result.value == 4.0
+    assert invocation.model_input == {"n": "2", "by": "0.5", "up": "false"}
+    assert invocation.call_input == {"n": 2, "by": 0.5, "up": False}

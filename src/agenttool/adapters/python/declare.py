@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from agenttool.adapters.python.coercion import coercing, lenient_schema
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.adapters.python.options import ToolOptions, check_options, check_sensitive_fields
@@ -172,8 +174,21 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
     Raises:
         ConfigError: its signature cannot be a tool's, it has no description, or an option is invalid.
     """
-    signature = signature_of(function, context_type=Context)
+    return declare_signature(function, signature_of(function, context_type=Context), options)
+
+
+def declare_signature(function: Callable[..., object], signature: Signature, options: ToolOptions) -> DeclaredTool:
+    """Return the declaration of a function whose signature is known.
+
+    Raises:
+        ConfigError: an option is invalid, or contradicts the signature.
+    """
     check_options(options, signature.name)
+    normalize = options.get("normalize")
+    executor = FunctionExecutor(function, signature)
+    if options.get("coerce"):
+        normalize = coercing(signature.model_input_schema, normalize)
+        signature = replace(signature, model_input_schema=lenient_schema(signature.model_input_schema))
     name, namespace = options.get("name", signature.name), options.get("namespace", DEFAULT_NAMESPACE)
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
         raise ConfigError(f"a tool may not be named {namespace!r}.{name!r}; use letters, digits, '_' and '-'")
@@ -183,12 +198,12 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         interface=_interface(signature, options, tool_id),
         execution_profile=_execution_profile(signature, options, tool_id),
         permission_profile=_permission_profile(signature, options, tool_id),
-        executor=FunctionExecutor(function, signature),
+        executor=executor,
         integer_fields=signature.integer_fields,
         secret_defaults=signature.secret_defaults,
         fill_nested=None if signature.nested_defaults is None else signature.nested_defaults.fill,
         check_values=_check_of(signature, options),
-        normalize=options.get("normalize"),
+        normalize=normalize,
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
         copies_input=True,
