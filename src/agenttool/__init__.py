@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.declare import tool as tool
     from agenttool.adapters.python.files import File as File
     from agenttool.adapters.python.files import Image as Image
+    from agenttool.adapters.python.from_objects import make_tool as make_tool
+    from agenttool.adapters.python.from_objects import tools_from as tools_from
     from agenttool.adapters.python.threads import FunctionHook as FunctionHook
     from agenttool.adapters.rap.settings import RapSource as RapSource
     from agenttool.errors import AgentToolError as AgentToolError
@@ -75,8 +77,8 @@ _MODULES = {
     "Circumstances": "agenttool.ports.surfacing",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
-    "CredentialMissing": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
+    "CredentialMissing": "agenttool.errors",
     "DeclaredTool": "agenttool.ports.tool",
     "Deny": "agenttool.policy.approvals",
     "Edit": "agenttool.policy.approvals",
@@ -120,7 +122,9 @@ _MODULES = {
     "ToolSearchResult": "agenttool.records",
     "ToolSurface": "agenttool.records",
     "UrlArg": "agenttool.schema.markers",
+    "make_tool": "agenttool.adapters.python.from_objects",
     "tool": "agenttool.adapters.python.declare",
+    "tools_from": "agenttool.adapters.python.from_objects",
 }
 
 __all__ = [
@@ -178,7 +182,9 @@ __all__ = [
     "ToolSurface",
     "UrlArg",
     "__version__",
+    "make_tool",
     "tool",
+    "tools_from",
 ]
 
 

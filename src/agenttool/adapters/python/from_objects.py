@@ -1,0 +1,152 @@
+"""Tools from a schema and a function, a Pydantic model, the methods of an object, or a tool object of another library.
+
+Other libraries are recognized by the attributes of their objects, so that none of them is imported.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, Unpack, cast, runtime_checkable
+
+from agenttool.adapters.python.declare import FunctionTool, declare_function, declare_signature
+from agenttool.adapters.python.options import ToolOptions
+from agenttool.codec import clone
+from agenttool.errors import ConfigError
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import JsonObject
+from agenttool.schema.markers import MARKERS
+from agenttool.schema.signature import FunctionKind, Signature
+
+McpCall = Callable[[str, JsonObject], Awaitable[object]]
+"""Calls a tool of an MCP server by name, such as `session.call_tool`."""
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """A class of Pydantic models."""
+
+    def model_json_schema(self) -> JsonObject: ...
+    def model_validate(self, obj: object) -> object: ...
+
+
+def make_tool(
+    name: str, schema: JsonObject, function: Callable[..., object], /, **options: Unpack[ToolOptions]
+) -> DeclaredTool:
+    """Declare a tool from its name, its input schema and a function that gets the fields as keyword arguments.
+
+    Raises:
+        ConfigError: the schema or an option is invalid.
+    """
+    call = inspect.unwrap(function)
+    is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
+    signature = Signature(
+        name=name,
+        title=None,
+        description=inspect.getdoc(function) or "",
+        model_input_schema={"type": "object", "additionalProperties": False, **schema},
+        runtime_input_schema=None,
+        output_schema=None,
+        output_scalars=None,
+        defaults={},
+        secret_defaults={},
+        nested_defaults=None,
+        fields=dict.fromkeys(MARKERS, ()),
+        context_parameter=None,
+        injected={},
+        arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
+        integer_fields=frozenset(),
+        kind=FunctionKind.COROUTINE if is_async else FunctionKind.FUNCTION,
+    )
+    return declare_signature(function, signature, options)
+
+
+def tools_from(thing: object, *, call: McpCall | None = None, **options: Unpack[ToolOptions]) -> list[DeclaredTool]:
+    """Declare the tools that an object of another kind describes; `options` are those of `@tool`, for each of them.
+
+    Args:
+        thing: a Pydantic model class, whose fields are the arguments and whose `__call__` runs; a tool of LangChain; a
+            tool of an MCP server, with `call`; or an object, whose public methods with a docstring are tools.
+        call: how to call the MCP server, such as `session.call_tool`.
+        **options: declare the facts here, such as `read_only`: what a foreign object claims is not trusted.
+
+    Raises:
+        ConfigError: the object describes no tool.
+    """
+    if isinstance(thing, type) and isinstance(thing, _Model):
+        return [_from_model(thing, options)]
+    schema = getattr(thing, "inputSchema", None) or getattr(thing, "input_schema", None)
+    if isinstance(schema, Mapping):
+        return [_from_mcp(thing, cast("JsonObject", schema), call, options)]
+    if hasattr(thing, "ainvoke") and hasattr(thing, "args_schema"):
+        return [_from_langchain(thing, options)]
+    return _from_methods(thing, options)
+
+
+def _named(thing: object, options: ToolOptions) -> tuple[str, ToolOptions]:
+    """Return the name of a tool object, and the options with its description."""
+    name = options.get("name", getattr(thing, "name", None) or getattr(thing, "__name__", ""))
+    description = options.get("description") or getattr(thing, "description", None) or inspect.getdoc(thing) or name
+    return name, {**options, "name": name, "description": str(description)}
+
+
+def _from_model(model: _Model, options: ToolOptions) -> DeclaredTool:
+    name, given = _named(model, options)
+
+    def run(**fields: object) -> object:
+        made = model.model_validate(fields)
+        return made() if callable(made) else made
+
+    return make_tool(name, _without_title(model.model_json_schema()), run, **given)
+
+
+def _from_langchain(tool: object, options: ToolOptions) -> DeclaredTool:
+    name, given = _named(tool, options)
+    schema: object = getattr(tool, "args_schema", None)
+    found = schema.model_json_schema() if isinstance(schema, _Model) else schema
+    invoke = cast("Callable[[JsonObject], Awaitable[object]]", getattr(tool, "ainvoke", None))
+
+    async def run(**fields: object) -> object:
+        return await invoke(cast("JsonObject", fields))
+
+    return make_tool(name, _without_title(cast("JsonObject", found or {})), run, **given)
+
+
+def _from_mcp(tool: object, schema: JsonObject, call: McpCall | None, options: ToolOptions) -> DeclaredTool:
+    name, given = _named(tool, options)
+    if call is None:
+        raise ConfigError(f"the MCP tool {name!r} cannot run without its server; pass call=session.call_tool")
+    native = str(getattr(tool, "name", name))
+
+    async def run(**fields: object) -> object:
+        result = await call(native, cast("JsonObject", fields))
+        texts = [getattr(each, "text", None) for each in getattr(result, "content", None) or ()]
+        text = "\n".join(each for each in texts if isinstance(each, str))
+        if getattr(result, "isError", False) or getattr(result, "is_error", False):
+            raise RuntimeError(text or f"the MCP tool {native!r} failed")
+        structured: object = getattr(result, "structuredContent", None) or getattr(result, "structured_content", None)
+        return text if structured is None else structured
+
+    return make_tool(name, schema, run, **given)
+
+
+def _from_methods(thing: object, options: ToolOptions) -> list[DeclaredTool]:
+    """Declare the public methods of an object that have a docstring; those that are decorated keep their options."""
+    owner = type(thing)
+    found: list[DeclaredTool] = []
+    for name in dir(owner):
+        method: object = inspect.getattr_static(owner, name)
+        if name.startswith("_"):
+            continue
+        if isinstance(method, FunctionTool):
+            raise ConfigError(f"{owner.__name__}.{name} is decorated; leave @tool off, and pass its options here")
+        if inspect.isfunction(method) and method.__doc__:
+            found.append(declare_function(getattr(thing, name), {"namespace": owner.__name__.lower(), **options}))
+    if not found:
+        raise ConfigError(
+            f"{owner.__name__} describes no tool; pass a Pydantic model class, a tool object, or an object whose"
+            " public methods have docstrings"
+        )
+    return found
+
+
+def _without_title(schema: JsonObject) -> JsonObject:
+    return {name: value for name, value in schema.items() if name not in ("title", "description")}

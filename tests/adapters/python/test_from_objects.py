@@ -1,0 +1,88 @@
+from types import SimpleNamespace
+
+import pytest
+from pydantic import BaseModel
+
+from agenttool import ConfigError, Runtime, make_tool, tools_from
+
+SCHEMA = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def call(tools, name, arguments):
+    async with Runtime.open(tools=tools) as rt:
+        return await rt.call(name, arguments)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_name_a_schema_and_a_function_make_a_tool(is_async):
+    async def later(n):
+        return 2 * n
+
+    double = make_tool("double", SCHEMA, later if is_async else lambda n: 2 * n, read_only=True)
+    assert (await call([double], "double", {"n": 4})).value == 8
+    assert (await call([double], "double", {"n": "4"})).error.error_class == "schema_validation_failed"
+    assert (await call([double], "double", {"n": 4, "m": 1})).error.error_class == "schema_validation_failed"
+
+
+class Greet(BaseModel):
+    """Greet somebody."""
+
+    name: str
+    loud: bool = False
+
+    def __call__(self) -> str:
+        return f"hello {self.name}".upper() if self.loud else f"hello {self.name}"
+
+
+async def test_a_pydantic_model_is_a_tool_whose_fields_are_the_arguments():
+    (greet,) = tools_from(Greet, read_only=True)
+    assert greet.declaration.description == "Greet somebody."
+    assert (await call([greet], "Greet", {"name": "ada", "loud": True})).text == "HELLO ADA"
+
+
+class Stock:
+    def __init__(self):
+        self.pieces = {"soap": 3}
+
+    def count(self, article: str) -> int:
+        """Count the pieces of an article."""
+        return self.pieces[article]
+
+    def _hidden(self) -> None:
+        """Do nothing."""
+
+
+async def test_the_methods_of_an_object_are_tools_of_one_namespace():
+    tools = tools_from(Stock(), read_only=True)
+    assert [each.declaration.tool_id for each in tools] == ["tool_stock.count"]
+    assert (await call(tools, "stock.count", {"article": "soap"})).value == 3
+    with pytest.raises(ConfigError, match="describes no tool"):
+        tools_from(7)
+
+
+async def test_a_tool_of_langchain_is_recognized_by_its_attributes():
+    async def ainvoke(arguments):
+        return f"greeted {arguments['name']}"
+
+    (greet,) = tools_from(
+        SimpleNamespace(name="greet", description="Greet.", args_schema=Greet, ainvoke=ainvoke), read_only=True
+    )
+    assert (await call([greet], "greet", {"name": "ada"})).text == "greeted ada"
+
+
+async def test_a_tool_of_an_mcp_server_runs_by_its_session_and_its_claims_are_not_trusted():
+    async def call_tool(name, arguments):
+        is_bad = arguments["n"] < 0
+        return SimpleNamespace(
+            content=[SimpleNamespace(text="no")], isError=is_bad, structuredContent={"name": name, **arguments}
+        )
+
+    described = SimpleNamespace(
+        name="look", description="Look.", inputSchema=SCHEMA, annotations=SimpleNamespace(readOnlyHint=True)
+    )
+    with pytest.raises(ConfigError, match=r"call=session.call_tool"):
+        tools_from(described)
+    assert (await call(tools_from(described, call=call_tool), "look", {"n": 1})).status == "denied"
+    trusted = tools_from(described, call=call_tool, read_only=True)
+    assert (await call(trusted, "look", {"n": 1})).value == {"name": "look", "n": 1}
+    assert (await call(trusted, "look", {"n": -1})).error.error_class == "execution_failed"
