@@ -173,6 +173,26 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
         assert not any(noise in error.message for noise in ("Traceback", ".py", "line "))
 
 
+@pytest.mark.requirement("AT-ERR-01")
+async def test_an_error_names_its_policies_its_native_error_and_its_evidence(allow, call, rule):
+    async def prove(job):
+        proven = ToolError(error_class=ErrorClass.EXECUTION_FAILED, message="as asked", evidence_refs=("ev_1",))
+        raise ToolFailure(proven)
+
+    native = NativeError(error_class=ErrorClass.RATE_LIMITED, retry_after=30, native_error_ref={"code": 429})
+    tools = [
+        scripted_tool("policy"),
+        scripted_tool("native", giving(NativeOutput(is_error=True, error=native))),
+        scripted_tool("proven", prove),
+    ]
+    rules = [*allow, rule("deny", "*.policy", source="policy_settings", ref="no-policy")]
+    async with Runtime.open(tools=tools, rules=rules) as rt:
+        ended = {name: (await call(rt, name, {})).error for name in ("policy", "native", "proven")}
+    assert ended["policy"].policy_refs == ("no-policy",)
+    assert (ended["native"].native_error_ref, ended["native"].retry_after) == ({"code": 429}, 30)
+    assert ended["proven"].evidence_refs == ("ev_1",)
+
+
 async def test_every_refusal_says_in_which_phase_it_came(rule, call):
     checked = dataclasses.replace(scripted_tool("checked"), check_values=refusing("invalid_arguments"))
     refused = scripted_tool("refused", failing_with_class("rate_limited"))

@@ -28,9 +28,15 @@ async def post(text: str, tenant: Annotated[str, Internal] = "acme") -> str:
     return f"{text} for {tenant}"
 
 
+@tool
+async def weigh(text: str, tenant: Annotated[str, Internal] = "acme") -> dict[str, int]:
+    """Weigh a note. Not for letters."""
+    return {text: len(tenant)}
+
+
 @pytest.mark.requirement("AT-IFACE-05", "AT-IO-02")
 async def test_the_models_schema_and_the_runtimes_differ_by_exactly_the_internal_field(records):
-    async with Runtime.open(tools=[post]) as rt:
+    async with Runtime.open(tools=[weigh]) as rt:
         (declaration,) = await records(rt, "tool_declaration")
     contract = declaration["input_contract"]
     model, runtime = contract["model_input_schema"], contract["runtime_input_schema"]
@@ -38,6 +44,8 @@ async def test_the_models_schema_and_the_runtimes_differ_by_exactly_the_internal
     assert {**runtime["properties"], "tenant": None} == {**model["properties"], "tenant": None}
     assert contract["internal_only_fields"] == ["tenant"]
     assert contract["strict"] is True
+    output = declaration["output_contract"]["structured_schema"]
+    assert (output["type"], output["additionalProperties"]) == ("object", {"type": "integer"})
 
 
 @pytest.mark.requirement("AT-IFACE-03")

@@ -51,7 +51,11 @@ async def test_a_surface_tells_the_whole_field_set(rule, changed, sound_export):
     assert set(fields.split()) <= exported.keys()
     considered = {*exported["loaded_tools"], *(each["tool_id"] for each in exported["deferred_tools"])}
     assert set(exported["tool_refs"]) == considered
-    assert not considered & {each["tool_id"] for each in exported["blocked_tools"] + exported["excluded_tools"]}
+    assert "tool_test.shown" in exported["loaded_tools"]
+    assert [each["tool_id"] for each in exported["deferred_tools"]] == ["tool_test.waiting"]
+    assert [each["tool_id"] for each in exported["blocked_tools"]] == ["tool_test.locked"]
+    assert [each["tool_id"] for each in exported["excluded_tools"]] == ["tool_test.gone"]
+    assert (exported["model_capabilities"]["media"], exported["role_constraints"]["role"]) == (["image"], "coder")
     assert "ask-first" in surface.policy_refs
     assert (surface.runtime_refs, surface.surface_reason) == (("session:42",), "a new session")
 

@@ -72,7 +72,18 @@ def test_what_is_optional_may_be_absent_or_null():
         (spelled(GREENHOUSE | {"needsMigration": None}), "/needsMigration"),
         *[
             (with_tool(name=name), "/tools/1/name")
-            for name in ("", "n" * 129, "read probe", "sonde_lüften", "a/b", "a\n", "\N{FULLWIDTH DIGIT ONE}", None)
+            for name in (
+                "",
+                "n" * 129,
+                "read probe",
+                "sonde_lüften",
+                "a/b",
+                "a.b",
+                "a\n",
+                "\N{FULLWIDTH DIGIT ONE}",
+                "a:b",
+                None,
+            )
         ],
         (with_tool(description=None), "/tools/1/description"),
         (with_tool(inputSchema=True), "/tools/1/inputSchema"),
