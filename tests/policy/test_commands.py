@@ -129,6 +129,7 @@ def test_what_an_allow_of_a_pattern_covers_a_deny_of_it_hits(pattern, command):
         ("git status && ls", "one pattern per command"),
         ("ls > out", "one pattern per command"),
         ("echo $(ls)", "one pattern per command"),
+        ("@reads", "use one of @read, "),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_advice(text, advice):

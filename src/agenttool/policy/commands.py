@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
-from agenttool.policy.usage import RUNS_NOTHING
+from agenttool.policy.usage import RUNS_NOTHING, WRITES, check_kind
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
 
 _OPERATORS = re.compile(r"(?:&&|\|\||[;|&<>]|\$\(|`)")
@@ -51,10 +51,6 @@ _WITH_SUBCOMMANDS = frozenset(
     "apt brew cargo docker gh git go helm kubectl npm pip pip3 pnpm poetry terraform uv yarn".split()  # noqa: SIM905 -- a list of words reads best as words
 )
 """Programs whose first argument is a sub-command: a deny on `git push` does not match `git stash push`."""
-
-
-WRITES = "writes"
-"""The pattern `@writes` of a deny or an ask: commands that write files, or may do so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +136,14 @@ class CommandPattern:
         name = "*" if not self.words else _base(self.words[0])
         if not name.strip("*?"):
             return True
+        plain = re.split(r"[*?]", name)[0]
+        words = [word.text for each in line.subcommands for word in (*each.assignments, *each.words)]
+        texts = [each for each in (line.text, *words) if plain in each.casefold()]
+        if not texts:
+            return False
         spelled = re.escape(name).replace(r"\*", r"\S*").replace(r"\?", r"\S")
         mention = re.compile(rf"(?<!\w)(?:-\w*)?{spelled}(?!\w)", re.IGNORECASE)
-        words = (word.text for each in line.subcommands for word in (*each.assignments, *each.words))
-        return mention.search(line.text) is not None or any(map(mention.search, words))
+        return any(map(mention.search, texts))
 
 
 def _may_be_used(kind: str, subcommand: Subcommand) -> bool:
@@ -200,7 +200,9 @@ def command_pattern(text: str) -> CommandPattern:
     first = next((index for index, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
     is_open = words[-1] == "*"
     rest = words[first : len(words) - is_open]
-    return CommandPattern(text=text, assignments=tuple(words[:first]), words=tuple(rest), is_open=is_open)
+    pattern = CommandPattern(text=text, assignments=tuple(words[:first]), words=tuple(rest), is_open=is_open)
+    check_kind(pattern.usage_kind or WRITES)
+    return pattern
 
 
 def _could_be_named(wanted: str, name: Word) -> bool:
@@ -233,12 +235,15 @@ def _has_arguments(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
     """Return whether all options may be there, in any form and place, and the other words in this order."""
     if any(word.is_unknown for word in words):
         return True
-    names = _long_names(wanted)
-    given = {name for word in words for name in _option_names(word.text, names)}
     missing = [each for each in wanted[1:] if not _OPTION.match(each)]
-    options = {name for each in wanted[1:] if _OPTION.match(each) for name in _option_names(each, names)}
-    if missing and _base(wanted[0]) in _WITH_SUBCOMMANDS and missing[0] == wanted[1]:
+    every = words
+    if missing and missing[0] == wanted[1] and _base(wanted[0]) in _WITH_SUBCOMMANDS:
         words = _from_subcommand(missing[0], words)
+        if not words:
+            return False
+    names = _long_names(wanted)
+    given = {name for word in every for name in _option_names(word.text, names)}
+    options = {name for each in wanted[1:] if _OPTION.match(each) for name in _option_names(each, names)}
     for word in words:
         if missing and _could_be(missing[0], word):
             del missing[0]

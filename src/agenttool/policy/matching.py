@@ -545,11 +545,14 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
     if not rule.paths:
         return not subcommand.writes
     written = (*subcommand.writes, *usage.writes, *_folder(subcommand, call))
+    read = (*subcommand.reads, *usage.reads, *usage.looks)
+    if len(written) + len(read) > MAX_WORDS:
+        return False
     return all(
         all_covered(patterns, place, call.workspace)
         for patterns, words in (
             (rule.paths, written),
-            ((*rule.paths, *READABLE), (*subcommand.reads, *usage.reads, *usage.looks)),
+            ((*rule.paths, *READABLE), read),
         )
         for word in words
         for place in call.word_places(_known_folder(word))

@@ -18,6 +18,8 @@ from agenttool.policy.shell_words import Certainty, Word
 MAX_ARGUMENTS = 100
 """A command with more arguments has no usage."""
 
+WRITES = "writes"
+"""The kind of a deny or an ask for commands that write files, or may do so."""
 _KINDS_OF_PROGRAMS = ("read", "edit", "move", "git", "build", "services", "local")
 RUNS_NOTHING = frozenset({"read", "edit", "move"})
 """The kinds of programs that run no others."""
@@ -27,11 +29,6 @@ _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
 _STREAMS = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _MAX_SUBCOMMANDS = 5
 _PATH_MARKS = re.compile(r"[/~]|^\.")
-
-
-class _Kind(NamedTuple):
-    role: str
-    accepts: re.Pattern[str]
 
 
 class _Option(NamedTuple):
@@ -87,8 +84,7 @@ class _Tables:
 
     def __init__(self) -> None:
         tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
-        kinds = cast("dict[str, list[str]]", tables["kinds"])
-        self.kinds = {name: _Kind(role, re.compile(pattern)) for name, (role, pattern) in kinds.items()}
+        self.kinds = cast("dict[str, list[str]]", tables["kinds"])
         sets = cast("dict[str, str]", tables["sets"])
         self._sets = {f":{name}": text.split() for name, text in sets.items()}
         lookup = cast("dict[str, str]", tables["lookup"])
@@ -134,6 +130,22 @@ class _Tables:
         for letter in plain:
             options.setdefault(f"-{letter}", _Option())
         options[f"-{last}"] = option
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def check_kind(kind: str) -> None:
+    """Load the tables, and check that they have a kind of programs.
+
+    Raises:
+        ValueError: they have none; the message lists the kinds.
+    """
+    if kind not in (*_KINDS_OF_PROGRAMS, WRITES) or not _tables():
+        known = ", ".join(f"@{each}" for each in (*_KINDS_OF_PROGRAMS, WRITES))
+        raise ValueError(f"there are no known commands of the kind {'@' + kind!r}; use one of {known}")
 
 
 @lru_cache(maxsize=1)
@@ -305,7 +317,7 @@ def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = Fal
     role, pattern = _tables().kinds[name]
     is_text = role in ("text", "pair")
     is_free = is_text and (word.certainty is Certainty.NUMBER or (is_value and word.certainty is Certainty.COMPUTED))
-    if not is_free and (word.is_unknown or pattern.fullmatch(word.text) is None):
+    if not is_free and (word.is_unknown or _compiled(pattern).fullmatch(word.text) is None):
         raise _NotKnownError
     check = SCRIPT_CHECKS.get(role)
     if check is not None and not (word.is_plain and check(word.text)):
