@@ -46,7 +46,7 @@ class _Source(Protocol):
     """One place that a secret is read from; texts with `{actor}` differ for each actor."""
 
     def fault(self) -> str | None:
-        """Return why it cannot be read, and the remedy; none if it can, or if only a fetch will tell."""
+        """Return why it cannot be read, and the remedy; none if it can, or if only a fetch decides that."""
         ...
 
     async def read(self, actor: str | None) -> str:

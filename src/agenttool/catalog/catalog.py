@@ -5,8 +5,6 @@ from itertools import compress
 from operator import is_not
 from typing import TypeVar
 
-from msgspec.structs import astuple
-
 from agenttool.catalog.entry import Entry, deferred_ref, estimate_tokens, traits_of
 from agenttool.catalog.filters import Absence, withdrawal
 from agenttool.catalog.names import NameTable
@@ -27,6 +25,7 @@ from agenttool.records import (
     ToolId,
     ToolInterface,
     ToolKind,
+    field_values,
     replace,
 )
 from agenttool.schema.explain import pointer_of
@@ -194,7 +193,7 @@ def _validated(record: _R, name: str) -> _R:
 
 def _sharing(record: _R, copy: _R) -> _R:
     """Return a record with the values of its copy, but the texts and constants of its own."""
-    before, after = astuple(record), astuple(copy)
+    before, after = field_values(record), field_values(copy)
     fields = zip(record.__struct_fields__, before, after, strict=True)
     changed = {
         field: new

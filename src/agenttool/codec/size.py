@@ -1,4 +1,4 @@
-"""Limit the depth of JSON documents, and tell large values from small ones."""
+"""Limit the depth of JSON documents, and decide which values are large."""
 
 from collections.abc import Iterable
 from typing import TypeAlias, cast
