@@ -369,7 +369,7 @@ class Runtime(SurfaceAccess):
 
         Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
-            ConfigError: the key was used for another tool or other arguments, or is invalid.
+            ConfigError: the key was used for another tool or other arguments; an invalid key raises it at once.
             StoreError: the key cannot be reserved.
         """
         if surface is None:

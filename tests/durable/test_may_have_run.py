@@ -43,11 +43,11 @@ async def test_an_interrupted_call_is_resumed_only_if_its_profile_says_so(
 
 
 @pytest.mark.requirement("AT-EXEC-08")
-@pytest.mark.parametrize(("is_idempotent", "runs"), [(True, 2), (False, 1)])
-async def test_a_failed_call_is_retried_only_if_its_profile_says_so(is_idempotent, runs):
+@pytest.mark.parametrize(("options", "runs"), [({"idempotent": True}, 2), ({"read_only": True}, 1), ({}, 1)], ids=str)
+async def test_a_failed_call_is_retried_only_if_its_profile_says_so(options, runs):
     tried = []
 
-    @tool(idempotent=is_idempotent)
+    @tool(**options)
     async def fetch() -> str:
         """Fail once."""
         tried.append(1)
@@ -55,7 +55,7 @@ async def test_a_failed_call_is_retried_only_if_its_profile_says_so(is_idempoten
             raise ConnectionError("refused")
         return "here"
 
-    assert fetch.declared.execution_profile.supports_retries is is_idempotent
+    assert fetch.declared.execution_profile.supports_retries is (runs == 2)
     async with Runtime.open(tools=[fetch], approve=lambda _: True) as rt:
         await rt.call("fetch", {})
     assert len(tried) == runs
