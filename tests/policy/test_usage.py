@@ -81,7 +81,7 @@ def test_a_command_with_a_word_that_is_not_listed_is_not_known(text):
         ("find src -name '*.py' -exec cat {} +", ["src"], []),
         ("find src -iname '.E*' -exec cat {} +", ["src/.env"], []),
         ("git ls-files | grep x | xargs cat", ["."], []),
-        ("ls -a | xargs cat", [".env"], []),
+        ("git ls-files '.e*' | xargs cat", [".env"], []),
         ("cat $(git ls-files)", ["."], []),
         ("curl -o /dev/null localhost", [], []),
     ],
@@ -90,6 +90,25 @@ def test_a_usage_has_the_files_that_are_read_and_written(text, reads, writes):
     commands = [each.usage for each in list_commands(text).subcommands if each.name in ("cat", text.split()[0])]
     found = commands[-1] if "-exec" in text or "|" in text else commands[0]
     assert ([word.text for word in found.reads], [word.text for word in found.writes]) == (reads, writes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls -a | xargs cat",
+        "ls | sort -o f | xargs cat",
+        "ls | grep x f | xargs cat",
+        "ls | tr a b | xargs cat",
+        "cat f | xargs cat",
+        "git ls-files --format=x | xargs cat",
+        "rg -l x -r y | xargs cat",
+        "find . -printf x | xargs cat",
+        "cat $(echo f)",
+        "cat $(ls -a)",
+    ],
+)
+def test_what_may_not_be_a_list_of_files_is_not_known_to_be_read(text):
+    assert None in [each.usage for each in list_commands(text).subcommands if each.name == "cat"]
 
 
 def test_a_program_that_only_reads_becomes_an_editor_by_an_option():

@@ -398,12 +398,21 @@ _FIND_WORDS = frozenset(
     -depth -xdev -mount -follow -daystart -noleaf -nouser -nogroup -L -H -P -E -warn -nowarn -ignore_readdir_race
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
-_SHOWS_HIDDEN = re.compile(r"-[A-Za-z]*[aAo][A-Za-z]*|--all|--almost-all|--others")
 _FILTERS = frozenset({"grep", "head", "sort", "tail", "uniq"})
+_FILTER_OPTIONS = re.compile(r"-[viEFwxPnur]*|-\d+")
+_LISTING_OPTIONS = {
+    "find": re.compile(""),
+    "ls": re.compile(r"-[1trd]+"),
+    "git ls-files": re.compile(r"-[cdmz]+|--cached|--modified|--exclude-standard|--"),
+    "git diff": re.compile(r"-z|--name-only|--cached|--staged|--diff-filter=\w+|--"),
+    "grep": re.compile(r"-[rRlinwEFZ]+|--files-with-matches|--(?:include|exclude|exclude-dir)=.*|-e"),
+    "rg": re.compile(r"-[linwF0]+|--files-with-matches|--files|-t|--type"),
+}
+"""The programs that print names of files if they get only these options."""
+_ALWAYS_LIST = frozenset({"ls", "git ls-files"})
 _LISTS_FILES = frozenset(
-    {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rnl", "-lrn", "--files-with-matches", "--files"}
+    {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rIl", "-il", "-li", "--files-with-matches", "--files", "--name-only"}
 )
-_GLOBS = frozenset({"-g", "--glob", "--iglob", "--hidden"})
 FIND_ACTIONS = frozenset({"-exec", "-execdir"})
 _SECRET_EXAMPLES = (
     ".env",
@@ -448,23 +457,28 @@ def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
 def passes_names(words: tuple[Word, ...]) -> bool:
     """Return whether a command prints some lines of its input and nothing else."""
     usage = usage_of(words) if words and words[0].text in _FILTERS else None
-    return usage is not None and not usage.reads
+    return usage is not None and not usage.reads and not usage.writes and _has_only(_FILTER_OPTIONS, words[1:])
 
 
 def found_word(words: tuple[Word, ...]) -> Word:
     """Return a word for the names of files that a command prints; any text if it may print something else."""
     usage = usage_of(words)
-    texts = [word.text for word in words]
-    lists = texts[:1] in (["find"], ["ls"]) or texts[:2] == ["git", "ls-files"]
-    lists = lists or (texts[:2] == ["git", "diff"] and "--name-only" in texts)
-    lists = lists or (texts[:1] in (["grep"], ["rg"]) and bool(_LISTS_FILES & set(texts)) and not _GLOBS & set(texts))
-    if usage is None or not lists or set(texts) & (FIND_ACTIONS | {"-printf"}):
+    name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
+    options = _LISTING_OPTIONS.get(name)
+    if usage is None or options is None:
         return Word("", Certainty.UNKNOWN)
-    if texts[0] == "find":
-        return _found_below(words[1:])
+    texts = {word.text for word in words}
+    if name == "find":
+        prints_names = not texts & {*FIND_ACTIONS, "-printf", "-ls"}
+        return _found_below(words[1:]) if prints_names else Word("", Certainty.UNKNOWN)
+    if not _has_only(options, words[1:]) or not (name in _ALWAYS_LIST or texts & _LISTS_FILES):
+        return Word("", Certainty.UNKNOWN)
     names = [word.text.rpartition("/")[2] for word in (*usage.reads, *usage.looks)]
-    shows_all = any(_SHOWS_HIDDEN.fullmatch(each) for each in texts[1:])
-    return Word(".env" if shows_all else _secret_among(names) or ".", Certainty.EXPANDS)
+    return Word(_secret_among(names) or ".", Certainty.EXPANDS)
+
+
+def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
+    return all(options.fullmatch(word.text) for word in words if word.text.startswith("-"))
 
 
 def _secret_among(patterns: list[str]) -> str | None:
