@@ -1,6 +1,8 @@
 """Parameters that the runtime fills, and results that are files."""
 
 import asyncio
+import datetime as dt
+from enum import Enum, StrEnum
 from typing import Annotated
 
 import pytest
@@ -95,3 +97,35 @@ async def test_numbers_written_as_text_are_refused_unless_the_tool_declares_that
     assert result.value == 4.0
     assert invocation.model_input == {"n": "2", "by": "0.5", "up": "false"}
     assert invocation.call_input == {"n": 2, "by": 0.5, "up": False}
+
+
+class Color(Enum):
+    RED = "red"
+
+
+class Mood(StrEnum):
+    CALM = "calm"
+
+
+CASES = [
+    (str, "text", 7),
+    (str, Mood.CALM, None),
+    (int, 3, "three"),
+    (Color, Color.RED, "red"),
+    (Mood, Mood.CALM, 5),
+    (dt.date, dt.date(2026, 1, 2), "soon"),
+    (dt.datetime, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), 5),
+    (Color | None, None, 5),
+]
+
+
+@pytest.mark.parametrize(("kind", "right", "wrong"), CASES)
+async def test_an_output_of_another_type_than_the_annotation_is_an_error(kind, right, wrong):
+    async def give(is_right: bool):  # noqa: FBT001 -- an argument of a tool
+        return right if is_right else wrong
+
+    give.__annotations__["return"] = kind
+    async with Runtime.open(tools=[tool(read_only=True)(give)]) as rt:
+        good, bad = [await rt.call("give", {"is_right": each}) for each in (True, False)]
+    assert good.ok, good
+    assert bad.error.error_class == "result_mapping_failed", bad

@@ -372,7 +372,7 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
     if plan.check is not None and not _is_failure(native):
         _check_schema(raw, plan.check)
     elif plan.scalars is not None and not _is_failure(native) and native.content is None:
-        _check_scalar(native.value if raw is UNSET else raw, plan.scalars)
+        _check_scalar(native.value, native.value if raw is UNSET else raw, plan.scalars)
     structured = raw if raw is UNSET else reader.cleaned(raw)
     items = _items_of(native, reader, structured)
     if plan.content_types is not None:
@@ -432,8 +432,10 @@ def _check_schema(value: Json | UnsetType, check: Checker) -> None:
     )
 
 
-def _check_scalar(value: object, scalars: frozenset[type]) -> None:
-    if type(value) not in scalars and value is not UNSET and not is_content(value):
+def _check_scalar(native: object, value: object, scalars: frozenset[type]) -> None:
+    """Check an output without a schema, as the tool returned it or as JSON."""
+    is_fitting = type(native) in scalars or type(value) in scalars or (isinstance(value, str) and str in scalars)
+    if not is_fitting and value is not UNSET and not is_content(value):
         declared = " or ".join(sorted(each.__name__ for each in scalars))
         raise mapping_failure(
             f"output is of the type {type(value).__name__}, but the tool declares that it returns {declared};"
