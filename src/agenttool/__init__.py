@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agenttool.ports.advice import Advice as Advice
     from agenttool.ports.advice import Adviser as Adviser
     from agenttool.ports.calls import ToolCall as ToolCall
+    from agenttool.ports.credentials import FetchedCredential as FetchedCredential
     from agenttool.ports.credentials import Secret as Secret
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
@@ -83,6 +84,7 @@ _MODULES = {
     "Deny": "agenttool.policy.approvals",
     "Edit": "agenttool.policy.approvals",
     "File": "agenttool.adapters.python.files",
+    "FetchedCredential": "agenttool.ports.credentials",
     "FunctionHook": "agenttool.adapters.python.threads",
     "Hook": "agenttool.hooks.definition",
     "HookEvent": "agenttool.records",
@@ -142,6 +144,7 @@ __all__ = [
     "DeclaredTool",
     "Deny",
     "Edit",
+    "FetchedCredential",
     "File",
     "FunctionHook",
     "Hook",

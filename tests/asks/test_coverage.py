@@ -27,7 +27,7 @@ ANSWERS = {
     17: "test_ask_17_one_dead_backend_fails_its_own_calls_and_no_others",
     18: "test_ask_18_every_tool_that_is_not_there_says_why_and_so_does_calling_it",
     19: "test_ask_19_a_secret_argument_reaches_no_record_event_log_or_message",
-    20: "not yet: needs a vault that leases credentials by actor",
+    20: "test_ask_20_each_call_runs_with_the_credential_of_its_own_user",
     21: "test_ask_21_a_tool_left_out_of_an_agents_surface_cannot_be_called_by_any_of_its_names",
     22: "test_ask_22_a_parameter_that_is_not_the_models_is_neither_shown_to_it_nor_taken_from_it",
     23: "test_ask_23_a_denied_command_is_found_wherever_it_stands_in_a_line",

@@ -142,3 +142,20 @@ async def test_ask_27_a_denied_call_is_on_the_record_like_any_other(tmp_path, re
     assert (decision["behavior"], decision["rule_refs"]) == ("deny", ["project_settings:no-drops"])
     assert [each["event_type"].removeprefix("tool.") for each in events][-1] == "invocation.failed"
     assert "tool.permission.decided" in [each["event_type"] for each in events]
+
+
+async def test_ask_20_each_call_runs_with_the_credential_of_its_own_user():
+    used = []
+
+    @tool(read_only=True, credentials=["crm"])
+    async def contacts(ctx: Context) -> str:
+        """List contacts. Not for companies."""
+        used.append(ctx.credentials["crm"].value)
+        return "listed"
+
+    tokens = {"user:ada": "token-of-ada", "user:eve": "token-of-eve"}
+    async with Runtime.open(tools=[contacts], credentials={"crm": tokens.get}) as rt:
+        calls = [rt.call("contacts", {}, actor_ref=actor) for actor in ("user:ada", "user:eve", "user:ada", "user:bob")]
+        results = [await each for each in calls]
+    assert used == ["token-of-ada", "token-of-eve", "token-of-ada"]
+    assert [each.error and each.error.error_class for each in results] == [None, None, None, "credential_missing"]

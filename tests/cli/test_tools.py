@@ -166,7 +166,7 @@ def inside(tmp_path, monkeypatch):
     ("name", "words", "reason", "change"),
     [
         ("plain", ["--settings", "strict.toml"], "policy_blocked", "leave read-only mode"),
-        ("keyed", [], "credential_missing", "provide the credential vault:key"),
+        ("keyed", [], "credential_missing", "provide the credential vault:key in [credentials]"),
         ("raw", [], "setup_required", "finish its setup"),
         ("seeing", ["--as", "model=parallel_calls"], "model_unsupported", "use a model that supports media:image"),
         ("agent", ["--as", "sub-agent"], "recursive_tool_forbidden", "let the agent above call it"),
@@ -217,6 +217,6 @@ def test_the_text_of_a_tool_cannot_control_the_terminal(inside, words):
 
 def test_settings_can_make_a_tool_visible(command, tmp_path):
     asked = ("tools", "house", "--why", "open_safe")
-    assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key")
+    assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key in [credentials]")
     (tmp_path / "agenttool.toml").write_text('[surface]\ncredentials = ["safe_key"]\n')
     assert command(*asked).stdout == "office.open_safe is loaded: a model sees it\n"

@@ -205,6 +205,21 @@ async def test_profiles_say_whether_credentials_are_delegated_and_whether_it_wor
     assert facts == [(False, True), (True, False)]
 
 
+@pytest.mark.requirement("AT-EXEC-12", "AT-PERM-06")
+async def test_the_profiles_of_a_function_name_its_credentials_and_no_value(records):
+    @tool(credentials=["github"])
+    async def push() -> str:
+        """Push commits. Not for pulling."""
+        return "pushed"
+
+    async with Runtime.open(tools=[push], approve="wait", credentials={"github": "ghp_0123456789"}) as rt:
+        execution, permission = [
+            (await records(rt, kind))[0] for kind in ("tool_execution_profile", "tool_permission_profile")
+        ]
+    assert execution["supports_credential_delegation"] is True
+    assert permission["credential_refs"] == ["github"]
+
+
 @pytest.mark.requirement("AT-EXEC-04", "AT-EXEC-10")
 async def test_artifacts_appear_only_where_they_were_declared(allow, call, changed):
     async def deliver(job):

@@ -17,17 +17,18 @@ async def test_an_executor_gets_time_signal_progress_sandbox_credentials_and_a_p
     handed = {}
 
     async def work(job):
-        handed.update(
-            deadline=job.deadline_ns, cancel=job.cancel.is_requested, sandbox=job.sandbox_profile, keys=job.credentials
-        )
+        handed.update(deadline=job.deadline_ns, cancel=job.cancel.is_requested, sandbox=job.sandbox_profile)
+        handed["keys"] = {name: secret.value for name, secret in job.credentials.items()}
         job.report("half way", percent=50)
         job.add_native_ids("mcp", {"jsonrpc_request_id": "7", "server_id": "here"})
         return "done"
 
-    probe = changed(scripted_tool("probe", work), execution_profile={"timeout_ms": 5000, "sandbox_profile": "no-net"})
-    async with Runtime.open(tools=[probe], rules=allow, approve="wait") as rt:
+    tried = scripted_tool("probe", work, required_credentials=("github",))
+    probe = changed(tried, execution_profile={"timeout_ms": 5000, "sandbox_profile": "no-net"})
+    given = {"github": "ghp_0123456789"}
+    async with Runtime.open(tools=[probe], rules=allow, approve="wait", credentials=given) as rt:
         told = await story(rt, await call(rt, "probe", {}))
-    assert (handed["cancel"], handed["sandbox"], dict(handed["keys"])) == (False, "no-net", {})
+    assert (handed["cancel"], handed["sandbox"], handed["keys"]) == (False, "no-net", given)
     assert handed["deadline"] is not None
     assert [(each["message"], each["percent"]) for each in told.progress] == [("half way", 50)]
     assert told.invocation["external_mappings"] == [{"source": "mcp", "jsonrpc_request_id": "7", "server_id": "here"}]

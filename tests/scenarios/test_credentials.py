@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agenttool import Context, CredentialMissing, Runtime, Secret, ToolResult, sync, tool
+from agenttool import Context, CredentialMissing, FetchedCredential, Runtime, Secret, ToolResult, sync, tool
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError
 from agenttool.records import UNSET, ToolEvent
@@ -302,3 +302,55 @@ async def test_no_file_of_the_store_contains_a_leased_value(tmp_path, allow):
     async with Runtime.open(store=store, tools=[outer, inner], credentials={"github": TOKEN}, rules=allow) as rt:
         assert text(await rt.call("outer", {})) == "True False[redacted]"
     assert not any(TOKEN.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+async def test_a_value_is_fetched_again_when_its_time_is_over():
+    tokens = iter((TOKEN, OTHER))
+    seen: list[str] = []
+
+    @tool(read_only=True, credentials=["github"])
+    async def use(ctx: Context) -> str:
+        seen.append(ctx.credentials["github"].value)
+        return seen[-1]
+
+    def fetch() -> FetchedCredential:
+        return FetchedCredential(next(tokens), ttl_s=0)
+
+    async with Runtime.open(tools=[use], credentials={"github": fetch}) as rt:
+        assert [text(await rt.call("use", {})) for _ in range(2)] == ["[redacted]"] * 2
+    assert seen == [TOKEN, OTHER]
+
+
+async def test_a_call_that_waits_for_its_credential_can_be_canceled():
+    asked = asyncio.Event()
+
+    async def never() -> str:
+        asked.set()
+        return await asyncio.get_running_loop().create_future()
+
+    async with Runtime.open(tools=TOOLS, credentials={"github": never}) as rt:
+        known = rt.new_invocation_id()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(rt.start("whoami", {}, invocation_id=known))
+            await asked.wait()
+            assert await rt.cancel(known)
+        assert (await rt.wait(known)).error.error_class == "canceled"
+
+
+async def test_a_call_that_was_approved_in_another_process_leases_its_credential_there(tmp_path):
+    used: list[str] = []
+
+    @tool(credentials=["github"])
+    async def push(ctx: Context) -> str:
+        used.append(ctx.credentials["github"].value)
+        return used[-1]
+
+    options = {"store": f"sqlite:{tmp_path}/calls.db", "tools": [push], "approve": "wait"}
+    async with Runtime.open(**options, credentials={"github": TOKEN}) as rt:
+        started = await rt.start("push", {})
+    assert used == []
+    async with Runtime.open(**options, credentials={"github": OTHER}) as rt:
+        approval = (await rt.approvals.list())[0]
+        await rt.approvals.decide(approval.approval_id, "allow")
+        assert text(await rt.wait(started.invocation_id)) == "[redacted]"
+    assert used == [OTHER]

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,14 +20,19 @@ from agenttool.config import Config, Setting, environment
 from agenttool.config.settings import CREDENTIAL_SOURCES, CredentialSource, CredentialTable
 from agenttool.config.table import TableError, read_table
 from agenttool.errors import ConfigError, CredentialMissing, ToolFailure
-from agenttool.ports.credentials import CredentialProvider
+from agenttool.ports.credentials import CredentialProvider, FetchedCredential
 
-CredentialFunction: TypeAlias = Callable[..., str | Awaitable[str | None] | None]
-"""Returns a credential, or none if the actor has none. It takes no argument, or the actor of the call."""
+_Found: TypeAlias = str | FetchedCredential | None
+CredentialFunction: TypeAlias = Callable[..., _Found | Awaitable[_Found]]
+"""Returns a credential, or none if the actor has none. It takes no argument, or the actor of the call.
+
+The value is used for `DEFAULT_TTL_S`, unless the function returns a `FetchedCredential`.
+"""
 
 GivenCredential: TypeAlias = str | CredentialFunction
 """A credential that the program provides: its value, or a function that returns it."""
 
+DEFAULT_TTL_S = 300.0
 MIN_CHARS = 8
 MAX_CHARS = 1 << 16
 """A shorter secret would be found, and masked, in unrelated text; a longer one is no credential."""
@@ -49,7 +54,7 @@ class _Source(Protocol):
         """Return why it cannot be read, and the remedy; none if it can, or if only a fetch decides that."""
         ...
 
-    async def read(self, actor: str | None) -> str:
+    async def read(self, actor: str | None) -> str | FetchedCredential:
         """Return the secret.
 
         Raises:
@@ -102,7 +107,9 @@ class _SecretFile:
                 raise CredentialMissing(f"{str(file)!r} is not a regular file; name one")
             if found.st_mode & _PUBLIC_MODE:
                 mode, remedy = f"{stat.S_IMODE(found.st_mode):04o}", f"type `chmod 600 {file}`"
-                raise CredentialMissing(f"the file {str(file)!r} has the mode {mode}, so others can use it; {remedy}")
+                raise CredentialMissing(
+                    f"the file {str(file)!r} has the mode {mode}, so other users can use it; {remedy}"
+                )
             if found.st_uid not in {0, os.getuid()}:
                 raise CredentialMissing(f"the file {str(file)!r} belongs to another user; use one of your own")
             return _decoded(stream.read(MAX_CHARS + 1), f"the file {str(file)!r}")
@@ -182,7 +189,7 @@ class _Function:
     def fault(self) -> str | None:
         return None
 
-    async def read(self, actor: str | None) -> str:
+    async def read(self, actor: str | None) -> str | FetchedCredential:
         call = partial(self.function, actor) if self.takes_actor else self.function
         try:
             if inspect.iscoroutinefunction(self.function):
@@ -199,7 +206,7 @@ class _Function:
         if found is None:
             whose = f"the actor {actor!r} has none" if self.takes_actor else "there is none"
             raise CredentialMissing(f"its function says that {whose}; provide one")
-        if not isinstance(found, str):
+        if not isinstance(found, str | FetchedCredential):
             raise CredentialMissing(f"its function returned a {type(found).__name__}; return a text, or None")
         return found
 
@@ -242,7 +249,7 @@ class NamedCredential:
             return self._placed(str(error))
         return None
 
-    async def fetch(self, actor: str | None, /) -> str:
+    async def fetch(self, actor: str | None, /) -> FetchedCredential:
         """Return the secret for calls of an actor, within `timeout_s`.
 
         Raises:
@@ -250,7 +257,9 @@ class NamedCredential:
         """
         try:
             async with asyncio.timeout(self.timeout_s):
-                return _usable(await self._source_for(actor).read(actor))
+                found = await self._source_for(actor).read(actor)
+            fetched = found if isinstance(found, FetchedCredential) else FetchedCredential(found, self.ttl_s)
+            return replace(fetched, value=_usable(fetched.value))
         except TimeoutError:
             reason = f"it was not there after {self.timeout_s:g} s; try it by hand, or raise timeout_s"
             raise CredentialMissing(self._placed(reason)) from None
@@ -339,7 +348,7 @@ def _from_program(name: str, given: GivenCredential) -> NamedCredential:
         for each in inspect.signature(given).parameters.values()
     )
     source = _Function(given, takes_actor)
-    return NamedCredential(**options, kind="function", ttl_s=300.0, is_per_actor=takes_actor, source=source)  # pyright: ignore[reportArgumentType] -- a text and a number
+    return NamedCredential(**options, kind="function", ttl_s=DEFAULT_TTL_S, is_per_actor=takes_actor, source=source)  # pyright: ignore[reportArgumentType] -- a text and a number
 
 
 def _from_settings(name: str, setting: Setting) -> NamedCredential:

@@ -113,7 +113,7 @@ def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
         missing, faults = ", ".join(absent), situation.circumstances.credential_faults
         cause, _, remedy = next((faults[name] for name in absent if name in faults), "").partition("; ")
         message = f"it needs the credential {missing}, which is missing{cause and f': {cause}'}"
-        change = remedy or f"provide the credential {missing}"
+        change = remedy or f"provide the credential {missing} in [credentials]"
         yield Absence(reason=AbsenceReason.CREDENTIAL_MISSING, message=message, change=change)
     if not situation.allows_writes and not traits.only_reads:
         message = "it may write, and only reading is allowed"

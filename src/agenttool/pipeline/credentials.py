@@ -10,9 +10,6 @@ from agenttool.ports.credentials import CredentialProvider, Secret
 from agenttool.ports.surfacing import Circumstances
 from agenttool.ports.world import Clock, Moment
 
-FAILURE_TTL_S = 1.0
-"""So long a failure to fetch a credential is repeated to other calls, so that they do not wait one after another."""
-
 MAX_CACHED = 1000
 """With more entries than this, expired ones are removed. There is one per credential, or per credential and actor."""
 
@@ -60,16 +57,17 @@ NO_CREDENTIALS: Final = LeasedCredentials({})
 
 @dataclass(slots=True, eq=False)
 class _Cached:
-    """A fetched value, or why there is none; `until` is none before the first fetch."""
+    """A fetched value, or why there is none; `fetches` counts the attempts, and `until` is none without a value."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fetches: int = 0
     until: Moment | None = None
     value: str | None = field(default=None, repr=False)
     fault: str = ""
 
 
 class CredentialVault:
-    """Fetches credentials by name, once at a time for each actor, and caches them for their `ttl_s`."""
+    """Fetches credentials by name, once at a time for each actor, and caches each for its `ttl_s`."""
 
     def __init__(self, providers: Mapping[str, CredentialProvider], clock: Clock) -> None:
         """Take the providers by name."""
@@ -103,8 +101,9 @@ class CredentialVault:
         key = provider.name, actor if provider.is_per_actor else None
         cached = self._entries.get(key) or self._add(key)
         if not self._is_fresh(cached):
+            before = cached.fetches
             async with cached.lock:
-                if not self._is_fresh(cached):
+                if cached.fetches == before:  # otherwise the call before fetched it, or failed to, for this one as well
                     await self._refresh(cached, provider, actor)
         if cached.value is None:
             raise CredentialMissing(missing(provider.name, cached.fault))
@@ -121,10 +120,11 @@ class CredentialVault:
 
     async def _refresh(self, cached: _Cached, provider: CredentialProvider, actor: str | None) -> None:
         try:
-            cached.value, seconds = await provider.fetch(actor), provider.ttl_s
+            fetched = await provider.fetch(actor)
+            cached.value, cached.until = fetched.value, self._clock.moment().after(int(fetched.ttl_s * 1e9))
         except CredentialMissing as error:
-            cached.value, cached.fault, seconds = None, str(error), min(provider.ttl_s, FAILURE_TTL_S)
-        cached.until = self._clock.moment().after(int(seconds * 1e9))
+            cached.value, cached.until, cached.fault = None, None, str(error)
+        cached.fetches += 1
 
 
 def missing(name: str, reason: str) -> str:

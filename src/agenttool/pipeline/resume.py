@@ -48,7 +48,7 @@ from agenttool.records import (
 )
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
-from agenttool.results.redaction import InputMask, compile_scrubber
+from agenttool.results.redaction import InputMask, Redactor, compile_scrubber
 
 PROCESS_DIED = "process_died"
 """The code of the error of a call that certainly did nothing before its process died."""
@@ -91,14 +91,21 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         recovery.attempts = checkpoint.attempts
         _restore_nesting(call, checkpoint)
         if checkpoint.salt is not None:
-            inherited = compile_scrubber(checkpoint.secrets)
-            call.secrets = CallSecrets(checkpoint.salt, InputMask(None if tool is None else tool.redactor, inherited))
+            call.secrets = _restore_secrets(call, checkpoint, checkpoint.salt, None if tool is None else tool.redactor)
     if tool is not None and checkpoint is not None:
         request = checkpoint.request
         redactor = call.mask or tool.redactor
         call.request = request if redactor is None else request.with_redactor(redactor)
         call.learn_secrets(tool.redactor, parse_object(checkpoint.call_input))
     return call
+
+
+def _restore_secrets(call: Call, checkpoint: Checkpoint, salt: bytes, redactor: Redactor | None) -> CallSecrets:
+    """Return the secrets of a call: the stored ones, and the credentials that were leased to its caller again."""
+    inherited = compile_scrubber(checkpoint.secrets)
+    leased = None if call.parent is None or call.parent.secrets is None else call.parent.secrets.leased
+    known = inherited if leased is None else leased.merged_with(inherited)
+    return CallSecrets(salt, InputMask(redactor, known), leased=leased)
 
 
 def _restore_nesting(call: Call, checkpoint: Checkpoint) -> None:

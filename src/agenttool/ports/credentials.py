@@ -1,5 +1,6 @@
 """The port of credentials: where a secret comes from, and the form in which a tool gets it."""
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from agenttool.errors import CredentialMissing
@@ -49,6 +50,14 @@ class Secret:
         raise TypeError(f"the credential {self.name!r} cannot be copied or pickled; pass its name instead")
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedCredential:
+    """A value, and for how many seconds it may be used before it is fetched again."""
+
+    value: str = field(repr=False)
+    ttl_s: float
+
+
 class CredentialProvider(Protocol):
     """Fetches one credential. No message of it may contain the secret."""
 
@@ -68,11 +77,6 @@ class CredentialProvider(Protocol):
         ...
 
     @property
-    def ttl_s(self) -> float:
-        """How many seconds a fetched value is used."""
-        ...
-
-    @property
     def is_per_actor(self) -> bool:
         """Whether each actor has its own."""
         ...
@@ -85,7 +89,7 @@ class CredentialProvider(Protocol):
         """Return why calls of an actor cannot have it, and the remedy, as far as that is known without a wait."""
         ...
 
-    async def fetch(self, actor: str | None, /) -> str:
+    async def fetch(self, actor: str | None, /) -> FetchedCredential:
         """Return the secret for calls of an actor.
 
         Raises:
