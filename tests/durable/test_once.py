@@ -170,6 +170,18 @@ async def test_an_invalid_key_is_refused(opened, ran, key):
         assert not ran
 
 
+async def test_a_tool_that_calls_itself_with_its_own_key_fails_and_does_not_wait_for_itself():
+    @tool
+    async def again() -> str:
+        """Call itself."""
+        return (await rt.call("again", {}, idempotency_key="k")).text
+
+    async with asyncio.timeout(BOUND_S), Runtime.open(tools=[again], approve=lambda _: True) as rt:
+        result = await rt.call("again", {}, idempotency_key="k")
+        assert (await rt.call("again", {}, idempotency_key="k")).invocation_id == result.invocation_id
+    assert "would wait for itself" in result.error.message
+
+
 async def test_a_key_can_be_used_again_once_retention_has_deleted_its_call(opened, ran):
     async with opened() as rt:
         surface = await rt.surface()

@@ -37,6 +37,8 @@ class BackgroundCalls:
         self._tasks: set[asyncio.Task[ToolResult]] = set()
         self._keyed: dict[InvocationId, Call] = {}
         """The calls of this process that have a key and run, or are about to."""
+        self._callers: dict[InvocationId, asyncio.Task[object] | None] = {}
+        """The tasks that run a call with a key."""
 
     async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended, or it or a nested call of it waits.
@@ -68,15 +70,22 @@ class BackgroundCalls:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
 
         Raises:
-            ConfigError: the earlier call is of another tool or has other arguments.
+            ConfigError: the earlier call is of another tool or has other arguments, or waits for this one.
             StoreError: the key cannot be reserved.
         """
-        first = await self._find_first(call, key)
+        first, task = await self._find_first(call, key), asyncio.current_task()
         if first is None:
+            self._callers[call.invocation_id] = task
             try:
                 return await run_call(call)
             finally:
+                del self._callers[call.invocation_id]
                 self._forget_key(call)
+        if task is not None and self._callers.get(first.invocation_id) is task:
+            raise ConfigError(
+                f"a call with the idempotency key of {first.invocation_id} was made within that call, which would wait"
+                " for itself; use another key"
+            )
         return await self.wait_forever(first.invocation_id)
 
     async def _find_first(self, call: Call, key: str) -> ToolInvocation | None:
