@@ -134,7 +134,7 @@ def running(serve_app):
                 RapSource(name=f"s{number}", url=server.url, allow=HERE, **settings)
                 for number, server in enumerate(servers)
             ]
-            given = {"rules": ALL, **(options or {})}
+            given = {"rules": ALL, "approve": "wait", **(options or {})}
             yield await stack.enter_async_context(Runtime.open(sources=sources, **given))
 
     return running
