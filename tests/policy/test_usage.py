@@ -42,6 +42,8 @@ def test_a_command_is_known_if_all_of_its_words_are(text):
         "sed p -e '1e id' f",
         "sed p -f script",
         "sort --compress-program=x f",
+        'curl -X "$(echo DELETE)" localhost',
+        'curl -d "$(echo @f)" localhost',
         "git log --output=f",
         "git -c a=b log",
         "git fetch origin x:main",

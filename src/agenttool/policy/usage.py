@@ -28,6 +28,8 @@ _ASKS_FOR_HELP = frozenset({"--version", "--help", "-version"})
 _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
 _STREAMS = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _MAX_SUBCOMMANDS = 5
+_ANY_VALUE = frozenset({"text", "number", "pair"})
+"""The kinds of values that may be computed."""
 _PATH_MARKS = re.compile(r"[/~]|^\.")
 
 
@@ -315,8 +317,8 @@ def _take_value(option: _Option, joined: Word | None, words: tuple[Word, ...], r
 def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = False) -> None:
     """Check that a word is of a kind, and note the file that it names."""
     role, pattern = _tables().kinds[name]
-    is_text = role in ("text", "pair")
-    is_free = is_text and (word.certainty is Certainty.NUMBER or (is_value and word.certainty is Certainty.COMPUTED))
+    is_number = word.certainty is Certainty.NUMBER and role == "text"
+    is_free = is_number or (is_value and word.certainty is Certainty.COMPUTED and name in _ANY_VALUE)
     if not is_free and (word.is_unknown or _compiled(pattern).fullmatch(word.text) is None):
         raise _NotKnownError
     check = SCRIPT_CHECKS.get(role)
