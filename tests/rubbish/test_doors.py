@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, ToolFailure, sync, tool
+from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, sync, tool
 from agenttool.catalog.surface_store import MAX_SURFACES
 from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
@@ -98,7 +98,6 @@ def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, problem):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"aproval_required": True}, "did you mean 'approval_required'"),
         ({"sensitive": "password"}, "sensitive of pay.* must be a list of texts"),
         ({"read_only": "no"}, "read_only of pay.* must be true or false"),
         ({"approval_required": 1}, "approval_required of pay.* must be true or false"),
@@ -109,14 +108,13 @@ def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, problem):
         ({"timeout_s": "5"}, "seconds above 0"),
         ({"name": 5}, "name of pay.* must be text"),
         ({"name": "a b"}, "letters, digits"),
-        ({"namespace": None}, "namespace of pay.* must be text"),
         ({"description": "\ud800"}, "description of pay.* must be text"),
         ({"locks": 5}, "locks of pay.* must be a function"),
         ({"max_inline_chars": -1}, "a whole number, 0 or more"),
     ],
     ids=str,
 )
-def test_an_option_that_would_silently_say_nothing_is_refused(options, problem):
+def test_an_option_with_a_value_that_makes_no_sense_is_refused(options, problem):
     with pytest.raises(ConfigError, match=problem):
         tool(**options)(pay.function)
 
@@ -137,8 +135,8 @@ async def test_calls_that_depend_on_what_is_not_there_are_refused_before_anythin
                 ToolCall(name="note", arguments={}, depends_on=wrong),
                 ToolCall(name="note", arguments={}, depends_on=(0,)),
             ]
-            with pytest.raises(ToolFailure, match="correct depends_on"):
-                await runtime.batch(calls, surface=surface)
+            results = await runtime.batch(calls, surface=surface)
+            assert all("correct depends_on" in result.error.message for result in results)
     assert ran == []
 
 

@@ -101,7 +101,9 @@ async def test_a_fault_of_a_rule_is_reported_with_its_line(opened, words, proble
     assert "agenttool.toml:2" in str(error.value)
 
 
-@pytest.mark.parametrize("words", ["", "# nothing\n", "\ufeff[[rules]]\nbehavior = 'ask'\ntool = 'other.*'\n"])
+@pytest.mark.parametrize(
+    "words", ["", "# nothing\n", "\ufeff[[rules]]\nbehavior = 'ask'\ntool = 'other.*'\noptional = true\n"]
+)
 async def test_a_file_that_says_little_is_a_file(opened, words):
     assert (await opened(words)).structured_content == 2
 

@@ -41,7 +41,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 100_000
 """How many values a result may hold."""
 
-MAX_TEXT_CHARS = 1_000_000
+MAX_TEXT_CHARS = 2_000_000
 """How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
 
 MAX_DIGITS = 300

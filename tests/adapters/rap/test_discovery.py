@@ -398,7 +398,7 @@ from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 async def main(url, store, within_s):
-    source = RapSource(name="s0", url=url, allow=("127.0.0.1",), within_s=float(within_s) or None)
+    source = RapSource(name="s0", url=url, allow=("127.0.0.1",), within_s=float(within_s) or None, attempts=3)
     rules = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
     async with Runtime.open(sources=[source], rules=rules, store=store, lease_s=1.0) as rt:
         await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
@@ -429,7 +429,7 @@ def unacknowledged(serve_app, tool_server, tmp_path, monkeypatch):
                 child.kill()
                 await child.wait()
                 release.set()
-            source = RapSource(name="s0", url=server.url, allow=("127.0.0.1",), within_s=within_s or None)
+            source = RapSource(name="s0", url=server.url, allow=("127.0.0.1",), within_s=within_s or None, attempts=3)
             async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
                 yield rt, server, invocation
             await server.hang_up()

@@ -28,7 +28,7 @@ async def test_long_messages_that_come_in_slowly_do_not_take_all_the_memory(runn
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         host, _, path = invocation["callback_url"].removeprefix("http://").partition("/")
-        head = f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {9 * UNCOUNTED_BYTES}\r\n\r\n"
+        head = f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {9 * UNCOUNTED_BYTES}\r\n\r\n"
         name, _, port = host.partition(":")
         async with asyncio.timeout(60):
             slow = [await asyncio.open_connection(name, int(port)) for _ in range(3)]
