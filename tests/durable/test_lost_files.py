@@ -51,6 +51,7 @@ LOSSES = {
     "replaced by a copy": (replace, "was replaced by another file"),
     "truncated": (lambda path: os.truncate(path, 4096), "was truncated"),
     "emptied": (lambda path: os.truncate(path, 0), "was truncated"),
+    "without its shared memory": (lambda path: path.with_name("state.db-shm").unlink(), "lost its shared-memory file"),
     "without its write-ahead log": (lambda path: beside(path).unlink(), "lost its write-ahead log"),
     "with an emptied write-ahead log": (lambda path: os.truncate(beside(path), 0), "was truncated"),
 }

@@ -14,7 +14,8 @@ import pytest
 
 from agenttool import Runtime, Sensitive, tool
 from agenttool.errors import ConfigError, StoreError
-from agenttool.records import Behavior
+from agenttool.hooks.definition import Hook
+from agenttool.records import Behavior, HookEvent
 
 HERE = Path(__file__).parent
 AT_ONCE = 5
@@ -123,8 +124,8 @@ async def test_a_key_belongs_to_one_request_and_one_actor(opened, ran):
             await rt.call("pay", {"number": 2}, surface=surface, idempotency_key="pay", actor_ref="ada")
         with pytest.raises(ConfigError, match="used for another tool or other arguments"):
             await rt.start("open_safe", {"pin": 4711}, surface=surface, idempotency_key="pay", actor_ref="ada")
-        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
-            await rt.call("no_such_tool", {}, surface=surface, idempotency_key="pay", actor_ref="ada")
+        unknown = await rt.call("no_such_tool", {}, surface=surface, idempotency_key="pay", actor_ref="ada")
+        assert unknown.error.error_class == "unknown_tool"
         await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="pay", actor_ref="bob")
         assert ran == {1: 2, 4711: 1}
 
@@ -147,6 +148,31 @@ async def test_actors_and_keys_that_look_alike_when_joined_are_different(opened,
         for actor, key in (("ada", "bob c"), ("ada bob", "c"), (None, " c"), ("", "c")):
             await rt.call("pay", {"number": 1}, surface=surface, idempotency_key=key, actor_ref=actor)
     assert ran == {1: 4}
+
+
+async def test_a_caller_whose_surface_lacks_the_tool_is_refused_with_or_without_a_key(opened, ran):
+    async with opened("memory") as rt:
+        await rt.call("pay", {"number": 1}, surface=await rt.surface(), idempotency_key="k")
+        small = await rt.surface(only=["local.open_safe"])
+        refused = await rt.call("pay", {"number": 1}, surface=small, idempotency_key="k")
+    assert refused.error.error_class == "blocked_tool"
+    assert ran == {1: 1}
+
+
+async def test_an_input_that_a_hook_changes_and_rules_deny_runs_once_by_its_key(tools, ran):
+    class Halve:
+        async def run(self, question):
+            return {"updated_input": {"number": 1}}
+
+    hook = Hook(name="halve", event=HookEvent.PRE_TOOL_USE, runner=Halve(), is_trusted=True)
+    rules = [
+        {"behavior": "allow", "tool": "local.*"},
+        {"behavior": "deny", "tool": "local.pay", "argument": {"/number": {"min": 2}}},
+    ]
+    async with Runtime.open(tools=tools, rules=rules, hooks=[hook]) as rt:
+        results = [await rt.call("pay", {"number": 5}, idempotency_key="k") for _ in range(3)]
+    assert len({each.result_id for each in results}) == 1
+    assert sum(ran.values()) <= 1
 
 
 async def test_a_key_gives_no_result_to_a_caller_whose_call_is_refused(opened, ran, living):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from hashlib import scrypt, sha256
 from typing import cast
 
@@ -12,15 +13,19 @@ from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
-from agenttool.pipeline.judge import is_denied
+from agenttool.pipeline.judge import judge
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.approvals import edit_stands
 from agenttool.ports.facts import Fact
 from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
 
+
+_within: ContextVar[frozenset[InvocationId]] = ContextVar("calls_within", default=frozenset())
+"""The keyed and started calls that the present code runs within."""
 
 MAX_KEY = 255
 """The maximum length of an idempotency key."""
@@ -37,8 +42,6 @@ class BackgroundCalls:
         self._tasks: set[asyncio.Task[ToolResult]] = set()
         self._keyed: dict[InvocationId, Call] = {}
         """The calls of this process that have a key and run, or are about to."""
-        self._callers: dict[InvocationId, asyncio.Task[object] | None] = {}
-        """The tasks that run a call with a key."""
 
     async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended, or it or a nested call of it waits.
@@ -55,7 +58,7 @@ class BackgroundCalls:
             return first
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [])
-        task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
+        task = asyncio.create_task(_run_keyed(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: background.become_idle())
@@ -73,15 +76,13 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments, or waits for this one.
             StoreError: the key cannot be reserved.
         """
-        first, task = await self._find_first(call, key), asyncio.current_task()
+        first = await self._find_first(call, key)
         if first is None:
-            self._callers[call.invocation_id] = task
             try:
-                return await run_call(call)
+                return await _run_keyed(call)
             finally:
-                del self._callers[call.invocation_id]
                 self._forget_key(call)
-        if task is not None and self._callers.get(first.invocation_id) is task:
+        if first.invocation_id in _within.get():
             raise ConfigError(
                 f"a call with the idempotency key of {first.invocation_id} was made within that call, which would wait"
                 " for itself; use another key"
@@ -96,6 +97,8 @@ class BackgroundCalls:
         await call.core.host.ensure_lease()
         if key == call.invocation_id and (first := self._recorded(call.invocation_id)) is not None:
             return first  # it may have been started without a key
+        if key != call.invocation_id and _tool_of(call) is None:
+            return None  # it is refused
         request = await request_digest(call, call.invocation_id)
         while True:
             self._keyed.setdefault(call.invocation_id, call)
@@ -192,8 +195,10 @@ async def request_digest(call: Call, salt: InvocationId) -> bytes:
     50 ms.
     """
     tool, given = _tool_of(call), call.request.model_input
+    arguments: Json
     try:
-        arguments: Json = parse_object(given)
+        given_members = parse_object(given)
+        arguments = given_members if tool is None else tool.with_defaults(given_members)[0]
     except RecordError:
         arguments = given.decode(errors="replace")
     plain = digest_of_any([call.request.name if tool is None else tool.tool_id, arguments]).encode()
@@ -203,12 +208,25 @@ async def request_digest(call: Call, salt: InvocationId) -> bytes:
 
 
 def _is_refused(call: Call) -> bool:
-    """Return whether a call would be refused now: its surface lacks the tool, or rules deny it."""
+    """Return whether rules surely deny a call, so that it cannot run; a hook may change an input that they deny."""
     tool = _tool_of(call)
+    if tool is None or tool.hooks:
+        verdict = None if tool is None else call.core.policy.standing(tool.subject)
+        return verdict is not None and not edit_stands(verdict)
     try:
-        return tool is None or is_denied(call, tool, parse_object(call.request.model_input))
+        arguments = parse_object(call.request.model_input)
     except RecordError:
-        return True
+        return False
+    return not edit_stands(judge(call, tool, tool.with_defaults(arguments)[0]))
+
+
+async def _run_keyed(call: Call) -> ToolResult:
+    """Run a call; the tasks and threads that it starts find it in `_within`."""
+    token = _within.set(_within.get() | {call.invocation_id})
+    try:
+        return await run_call(call)
+    finally:
+        _within.reset(token)
 
 
 def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:

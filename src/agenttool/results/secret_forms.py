@@ -41,7 +41,8 @@ def shortest_form(secret: str) -> int:
         return MIN_CHARS
     # A part of longer base64 data may leave out two characters of the secret's own.
     size = len(secret)
-    return min(size, size * 4 // 3 - 2)
+    # The text that base64 stands for is shorter.
+    return max(min(size, size * 3 // 4 - 2), MIN_CHARS)
 
 
 def _is_typed(secret: str) -> bool:
@@ -71,6 +72,7 @@ def forms_of(secret: str) -> set[str]:
         data.hex(),
         data.hex().upper(),
         *_base64_cores(data),
+        *_decoded(secret),
         *_lines(secret),
     }
     if _is_typed(secret):
@@ -87,6 +89,14 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _decoded(secret: str) -> Iterator[str]:
+    """Yield the text of a secret that is written in base64, as the value of a parameter of type `bytes` is."""
+    with suppress(ValueError):
+        text = base64.b64decode(secret, validate=True).decode()
+        if len(text) >= MIN_CHARS and text.isprintable():
+            yield from (text, repr(text)[1:-1], repr(text.encode())[2:-1])
 
 
 def _lines(secret: str) -> Iterator[str]:
@@ -114,6 +124,7 @@ def _moments(secret: str) -> Iterator[str]:
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(secret)
         yield f"{moment.date()}"
+        yield f"{moment.year}, {moment.month}, {moment.day}"  # in the `repr` of a date
         for form in _DATES:
             written = moment.strftime(form)
             yield written

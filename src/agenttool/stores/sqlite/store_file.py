@@ -37,6 +37,9 @@ class StoreFile:
         self._log_link = Path(f"/proc/self/fd/{self._log}")
         self._log_name = self._find_log_name()
         self._file_id, self._log_id = _identity(path.stat()), _identity(os.fstat(self._log))
+        # Its locks end when any descriptor of it in this process is closed, so it is never opened here.
+        self._index_path = path.with_name(f"{path.name}-shm")
+        self._index_id = _identity(self._index_path.stat())
         self._size = 0
         self._is_truncated = False
 
@@ -57,6 +60,8 @@ class StoreFile:
         name = self._find_log_name()
         if (name is None or name != self._log_name) and _identity(self._find(self._log_path)) != self._log_id:
             raise self.lost("has another write-ahead log")
+        if _identity(self._find(self._index_path)) != self._index_id:
+            raise self.lost("has another shared-memory file")
         # A checkpoint empties the log, too; it begins again with a header. A truncated log is continued without one.
         is_cut = file.st_size < self._size or os.pread(self._log, len(_NO_HEADER), 0) == _NO_HEADER
         if self._is_truncated or is_cut:
@@ -79,7 +84,8 @@ class StoreFile:
         try:
             return path.stat()
         except OSError as error:
-            what = "lost its write-ahead log" if path is self._log_path else "is gone"
+            beside = {self._log_path: "lost its write-ahead log", self._index_path: "lost its shared-memory file"}
+            what = beside.get(path, "is gone")
             raise self.lost(f"{what} ({error.strerror})") from error
 
     def _find_log_name(self) -> Path | None:
