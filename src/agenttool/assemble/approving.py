@@ -71,7 +71,7 @@ def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestion
 
 
 def _warn(store: Path, question: Question) -> None:
-    command = f"agenttool approvals answer {question.approval_id} allow --store {shlex.quote(str(store.resolve()))}"
-    log.warning(
-        "%s waits for an approval (%s); to answer: %s", question.tool_name, question.reason, command.replace("\n", " ")
-    )
+    name, place = question.tool_name, shlex.quote(str(store.resolve()))
+    command = f"agenttool approvals --store {place}".replace("\n", " ")
+    # An answer needs the digest of what was shown, so the command shows the question first.
+    log.warning("%s waits for %s (%s); to answer: %s", name, question.approval_id, question.reason, command)
