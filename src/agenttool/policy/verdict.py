@@ -136,7 +136,7 @@ _REMEDIES = (
     (Weight.ASK_FOR_APPROVAL, 'rules=[{"behavior": "allow", "tool": "%s"}]', "allow it in `Runtime.open`"),
     (Weight.ASK, "approve=ask", 'a function that answers, or "wait", in `Runtime.open`'),
 )
-"""What changes the denial of a question that nobody can answer, and from which weight on."""
+"""The lines that would change a denial for want of an approver, each with the weakest vote that it changes."""
 
 
 def refusal(verdict: Verdict, tool_name: str) -> ToolError:
