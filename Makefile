@@ -26,7 +26,7 @@ $(VENV)/pyvenv.cfg:
 
 $(VENV)/.installed: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(say) "installing agenttool"
-	@$(PIP) install -c constraints.txt -e '.[semantic]'
+	@$(PIP) install -c constraints.txt -e '.[mcp,semantic]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
