@@ -56,9 +56,7 @@ async def test_ask_07_what_runs_is_what_was_shown_whatever_happens_to_it_meanwhi
     assert ask["input_digest"] == answer["input_digest"] == digest_of(SHOWN)
 
 
-@pytest.mark.parametrize(
-    ("late_answer", "runs"), [({}, [10]), ({"updated_input": {"to": "ada", "amount": 10_000}}, [])]
-)
+@pytest.mark.parametrize(("late_answer", "runs"), [({}, [10]), ({"input": {"to": "ada", "amount": 10_000}}, [])])
 async def test_ask_07_a_hook_changes_the_call_before_it_is_shown_and_never_after(bank, asked, late_answer, runs):
     class Rounder:
         async def run(self, question):
@@ -103,7 +101,7 @@ async def test_ask_09_proposed_decided_and_executed_stay_apart_after_an_edit(ban
     async with Runtime.open(tools=[bank.tool], approve="wait") as rt:
         waiting, question = await asked(rt, "transfer", {"to": "mallory", "amount": 5})
         edited = {**question.shown, "to": "ada"}
-        await rt.approvals.decide(question.approval_id, "allow", updated_input=edited, by="pat", message="wrong person")
+        await rt.approvals.decide(question.approval_id, "allow", input=edited, by="pat", message="wrong person")
         result = await waiting
         (call,) = await records(rt, "tool_invocation")
         *_, mutation = await records(rt, "tool_input_mutation")

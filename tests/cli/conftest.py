@@ -104,7 +104,7 @@ async def answered(rt, calling, word, updated):
     async with asyncio.timeout(BOUND_S):
         while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- nobody tells when a question is asked
             await asyncio.sleep(0.01)
-    await rt.approvals.decide(questions[0].approval_id, word, updated_input=updated, by="pat")
+    await rt.approvals.decide(questions[0].approval_id, word, input=updated, by="pat")
     return await calling
 
 

@@ -61,7 +61,7 @@ async def decide(rt, rng, say):
         answer = rng.choice(["allow", "deny", "edit"])
         edit = {"number": -1 - rng.randrange(100)} if answer == "edit" else None
         words = "allow" if edit else answer
-        taken = await rt.approvals.decide(question.approval_id, words, updated_input=edit, by="chance")
+        taken = await rt.approvals.decide(question.approval_id, words, input=edit, by="chance")
         if isinstance(taken, Answered):
             say("a", {"decision": question.decision_id, "answer": answer})
 

@@ -163,7 +163,7 @@ async def stand_in_line(folder, name, number):
         while name in ASKED and not (asked := await rt.approvals.list()):
             await asyncio.sleep(0.01)
         if name in ASKED:
-            await rt.approvals.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
+            await rt.approvals.decide(asked[0].approval_id, "allow", input={**asked[0].shown, "number": 9})
         while not any(call.status is InvocationStatus.QUEUED for call in rt._core.registry.calls.values()):
             await asyncio.sleep(0.01)
             assert not calling.done()

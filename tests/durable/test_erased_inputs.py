@@ -62,7 +62,7 @@ async def transfers(rt, count=1):
 
 ANSWERS = {
     "approved": ("allow", {}),
-    "edited": ("allow", {"updated_input": {"to": "ada", "pin": EDITED}}),
+    "edited": ("allow", {"input": {"to": "ada", "pin": EDITED}}),
     "rejected": ("deny", {}),
 }
 

@@ -47,7 +47,7 @@ async def _killed(asking):
 async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor, ended, sound, living, tmp_path, edit):
     approval_id = await _killed(asking)
     async with survivor() as rt:
-        await rt.approvals.decide(approval_id, "allow", updated_input=edit)
+        await rt.approvals.decide(approval_id, "allow", input=edit)
         (result,) = await ended(rt)
         pin = 99 if edit is not None and edit["pin"] == 99 else living.PIN
         assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, pin)]

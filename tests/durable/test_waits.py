@@ -38,7 +38,7 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
     async with survivor() as rt:
         (question,) = await rt.approvals.list()
         assert question.approval_id == approval_id
-        await rt.approvals.decide(approval_id, answer, updated_input=edit, by="eve")
+        await rt.approvals.decide(approval_id, answer, input=edit, by="eve")
         (result,) = await ended(rt)
         assert (result.error and result.error.error_class.value) == error
         assert result.invocation_id == question.invocation_id

@@ -38,7 +38,7 @@ def spoil(value):
 
 def answer_of(edit):
     if isinstance(edit, dict):
-        return Edit(updated_input=edit)
+        return Edit(input=edit)
     return Remember(rule={"behavior": "allow", "tool": "test.probe"}) if edit == "remember" else Allow()
 
 
@@ -113,7 +113,7 @@ def test_an_edit_that_is_changed_after_it_was_given_changes_nothing(run, opened)
                     break
             edited = {"amount": 2}
             (question,) = await rt.approvals.list()
-            await rt.approvals.decide(question.approval_id, "allow", updated_input=edited)
+            await rt.approvals.decide(question.approval_id, "allow", input=edited)
             edited["amount"] = 1_000_000
             await calling
 

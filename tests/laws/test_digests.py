@@ -43,7 +43,7 @@ def test_no_record_of_a_call_with_a_short_secret_gives_it_away():
                 if event.data.get("prompted"):
                     break
             questions = await runtime.approvals.list()
-            await runtime.approvals.decide(questions[0].approval_id, "allow", updated_input=answer)
+            await runtime.approvals.decide(questions[0].approval_id, "allow", input=answer)
             result = await calling
             assert result.status == "succeeded"
             return str([record async for record in runtime.journal.export()]) + str(questions)

@@ -109,7 +109,7 @@ def test_an_approver_who_edits_another_field_leaves_the_masked_text_as_it_was(ru
             seen = await answered(rt, calling, edit)
             return [seen, await sound_export(rt)]
 
-    told = run(story(lambda shown: Edit(updated_input={**shown, "times": 2})))
+    told = run(story(lambda shown: Edit(input={**shown, "times": 2})))
     assert received == [(f"pass {PIN} on", 2)]
     assert PIN not in str(told)
 
@@ -122,7 +122,7 @@ def test_an_edit_that_moves_a_masked_text_is_refused(run, opened, echo):
                 if event.data.get("prompted"):
                     break
             [question] = await rt.approvals.list()
-            edit = Edit(updated_input={**question.shown, "text": "now [redacted] is moved"})
+            edit = Edit(input={**question.shown, "text": "now [redacted] is moved"})
             refused = await rt.approvals.decide(question.approval_id, edit)
             calling.cancel()
             return refused

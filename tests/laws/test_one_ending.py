@@ -59,9 +59,9 @@ answers = st.sampled_from(
     [
         Allow(),
         Deny(message="no"),
-        Edit(updated_input={"n": 3}),
-        Edit(updated_input={"n": "x"}),
-        Edit(updated_input=[1]),
+        Edit(input={"n": 3}),
+        Edit(input={"n": "x"}),
+        Edit(input=[1]),
         Remember(rule={"behavior": "allow", "tool": "test.probe"}),
         Remember(rule={"behavior": "deny", "tool": "test.probe"}),
     ]

@@ -95,7 +95,7 @@ REPLIES = {
 ANSWERS = {
     "feedback": lambda secret, _: Allow(feedback=f"fine, {secret}"),
     "refusal": lambda secret, _: Deny(message=f"never with {secret}"),
-    "edit": lambda _, shown: Edit(updated_input={**shown, "plain": "edited"}),
+    "edit": lambda _, shown: Edit(input={**shown, "plain": "edited"}),
     "yes": lambda *_: Allow(),
     "no": lambda *_: Deny(),
 }

@@ -105,29 +105,28 @@ def test_questions_are_listed_until_they_end(approvals, question):
 
 
 def test_an_edit_is_bound_to_the_edited_input(approvals):
-    edited = approvals.answer("apr_1", Edit(updated_input={"path": "b"}), by=Approver(claim="ann"), now=LATER)
+    edited = approvals.answer("apr_1", Edit(input={"path": "b"}), by=Approver(claim="ann"), now=LATER)
     assert edited.input_digest == digest_of({"path": "b"}) != digest_of(INPUT)
 
 
 def test_an_edit_that_is_no_json_is_refused_and_the_question_stays_open(approvals):
     assert (
-        approvals.answer("apr_1", Edit(updated_input={"n": {1, 2}}), by=Approver(claim="ann"), now=LATER).reason
-        == "bad_input"
+        approvals.answer("apr_1", Edit(input={"n": {1, 2}}), by=Approver(claim="ann"), now=LATER).reason == "bad_input"
     )
     assert approvals.get("apr_1") is not None
 
 
 def test_an_edit_may_hold_integers_that_canonical_json_has_no_word_for(approvals):
-    edited = approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by=Approver(claim="ann"), now=LATER)
-    assert edited.answer.updated_input == {"n": 10**30}
+    edited = approvals.answer("apr_1", Edit(input={"n": 10**30}), by=Approver(claim="ann"), now=LATER)
+    assert edited.answer.input == {"n": 10**30}
     assert edited.input_digest != digest_of(INPUT)
 
 
 def test_an_edit_is_taken_as_it_was_when_it_was_given(approvals):
     given = {"path": ["b"]}
-    edited = approvals.answer("apr_1", Edit(updated_input=given), by=Approver(claim="ann"), now=LATER)
+    edited = approvals.answer("apr_1", Edit(input=given), by=Approver(claim="ann"), now=LATER)
     given["path"].append("c")
-    assert edited.answer.updated_input == {"path": ["b"]}
+    assert edited.answer.input == {"path": ["b"]}
 
 
 @pytest.mark.parametrize(
@@ -313,7 +312,7 @@ def test_ask_09_an_edit_keeps_what_was_proposed_and_what_was_decided_apart(plain
         decided_at=ASKED,
         input_digest=plain_question.input_digest,
     )
-    edited = recorded(Edit(updated_input={"path": "b"}, feedback="use b"))
+    edited = recorded(Edit(input={"path": "b"}, feedback="use b"))
     assert asked.input_digest == digest_of(PLAIN_INPUT)
     assert (edited.user_modified, edited.updated_input, edited.input_digest) == (
         True,
@@ -332,7 +331,7 @@ def test_an_edited_input_is_judged_again_and_what_is_denied_stays_denied(tool, b
 def test_an_edit_that_was_completed_is_bound_to_what_will_run(plain_question):
     approvals = Approvals()
     approvals.open(plain_question)
-    answered = approvals.answer("apr_1", Edit(updated_input={"token": "…"}), by=Approver(claim="ann"), now=LATER)
+    answered = approvals.answer("apr_1", Edit(input={"token": "…"}), by=Approver(claim="ann"), now=LATER)
     completed = digest_of({"token": "s3cret"})
     decision = answer_record(answered, decision_id="dec_2", input_digest=completed)
     assert decision.input_digest == completed

@@ -70,11 +70,11 @@ def short(value):
         ...,
         Allow(feedback=5),
         Allow(feedback="\ud800"),
-        Edit(updated_input=None),
-        Edit(updated_input=[1]),
-        Edit(updated_input="x"),
-        Edit(updated_input={"amount": float("nan")}),
-        Edit(updated_input={"amount": ...}),
+        Edit(input=None),
+        Edit(input=[1]),
+        Edit(input="x"),
+        Edit(input={"amount": float("nan")}),
+        Edit(input={"amount": ...}),
         Remember(rule=None),
         Remember(rule={}),
         Remember(rule={"behavior": "deny", "tool": "*"}),
@@ -206,7 +206,7 @@ async def test_an_edit_is_held_to_the_schema_and_to_the_rules(vault, asked, soun
     async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.approvals.decide(ApprovalId(question.approval_id), Edit(updated_input={"amount": "all of it"}))
+        await runtime.approvals.decide(ApprovalId(question.approval_id), Edit(input={"amount": "all of it"}))
         result = await waiting
         await sound(runtime)
     assert vault.ran == []
@@ -228,7 +228,7 @@ async def test_an_edit_that_moves_what_was_redacted_is_refused(asked):
         )
         (question,) = await asked(runtime)
         assert question.shown == {"pins": ["[redacted]", "[redacted]"]}
-        answer = await runtime.approvals.decide(question.approval_id, "allow", updated_input={"pins": ["[redacted]"]})
+        answer = await runtime.approvals.decide(question.approval_id, "allow", input={"pins": ["[redacted]"]})
         if isinstance(answer, Refused):
             await runtime.approvals.decide(question.approval_id, "deny")
         await waiting
@@ -257,11 +257,11 @@ async def test_what_was_redacted_can_be_left_where_it_was_and_nowhere_else(asked
         sent = {"pins": ["4711-0815", "1234-5678"]}
         waiting = asyncio.ensure_future(runtime.call("unlock", sent, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        refused = await runtime.approvals.decide(question.approval_id, "allow", updated_input=edit)
+        refused = await runtime.approvals.decide(question.approval_id, "allow", input=edit)
         assert refused.reason == "bad_input"
         assert repr(place) in refused.message
         edit = {"pins": ["0000-0000", "[redacted]"], "door": "back"}
-        await runtime.approvals.decide(question.approval_id, "allow", updated_input=edit)
+        await runtime.approvals.decide(question.approval_id, "allow", input=edit)
         await waiting
         await sound(runtime)
     assert ran == [(["0000-0000", "1234-5678"], "back")]
@@ -271,7 +271,7 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_answer_on_record(vault, 
     async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": "all"}, by="pat")
+        await runtime.approvals.decide(question.approval_id, "allow", input={"amount": "all"}, by="pat")
         result = await waiting
         decisions = [each async for each in runtime.journal.export() if hasattr(each, "decided_by")]
         await sound(runtime)
@@ -285,7 +285,7 @@ async def test_an_edit_may_hold_any_integer_that_a_call_may(vault, asked, sound,
     async with Runtime.open(tools=[vault.tool], approve="wait") as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": number})
+        await runtime.approvals.decide(question.approval_id, "allow", input={"amount": number})
         await waiting
         await sound(runtime)
     assert vault.ran == [(number, "ada")]

@@ -36,7 +36,7 @@ async def write_hostile(path):
             async with asyncio.timeout(BOUND_S):
                 while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- there is no event to wait for
                     await asyncio.sleep(0.01)
-            await rt.approvals.decide(questions[0].approval_id, word, updated_input=edit, by=HOSTILE, message=HOSTILE)
+            await rt.approvals.decide(questions[0].approval_id, word, input=edit, by=HOSTILE, message=HOSTILE)
             ids.append((await calling).invocation_id)
         return ids
 

@@ -40,9 +40,7 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
     async with Runtime.open(tools=[send], hooks=[hook(sign, name="signer")], approve="wait") as rt:
         waiting = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
         (question,) = await asked_questions(rt)
-        await rt.approvals.decide(
-            question.approval_id, "allow", updated_input={**question.shown, "to": "grace"}, by="pat"
-        )
+        await rt.approvals.decide(question.approval_id, "allow", input={**question.shown, "to": "grace"}, by="pat")
         told = await story(rt, await waiting)
     model = {"to": "ada", "text": "hello"}
     observable = {**model, "greeting": "Dear"}

@@ -140,7 +140,7 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if not hooks:
             (question,) = await asked_questions(rt)
-            await rt.approvals.decide(question.approval_id, "allow", updated_input={"n": 2})
+            await rt.approvals.decide(question.approval_id, "allow", input={"n": 2})
         told = await story(rt, await calling)
     assert told.result["error"]["error_class"] == "input_mutation_failed"
     assert (probe.executor.inputs, told.mutations) == ([], [])
@@ -161,9 +161,7 @@ async def posted(asked_questions, call, hook, raw='{"text":  "h\\u00e9llo"}'):
     async with Runtime.open(tools=[post], hooks=[injecting], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "post", raw))
         (question,) = await asked_questions(rt)
-        await rt.approvals.decide(
-            question.approval_id, "allow", updated_input={**question.shown, "region": "eu"}, by="pat"
-        )
+        await rt.approvals.decide(question.approval_id, "allow", input={**question.shown, "region": "eu"}, by="pat")
         return rt, await calling
 
 
@@ -231,7 +229,7 @@ async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_t
 DECISIONS = {
     "by a rule": ("allow", None, "allow", "succeeded"),
     "by a person": ("ask", {"answer": "allow"}, "allow", "succeeded"),
-    "with edits": ("ask", {"answer": "allow", "updated_input": {"n": 2}}, "allow", "succeeded"),
+    "with edits": ("ask", {"answer": "allow", "input": {"n": 2}}, "allow", "succeeded"),
     "denied by a rule": ("deny", None, "deny", "denied"),
     "denied by a person": ("ask", {"answer": "deny"}, "deny", "rejected"),
 }

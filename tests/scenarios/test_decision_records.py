@@ -42,7 +42,7 @@ async def test_a_decision_by_an_approver_carries_the_edit_and_when_the_question_
     async with Runtime.open(tools=[pay], approve="wait") as rt:
         calling = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
-        await rt.approvals.decide(question.approval_id, "allow", updated_input={"amount": 3}, by="pat", message="less")
+        await rt.approvals.decide(question.approval_id, "allow", input={"amount": 3}, by="pat", message="less")
         ask, answer = await decisions_of(rt, records, calling)
     assert (ask["behavior"], answer["behavior"], answer["answers"]) == ("ask", "allow", ask["decision_id"])
     assert ask["suggested_updates"][0]["rule"]["tool"] == "local.pay"

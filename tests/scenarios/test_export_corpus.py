@@ -366,7 +366,7 @@ async def _(kit):
 
 @case("approval edited", transfer)
 async def _(kit):
-    await approve(kit, "allow", updated_input={"to": "grace", "amount": 3, "note": "less"})
+    await approve(kit, "allow", input={"to": "grace", "amount": 3, "note": "less"})
 
 
 @case("canceled while it runs", wait_for_cancel)

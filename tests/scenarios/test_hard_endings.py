@@ -82,7 +82,7 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
         waiting = asyncio.ensure_future(call(rt, "transfer", {"to": "mallory", "pin": "4711-0815"}))
         (question,) = await asked_questions(rt)
         assert question.shown == {"to": "mallory", "pin": "[redacted]"}
-        await rt.approvals.decide(question.approval_id, "allow", updated_input={**question.shown, "to": "ada"})
+        await rt.approvals.decide(question.approval_id, "allow", input={**question.shown, "to": "ada"})
         result = await waiting
         everything = repr(await records(rt)) + repr(result)
     assert ran == [("ada", "4711-0815")]
@@ -220,9 +220,7 @@ async def test_what_was_shown_to_an_approver_cannot_be_changed_under_the_call(ca
         waiting = asyncio.ensure_future(call(rt, "read", {"where": "safe.txt"}))
         (question,) = await asked_questions(rt)
         question.shown["where"] = "/etc/shadow"
-        refused = [
-            await rt.approvals.decide(question.approval_id, Edit(updated_input=each)) for each in ([1], "x", 5, None)
-        ]
+        refused = [await rt.approvals.decide(question.approval_id, Edit(input=each)) for each in ([1], "x", 5, None)]
         await rt.approvals.decide(question.approval_id, "allow")
         await waiting
     assert ran == ["safe.txt"]

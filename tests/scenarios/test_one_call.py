@@ -272,7 +272,7 @@ async def test_a_default_that_an_edited_input_leaves_out_is_judged_and_recorded(
         async for _ in rt.journal.events():
             if questions := await rt.approvals.list():
                 break
-        await rt.approvals.decide(questions[0].approval_id, "allow", updated_input={"to": "ada"})
+        await rt.approvals.decide(questions[0].approval_id, "allow", input={"to": "ada"})
         result = await calling
         invocation = await rt.journal.invocation(result.invocation_id)
     assert (ran, result.error.error_class) == ([], "permission_denied")

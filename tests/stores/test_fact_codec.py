@@ -82,7 +82,7 @@ async def answer_all(runtime, words):
         if event.event_type == "tool.permission.requested" and event.data["prompted"]:
             for question in await runtime.approvals.list():
                 answer, updated = next(words)
-                await runtime.approvals.decide(question.approval_id, answer, updated_input=updated)
+                await runtime.approvals.decide(question.approval_id, answer, input=updated)
 
 
 async def a_run_of_every_kind():

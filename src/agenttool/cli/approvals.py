@@ -224,7 +224,7 @@ def _parse_answer(
         return ApprovalAnswer(ApprovalId(target), Deny(message=message))
     if edited is not None:
         updated = parse_object(edited, what="--input")
-        return ApprovalAnswer(ApprovalId(target), Edit(updated_input=updated, feedback=message))
+        return ApprovalAnswer(ApprovalId(target), Edit(input=updated, feedback=message))
     return ApprovalAnswer(ApprovalId(target), Allow(feedback=message), remember)
 
 

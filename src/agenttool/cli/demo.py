@@ -144,7 +144,7 @@ async def _approval(report: "DemoReport", rt: Runtime) -> None:
     shown = cast("JsonObject", question.shown)
     report.text(f"The call waits. An approver sees {question.tool_name} with {sorted_json(shown).decode()}.")
     report.text("The approver changes the payee and the amount, and allows the call.")
-    await rt.approvals.decide(question, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat")
+    await rt.approvals.decide(question, "allow", input={**shown, "to": "ada", "amount": 90}, by="pat")
     result = await call
     again = await rt.approvals.decide(question, "allow", by="mallory")
     report.check("the tool ran once, with the approved input", passes=transfers == [("ada", 90)])

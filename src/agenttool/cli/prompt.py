@@ -230,7 +230,7 @@ async def _parse_reply(
         return remember_rule(question, int(rest) if rest.isdecimal() else 1)
     if word in ("e", "edit"):
         text = rest or await terminal.edit(json.dumps(question.shown, indent=2, ensure_ascii=False) + "\n")
-        return None if text is None else Edit(updated_input=parse_object(text, what="an edited input"))
+        return None if text is None else Edit(input=parse_object(text, what="an edited input"))
     terminal.print_hint(
         "y runs it as shown; n denies it, and the model reads the text after it; e changes the input; "
         "r runs it and allows what the rule covers from now on" + ("; s leaves it open" if can_skip else "")

@@ -102,7 +102,7 @@ def answer_in(word: str, updated_input: JsonObject | None, message: str | None) 
         return Deny(message=message)
     if word != "allow":
         raise ConfigError(f"an answer is 'allow' or 'deny', got {word!r}; use one of them")
-    return Allow(feedback=message) if updated_input is None else Edit(updated_input=updated_input, feedback=message)
+    return Allow(feedback=message) if updated_input is None else Edit(input=updated_input, feedback=message)
 
 
 def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | None:
@@ -110,7 +110,7 @@ def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | 
     if not isinstance(given, Edit) or not _has_secrets(core, question):
         return None
     try:
-        reject_moved_markers(given.updated_input, question.shown)
+        reject_moved_markers(given.input, question.shown)
     except RecordError as error:
         reason = RefusalReason.BAD_INPUT
         return Refused(approval_id=question.approval_id, reason=reason, message=str(error))
@@ -290,7 +290,7 @@ async def _edited(
     Raises:
         ToolFailure: it is invalid.
     """
-    updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
+    updated = cast("JsonObject", cast("Edit", answered.answer).input)
     if call.mask is not None:
         updated = cast("JsonObject", restore_redacted(updated, proposed, answered.question.shown))
         call.learn_secrets(tool.redactor, updated)

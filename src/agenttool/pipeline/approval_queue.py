@@ -63,7 +63,7 @@ class ApprovalQueue:
         question: Question | ApprovalId,
         answer: str | Answer,
         *,
-        updated_input: JsonObject | None = None,
+        input: JsonObject | None = None,  # noqa: A002 -- the name of the value that it replaces
         by: str | None = None,
         message: str | None = None,
         shown_digest: Digest | None = None,
@@ -74,7 +74,7 @@ class ApprovalQueue:
             question: the question that the approver was shown, or its id. If the open question differs from what was
                 shown, the answer is refused.
             answer: `allow`, `deny`, or an answer object.
-            updated_input: run this input instead.
+            input: run this input instead.
             by: the name of the approver; recorded as a claim, beside the operating-system user of this process.
             message: text that the model reads with the answer.
             shown_digest: `Question.shown_digest` of what the approver was shown, where only the id is given. Without
@@ -84,7 +84,7 @@ class ApprovalQueue:
             ConfigError: the answer is neither `allow` nor `deny`.
             StoreError: the answer could not be stored.
         """
-        given = answer_in(answer, updated_input, message) if isinstance(answer, str) else answer
+        given = answer_in(answer, input, message) if isinstance(answer, str) else answer
         approver = Approver(os_user=self._core.os_user(), claim=by)
         if isinstance(question, Question):
             question, shown_digest = question.approval_id, shown_digest or question.shown_digest

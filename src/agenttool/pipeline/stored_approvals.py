@@ -72,7 +72,7 @@ class StoredAnswer(Part, frozen=True, kw_only=True):
         if not self.allow:
             return Deny(message=self.words)
         if self.updated_input is not None:
-            return Edit(updated_input=self.updated_input, feedback=self.words)
+            return Edit(input=self.updated_input, feedback=self.words)
         if self.rule is not None:
             return Remember(rule=self.rule, feedback=self.words, scope=self.scope)
         return Allow(feedback=self.words)
@@ -156,7 +156,7 @@ def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
 def record_answer(core: Core, answered: Answered) -> bytes:
     """Record the digest of an answer in the journal; return the body to store in the same transaction."""
     answer = answered.answer
-    updated = answer.updated_input if isinstance(answer, Edit) and isinstance(answer.updated_input, dict) else None
+    updated = answer.input if isinstance(answer, Edit) and isinstance(answer.input, dict) else None
     stored = StoredAnswer(
         by=answered.by.claim,
         os_user=answered.by.os_user,

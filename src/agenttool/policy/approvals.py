@@ -144,7 +144,7 @@ class Deny:
 class Edit:
     """Run this input instead, if no rule denies it."""
 
-    updated_input: Json
+    input: Json
     feedback: str | None = None
 
 
@@ -303,8 +303,8 @@ def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestam
             rule = read_rule(Setting(members=_remembered(question, answer), source=RuleSource.SESSION))
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
-            answer = replace(answer, updated_input=_own_copy(answer.updated_input))
-            digest = digest_of_any(answer.updated_input)
+            answer = replace(answer, input=_own_copy(answer.input))
+            digest = digest_of_any(answer.input)
     except (TypeError, ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
     return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
@@ -378,7 +378,7 @@ def answer_record(
     behavior = Behavior.DENY if denied else Behavior.ALLOW
     return replace_record(
         _prompt_record(question, decision_id, behavior, message, answered.at, details),
-        updated_input=answer.updated_input if edited else UNSET,
+        updated_input=answer.input if edited else UNSET,
         user_modified=edited,
         suggested_updates=updates,
         content_blocks=(text_item(answer.message),) if denied and answer.message else None,
