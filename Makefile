@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 say = @printf '\033[36m==>\033[0m %s\n'
 
 .PHONY: help run demo test soak fast check conformance bench docs schemas clean
@@ -52,7 +53,7 @@ fast: $(VENV)/.developing ## run the tests that take no time
 	$(say) "running the fast half of the tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow and not soak'
 
-check: $(VENV)/.developing ## format, lint, words, layers, types
+check: $(VENV)/.developing ## format, lint, words, layers, types, documentation site
 	$(say) "format and lint"
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -62,6 +63,8 @@ check: $(VENV)/.developing ## format, lint, words, layers, types
 	@$(BIN)/lint-imports --no-cache | tail -n 8
 	$(say) "types"
 	@$(BIN)/basedpyright --project pyproject.toml
+	$(say) "documentation site"
+	@$(SITE)
 	$(say) "$$(grep -rhoE '# (noqa|type: ignore|pyright: ignore)' src | wc -l) suppressions in src, each with its reason"
 
 conformance: $(VENV)/.developing ## run the tests tied to requirements and print the table
@@ -77,9 +80,12 @@ schemas: $(VENV)/.developing ## write schemas/ anew from the records
 	$(say) "writing schemas/"
 	@$(BIN)/python tools/write_schemas.py
 
-docs: schemas ## write the generated pages and figures anew
-	$(say) "writing generated docs"
+docs: schemas ## regenerate the generated pages and figures, and build the documentation site
+	$(say) "writing generated pages"
 	@$(BIN)/python tools/write_docs.py
+	$(say) "building the site"
+	@$(SITE)
+	$(say) "open site/index.html; for the search, run $(BIN)/python -m http.server -d site 8000 and open http://localhost:8000"
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench .venv-frameworks build dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-bench .venv-frameworks build dist site .pytest_cache .ruff_cache .hypothesis

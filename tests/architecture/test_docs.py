@@ -1,5 +1,6 @@
 """The map is true: decisions are listed, links lead somewhere, nothing speaks of the workshop."""
 
+import os
 import re
 import subprocess
 import sys
@@ -48,3 +49,28 @@ def test_pages_show_what_their_commands_and_programs_print():
         [sys.executable, "tools/write_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build the documentation site; a broken link or a page that no menu lists is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_another_host(site):
+    loads = re.compile(r'<(?:script|img|iframe)\b[^>]*\bsrc="?https?:|<link\b[^>]*\bhref="?https?:')
+    assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.slow
+def test_the_site_shows_the_commands_and_file_names_of_an_example(site):
+    journal = (site / "how-to/journal.html").read_text(encoding="utf-8")
+    text = re.sub(r"<[^>]+>", "", journal)
+    assert "$ agenttool show 0002" in text
+    assert "day.py" in text
