@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,10 @@ settings.load_profile("project")
 # Programs under test must not inherit output settings of the developer's shell.
 for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
+
+# Tests start many interpreters, and rewriting the assertions of all test modules takes half of the collection.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell ignores SIGINT in background jobs; programs under test must receive it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
