@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from pathlib import Path
 
 import pytest
+import quick_uvicorn
 import uvicorn
 import warm_start
 from hypothesis import HealthCheck, settings
@@ -41,6 +42,7 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+quick_uvicorn.install()
 warm_start.install()
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
@@ -103,31 +105,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-class PromptServer(uvicorn.Server):
-    """A uvicorn server that stops as soon as its requests are answered; uvicorn itself sleeps for tenths of seconds."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.end = asyncio.Event()
-
-    async def main_loop(self) -> None:
-        await self.on_tick(0)
-        await self.end.wait()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 -- uvicorn sends no event
-                    await asyncio.sleep(0.002)
-        for task in self.server_state.tasks:
-            task.cancel()
-        await self.lifespan.shutdown()
-
-
 @pytest.fixture(scope="session")
 def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
     """Serve an ASGI app over a real socket: `async with serve_app(app) as url`."""
@@ -135,7 +112,7 @@ def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
     @asynccontextmanager
     async def serve_app(app: object, port: int = 0, *, lifespan: str = "on") -> AsyncGenerator[str]:
         config = uvicorn.Config(app, port=port, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1)
-        server = PromptServer(config)
+        server = uvicorn.Server(config)
         serving = asyncio.get_running_loop().create_task(server.serve())
         try:
             while not server.started:
@@ -144,7 +121,7 @@ def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
                     raise RuntimeError("the server did not start")
             yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         finally:
-            server.end.set()
+            server.should_exit = True
             await serving
 
     return serve_app

@@ -119,6 +119,7 @@ def _load_everything():
         # numpy, which the embedding loads, starts threads; a process with threads cannot be forked.
         if not module.name.endswith(("__main__", "pytest_plugin")) and "embedding" not in module.name:
             importlib.import_module(module.name)
+    importlib.import_module("quick_uvicorn").install()  # it stands beside this file
     gc.freeze()
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a module starts a thread; leave it out above"
 
