@@ -369,7 +369,8 @@ class Runtime(SurfaceAccess):
 
         Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
-            ConfigError: the key was used for another tool or other arguments; an invalid key raises it at once.
+            ConfigError: the key was used for another tool or other arguments, or its call waits for the one that makes
+                this one; an invalid key raises it at once.
             StoreError: the key cannot be reserved.
         """
         if surface is None:
@@ -535,7 +536,7 @@ class Runtime(SurfaceAccess):
         """Wait for the result of a call, in whichever process it ends; None if it does not end within that time.
 
         Raises:
-            ConfigError: no such call was started, or the runtime is closed.
+            ConfigError: no such call was started, the runtime is closed, or the call waits for the one that waits here.
         """
         return await self._agent.background.wait(invocation_id, within_s)
 

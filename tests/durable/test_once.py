@@ -12,7 +12,7 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import Runtime, Sensitive, tool
+from agenttool import Context, Runtime, Sensitive, tool
 from agenttool.errors import ConfigError, StoreError
 from agenttool.hooks.definition import Hook
 from agenttool.records import Behavior, HookEvent
@@ -196,16 +196,85 @@ async def test_an_invalid_key_is_refused(opened, ran, key):
         assert not ran
 
 
-async def test_a_tool_that_calls_itself_with_its_own_key_fails_and_does_not_wait_for_itself():
-    @tool
-    async def again() -> str:
-        """Call itself."""
-        return (await rt.call("again", {}, idempotency_key="k")).text
+@pytest.mark.parametrize("how", ["await", "gather", "task group", "thread", "wait"])
+async def test_a_tool_that_calls_itself_with_its_own_key_fails_and_does_not_wait_for_itself(how):
+    loop = asyncio.get_running_loop()
 
-    async with asyncio.timeout(BOUND_S), Runtime.open(tools=[again], approve=lambda _: True) as rt:
-        result = await rt.call("again", {}, idempotency_key="k")
-        assert (await rt.call("again", {}, idempotency_key="k")).invocation_id == result.invocation_id
-    assert "would wait for itself" in result.error.message
+    def repeat():
+        return rt.call(f"local.{name}", {}, idempotency_key="k")
+
+    @tool
+    async def again(context: Context) -> str:
+        """Call itself."""
+        if how == "wait":
+            return (await rt.wait(context.invocation_id)).text
+        if how == "gather":
+            return (await asyncio.gather(repeat()))[0].text
+        if how == "task group":
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(repeat())
+            return task.result().text
+        return (await repeat()).text
+
+    @tool
+    def again_in_a_thread() -> str:
+        """Call itself."""
+        return asyncio.run_coroutine_threadsafe(repeat(), loop).result().text
+
+    name = "again_in_a_thread" if how == "thread" else "again"
+    async with asyncio.timeout(BOUND_S), Runtime.open(tools=[again, again_in_a_thread], approve=lambda _: True) as rt:
+        result = await repeat()
+        assert (await repeat()).invocation_id == result.invocation_id
+    assert result.error.error_class == "execution_failed"
+    assert how == "task group" or "neither would end" in result.error.message
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+@pytest.mark.parametrize(
+    "declared", [{}, {"concurrency_safe": True}, {"concurrency_safe": True, "locks": lambda _: ["one"]}]
+)
+@pytest.mark.parametrize("together", [True, False])
+async def test_calls_that_wait_for_each_other_by_their_keys_fail_and_do_not_hang(length, declared, together):
+    started = 0
+
+    @tool(read_only=True, **declared)
+    async def step(number: int) -> str:
+        """Wait for the next one."""
+        nonlocal started
+        started += 1
+        while together and started < length and declared == {"concurrency_safe": True}:
+            await asyncio.sleep(0)
+        result = await one((number + 1) % length)
+        return result.text if result.ok else "the next one failed"
+
+    def one(number):
+        return rt.call("step", {"number": number}, idempotency_key=f"k{number}")
+
+    async with asyncio.timeout(BOUND_S), Runtime.open(tools=[step]) as rt:
+        results = await asyncio.gather(*map(one, range(length))) if together else [await one(0)]
+    assert not {result.error.error_class for result in results if not result.ok} - {"execution_failed", "canceled"}
+    if together:
+        assert any(not result.ok for result in results)
+
+
+async def test_a_task_that_outlives_its_call_gets_the_result_of_that_call_by_its_key():
+    tasks = []
+
+    async def later():
+        await ended.wait()
+        return await rt.call("spawn", {}, idempotency_key="k")
+
+    @tool
+    async def spawn() -> str:
+        """Start a task."""
+        tasks.append(asyncio.create_task(later()))
+        return "spawned"
+
+    ended = asyncio.Event()
+    async with asyncio.timeout(BOUND_S), Runtime.open(tools=[spawn], approve=lambda _: True) as rt:
+        result = await rt.call("spawn", {}, idempotency_key="k")
+        ended.set()
+        assert await tasks[0] == result
 
 
 async def test_a_key_can_be_used_again_once_retention_has_deleted_its_call(opened, ran):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from hashlib import scrypt, sha256
 from typing import cast
 
@@ -16,16 +15,13 @@ from agenttool.pipeline.call_state import BackgroundState
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.waits import running_within, waiting
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.facts import Fact
 from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
-
-
-_within: ContextVar[frozenset[InvocationId]] = ContextVar("calls_within", default=frozenset())
-"""The keyed and started calls that the present code runs within."""
 
 MAX_KEY = 255
 """The maximum length of an idempotency key."""
@@ -82,11 +78,6 @@ class BackgroundCalls:
                 return await _run_keyed(call)
             finally:
                 self._forget_key(call)
-        if first.invocation_id in _within.get():
-            raise ConfigError(
-                f"a call with the idempotency key of {first.invocation_id} was made within that call, which would wait"
-                " for itself; use another key"
-            )
         return await self.wait_forever(first.invocation_id)
 
     async def _find_first(self, call: Call, key: str) -> ToolInvocation | None:
@@ -135,21 +126,35 @@ class BackgroundCalls:
         """Wait for the stored result of a call, in whichever process it ends; None if the time runs out.
 
         Raises:
-            ConfigError: no such call was started, or the runtime is closed.
+            ConfigError: no such call was started, the runtime is closed, or the call waits for the present code.
         """
         if not isinstance(cast("object", invocation_id), str) or self._recorded(invocation_id) is None:
             raise ConfigError(f"the journal has no call {invocation_id!r}; start it first")
+        if within_s is None:
+            return await self.wait_forever(invocation_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                return await self.wait_forever(invocation_id)
+                return await self._until_ended(invocation_id)
         return None
 
     async def wait_forever(self, invocation_id: InvocationId) -> ToolResult:
         """Wait for the stored result of a call, however long that takes.
 
         Raises:
-            ConfigError: the runtime is closed.
+            ConfigError: the runtime is closed, or the call waits for the present code.
         """
+        result = await self._stored_result(invocation_id)
+        if result is not None:
+            return result
+        with waiting(lambda: (invocation_id,)) as is_endless:
+            if is_endless:
+                raise ConfigError(
+                    f"{invocation_id} waits for the call that wants to wait for it here, so neither would end;"
+                    " use another idempotency key, or do not wait for it within that call"
+                )
+            return await self._until_ended(invocation_id)
+
+    async def _until_ended(self, invocation_id: InvocationId) -> ToolResult:
         pause_s = POLL_S
         with self._core.registry.waiter() as call_ended:
             while (result := await self._stored_result(invocation_id)) is None:
@@ -221,12 +226,9 @@ def _is_refused(call: Call) -> bool:
 
 
 async def _run_keyed(call: Call) -> ToolResult:
-    """Run a call; the tasks and threads that it starts find it in `_within`."""
-    token = _within.set(_within.get() | {call.invocation_id})
-    try:
+    call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
+    with running_within(call.invocation_id):
         return await run_call(call)
-    finally:
-        _within.reset(token)
 
 
 def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:

@@ -30,6 +30,7 @@ from agenttool.pipeline.phases.result import map_any_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
 from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.waits import running_within
 from agenttool.policy.approvals import Answered, Question, rejection
 from agenttool.policy.rules import has_passed
 from agenttool.ports.evidence import CallEnded, CallRequest, ResultMade
@@ -148,7 +149,8 @@ def _may_have_effects(call: Call) -> bool:
 async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
     """Resume a call of a dead process, under the same id and with the same inputs."""
     call.core.registry.calls[call.invocation_id] = call
-    return await complete(call, lambda call: _resumed(call, tool, checkpoint, answered))
+    with running_within(call.invocation_id, alone=True):
+        return await complete(call, lambda call: _resumed(call, tool, checkpoint, answered))
 
 
 async def _resumed(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> Mapped:

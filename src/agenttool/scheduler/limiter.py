@@ -144,7 +144,7 @@ class LockQueue:
 WOULD_DEADLOCK = ToolError(
     error_class=ErrorClass.CANCELED,
     error_code="would_deadlock",
-    message="this nested call and another would deadlock on locks that their callers hold; try again later",
+    message="this call and another would deadlock: each would wait for what the other's callers hold; try again later",
     recoverability=Recoverability.RETRYABLE,
     retry=RetryGuidance(safe=True),
     phase=Phase.SCHEDULE,
@@ -200,7 +200,7 @@ class CallLimiter:
                 return None
             queue.shared += 1
             return SHARED_PERMIT
-        return self._try(self._permit(facts, within))
+        return self._try(self.request(facts, within))
 
     def own_permit(self, permit: Permit) -> Permit:
         """Return a permit of its own for a running call with the common one, so that it can make nested calls."""
@@ -214,15 +214,15 @@ class CallLimiter:
         return own
 
     async def acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit:
-        """Wait for a permit. A call that is canceled while it waits leaves the queue.
+        """Return a permit, at once or as `wait` does."""
+        return self.try_acquire(facts, within) or await self.wait(self.request(facts, within))
+
+    async def wait(self, permit: Permit) -> Permit:
+        """Wait until a requested permit is granted. A call that is canceled while it waits leaves the queue.
 
         Raises:
             ToolFailure: the wait of a nested call could never end.
         """
-        at_once = self.try_acquire(facts, within)
-        if at_once is not None:
-            return at_once
-        permit = self._permit(facts, within)
         permit.started = asyncio.get_running_loop().create_future()
         self._queue(permit)
         try:
@@ -241,7 +241,8 @@ class CallLimiter:
             return
         queue.shared -= 1
 
-    def _permit(self, facts: CallFacts, within: Permit | None) -> Permit:
+    def request(self, facts: CallFacts, within: Permit | None) -> Permit:
+        """Return the permit that a call needs; it is granted by `wait`."""
         permit = Permit()
         permit.alone = facts.alone or not self._solo.isdisjoint(facts.classes)
         permit.locks = facts.locks
@@ -319,6 +320,8 @@ class CallLimiter:
 
     def _end(self, permit: Permit) -> None:
         """Remove a permit, waiting or running, and start others."""
+        if permit.over:
+            return
         if permit is not SHARED_PERMIT:
             if permit.running:
                 self._stop_counting(permit)
@@ -399,6 +402,20 @@ class CallLimiter:
             queue = self._queues.get(resource)
             for other, exclusive in queue.inside.items() if queue else ():
                 if (mine or exclusive) and other.running and not permit.is_within(other):
+                    yield other
+
+    def ahead_of(self, permit: Permit) -> Iterator[Permit]:
+        """Return the permits, running or waiting, that one waits for, or would if it were queued now."""
+        yield from self._blockers(permit)
+        if permit.within is not None:
+            return
+        yield from (nested for nested in self._nested if permit.conflicts_with(nested))
+        locked = (self._queues.get(resource) for resource, _ in permit.locks)
+        for queue in (self._global, *locked):
+            for other, _ in () if queue is None else queue.waiting:
+                if other is permit:
+                    break
+                if permit.conflicts_with(other):
                     yield other
 
     def _would_deadlock(self, permit: Permit) -> bool:

@@ -1,7 +1,7 @@
 """Phase 7: acquire permits of the limiters, and wait for them and for rate limits if necessary."""
 
 from asyncio import CancelledError, sleep
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -10,10 +10,11 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
-from agenttool.records import InvocationStatus, JsonObject, Phase
+from agenttool.pipeline.waits import waiting
+from agenttool.records import InvocationId, InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts
 from agenttool.scheduler.drive import Drive, Stopped
-from agenttool.scheduler.limiter import CallLimiter, Permit
+from agenttool.scheduler.limiter import WOULD_DEADLOCK, Permit
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
 _PHASE = Phase.SCHEDULE
@@ -49,12 +50,14 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     within = None if call.parent is None else call.parent.own_permit()
     batch = call.batch
     if batch is not None and batch.limiter is not None:
-        batch.permit = batch.limiter.try_acquire(facts) or await _wait(call, batch.limiter, facts, None)
+        batch.permit = batch.limiter.try_acquire(facts) or await _wait(call, batch.limiter.acquire(facts))
     try:
         if tool.buckets:
             await _wait_for_rate_limit(call, tool)
         limiter = call.core.limiter
-        call.permit = limiter.try_acquire(facts, within) or await _wait(call, limiter, facts, within)
+        call.permit = limiter.try_acquire(facts, within)
+        if call.permit is None:
+            await _wait_in_queue(call, facts, within)
     except BaseException:
         release(call)
         raise
@@ -105,11 +108,31 @@ async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
         await pause(call, seconds)
 
 
-async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
+async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) -> None:
+    """Wait for a permit of the runtime.
+
+    Raises:
+        ToolFailure: as `_wait`; or a call that it would wait for waits for this one, by an idempotency key.
+    """
+    limiter, calls = call.core.limiter, call.core.registry.calls
+    permit = call.permit = limiter.request(facts, within)
+
+    def calls_ahead() -> list[InvocationId]:
+        ahead = {*limiter.ahead_of(permit)}
+        return [each.invocation_id for each in calls.values() if each.permit in ahead]
+
+    with waiting(calls_ahead, call.invocation_id) as is_endless:
+        if is_endless:
+            call.permit = None
+            raise ToolFailure(WOULD_DEADLOCK)
+        await _wait(call, limiter.wait(permit))
+
+
+async def _wait(call: Call, acquiring: Coroutine[object, object, Permit]) -> Permit:
     _note_queued(call)
     call.drive = drive = Drive(call.core.timing.grace_period)
     try:
-        permit = await drive.run(limiter.acquire(facts, within))
+        permit = await drive.run(acquiring)
     finally:
         call.drive = None
     if isinstance(permit, Stopped):
