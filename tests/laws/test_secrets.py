@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import json
-from datetime import datetime
+from base64 import b64decode
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated
 from uuid import UUID
@@ -316,7 +317,23 @@ TYPED = {
     "pin": (471199, ["471,199", "471199"]),
     "pem": (PEM, ["MIIEpAIBAAKCAQEA7line"]),
     "names": ({"Qz7-marker-name": 1}, ["Qz7-marker-name"]),
+    "opens": ("23:47:12", ["23:47", "time(23, 47"]),
+    "lasts": ("P1DT2H3M4.5S", ["2:03:04", "days=1", "93784"]),
+    "waits": ("05:51:10", ["5:51:10", "seconds=21070"]),
+    "coded": ("T2xkIGhvcnNlIHN0YXBsZQ==", ["Old horse", "T2xkIGhvc"]),
 }
+
+
+SHOWN = " ".join(
+    [
+        *["[redacted]"] * 8,
+        "datetime.[redacted])",
+        "[redacted] datetime.datetime([redacted])",
+        "[redacted] datetime.timedelta([redacted]) [redacted]",
+        "[redacted] datetime.timedelta([redacted])",
+        "b'[redacted]' b'[redacted]' [redacted] ['[redacted]']",
+    ]
+)
 
 
 def test_a_sensitive_value_that_was_converted_and_written_again_is_in_no_record_and_no_hook(tmp_path):
@@ -324,15 +341,23 @@ def test_a_sensitive_value_that_was_converted_and_written_again_is_in_no_record_
 
     @tool(read_only=True, open_world=False)
     async def probe(
+        *,
         when: Annotated[datetime, Sensitive],
         key: Annotated[UUID, Sensitive],
         amount: Annotated[Decimal, Sensitive],
         pin: Annotated[int, Sensitive],
         pem: Annotated[str, Sensitive],
         names: Annotated[dict[str, int], Sensitive],
+        opens: Annotated[time, Sensitive],
+        lasts: Annotated[timedelta, Sensitive],
+        waits: Annotated[timedelta, Sensitive],
+        coded: Annotated[bytes, Sensitive],
     ) -> str:
         """Repeat what it gets. Not for secrets."""
-        return f"{when} {when:%d.%m.%Y} {key} {key.hex} {amount:,} {pin:,} {pem.splitlines()[1]} {[*names]}"
+        plain = b64decode(coded) if coded.startswith(b"T2xk") else coded
+        moments = f"{opens} {opens!r} {opens:%H:%M} {when.replace(tzinfo=None)!r} {lasts} {lasts!r} {lasts.total_seconds()} {waits} {waits!r}"
+        texts = f"{coded} {plain} {plain.decode()} {[*names]}"
+        return f"{when} {when:%d.%m.%Y} {key} {key.hex} {amount:,} {pin:,} {pem.splitlines()[1]} {moments} {texts}"
 
     async def listen(query):
         told.append(repr((query.input, query.output)))
@@ -347,7 +372,7 @@ def test_a_sensitive_value_that_was_converted_and_written_again_is_in_no_record_
             return result, [repr(record) async for record in rt.journal.export()]
 
     result, records = asyncio.run(story())
-    assert (result.status, result.content[0].text) == ("succeeded", " ".join(["[redacted]"] * 7) + " ['[redacted]']")
+    assert (result.status, result.content[0].text) == ("succeeded", SHOWN)
     stored = (tmp_path / "agenttool.db").read_bytes().decode("latin-1")
     for form in (form for _, forms in TYPED.values() for form in forms):
         assert form not in "".join([*records, *told, stored]), form

@@ -9,7 +9,8 @@ from collections import deque
 import pytest
 
 from agenttool import ConfigError, Runtime
-from agenttool.errors import ToolFailure
+from agenttool.codec import write
+from agenttool.errors import CredentialMissing, ToolFailure
 from agenttool.pipeline import recovery
 from agenttool.ports.deferred import DEFERRED, AnswerStatus, Prompt, PromptKind, PromptOutcome, ReplyOutcome
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
@@ -101,6 +102,37 @@ async def test_a_caller_waits_for_the_answer(store, opened):
         assert await rt.deferred.deliver(waiting.invocation_id, answer("late")) is AnswerStatus.ANSWERED
         assert await rt.deferred.list() == ()
         assert await rt.journal.result(result.invocation_id) == result
+
+
+TOKEN = "ghp_0123456789abcdef"  # noqa: S105 -- not a real one
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+async def test_a_result_that_arrives_after_a_restart_does_not_contain_the_credential_of_its_call(
+    tmp_path, opened, has_token
+):
+    def fetch():
+        if vault:
+            return vault[0]
+        raise CredentialMissing("locked")
+
+    far, vault = Answers(), [TOKEN]
+    store, repeated = f"sqlite:{tmp_path}/state.db", answer(f"done with {TOKEN}")
+    tool = far.tool(required_credentials=("github",))
+    async with opened(store, tool, credentials={"github": fetch}) as rt:
+        started = await rt.start("ask", {}, surface=await rt.surface())
+    if not has_token:
+        vault.clear()
+    async with opened(store, tool, credentials={"github": fetch}) as rt:
+        assert await rt.deferred.deliver(started.invocation_id, repeated) is AnswerStatus.ACCEPTED
+        result = await rt.wait(started.invocation_id)
+        records = [write(record).decode() async for record in rt.journal.export()]
+    if has_token:
+        assert result.text == "done with [redacted]"
+    else:
+        assert (result.error.error_class, result.error.retry.safe) == ("credential_missing", False)
+        assert "its result is withheld, because it may contain a credential" in result.error.message
+    assert TOKEN not in "".join(records)
 
 
 async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):

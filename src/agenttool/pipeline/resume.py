@@ -25,7 +25,7 @@ from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.emit_terminal import release_result
-from agenttool.pipeline.phases.execute import execute, run_with_retries, save_running_checkpoint
+from agenttool.pipeline.phases.execute import execute, mask_credentials_again, run_with_retries, save_running_checkpoint
 from agenttool.pipeline.phases.result import map_any_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
@@ -310,6 +310,8 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     if later is None:
         raise ToolFailure(unknown_after_crash())
     if opened.answer is not None:
+        if tool.credentials:  # the server may repeat them in its result
+            await mask_credentials_again(call, tool)
         return await read_result(call, later, opened.answer)
     if opened.kind == CheckpointKind.REMOTE or is_overdue(opened, call.core.now_ns()):
         call.stop.reason = AbortReason.TIMEOUT

@@ -110,15 +110,22 @@ async def run_stoppable(call: Call, work: Coroutine[object, object, _T]) -> _T:
 
 def lend_credentials(call: Call, values: Mapping[str, str]) -> None:
     """Lend credentials to a call, and remove their values from all its records."""
+    secrets = mask_credentials(call, values)
+    if secrets is not None:
+        secrets.credentials = LeasedCredentials({name: Secret(name, value) for name, value in values.items()})
+        call.note(steps.CREDENTIALS_LEASED, {"credentials": [*values]})
+
+
+def mask_credentials(call: Call, values: Mapping[str, str]) -> CallSecrets | None:
+    """Remove the values of credentials from all records of a call; return its secrets, if one is long enough."""
     found = compile_scrubber(values.values())
     if found is None:
-        return
+        return None
     mask = InputMask(None if call.mask is None else call.mask.redactor, found.merged_with(call.scrubber))
     secrets = call.secrets = call.secrets or CallSecrets(call.core.ids.secret(), mask)
     secrets.mask, secrets.leased = mask, found.merged_with(secrets.leased)
-    secrets.credentials = LeasedCredentials({name: Secret(name, value) for name, value in values.items()})
     call.request = replace(call.request, redactor=mask)
-    call.note(steps.CREDENTIALS_LEASED, {"credentials": [*values]})
+    return secrets
 
 
 async def _until(over: "asyncio.Future[None]") -> None:

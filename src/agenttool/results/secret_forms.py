@@ -7,9 +7,9 @@ are a fixed and bounded set; `docs/explanation/stored-data.md` lists them.
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from html import escape
 from urllib.parse import quote, quote_plus
@@ -28,8 +28,13 @@ _MAX_TYPED_CHARS = 48
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 _MOMENT = re.compile(r"\d{4}-?[\dW].*")
+_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?(?:Z|[+-]\d{2}:?\d{2})?")
+_DURATION = re.compile(
+    r"[+-]?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
+_SECONDS = (365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1)
 _UUID = re.compile(r"(?:urn:uuid:|\{)?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\}?", re.IGNORECASE)
-_TYPED_STARTS = frozenset("0123456789+-abcdefABCDEFuU{")
+_TYPED_STARTS = frozenset("0123456789+-abcdefABCDEFPuU{")
 _SEPARATORS = ("_", " ", "'", "\u00a0", "\u202f")
 _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", "%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y")
 _TIMES = ("%H:%M:%S", "%H:%M")
@@ -46,10 +51,10 @@ def shortest_form(secret: str) -> int:
 
 
 def _is_typed(secret: str) -> bool:
-    """Return whether a secret may be a number, a date or a UUID."""
+    """Return whether a secret may be a number, a date, a time, a duration or a UUID."""
     if len(secret) > _MAX_TYPED_CHARS:
         return False
-    return any(kind.fullmatch(secret) is not None for kind in (_NUMBER, _MOMENT, _UUID))
+    return any(kind.fullmatch(secret) is not None for kind in (_NUMBER, _MOMENT, _TIME, _DURATION, _UUID))
 
 
 def forms_of(secret: str) -> set[str]:
@@ -76,7 +81,7 @@ def forms_of(secret: str) -> set[str]:
         *_lines(secret),
     }
     if _is_typed(secret):
-        forms |= {*_numbers(secret), *_moments(secret), *_uuids(secret)}
+        forms |= {*_numbers(secret), *_moments(secret), *_times_of_day(secret), *_durations(secret), *_uuids(secret)}
     return {each for each in forms if is_unicode(each)}
 
 
@@ -143,6 +148,41 @@ def _times(moment: datetime) -> Iterator[str]:
         for form in _TIMES:
             yield f"{moment.date()}{separator}{moment.strftime(form)}"
     yield f"{moment.timestamp():.0f}"
+    yield _repr_arguments(moment)
+
+
+def _repr_arguments(moment: datetime | time) -> str:
+    """Return what the `repr` of a moment has in its parentheses, without a time zone."""
+    return repr(moment.replace(tzinfo=None)).partition("(")[2].rstrip(")")
+
+
+def _times_of_day(secret: str) -> Iterator[str]:
+    """Yield a time as it is usually written; a parameter of type `timedelta` takes this form, too."""
+    found = _TIME.fullmatch(secret)
+    if found is None:
+        return
+    with suppress(ValueError):
+        moment = time.fromisoformat(secret)
+        yield f"{moment}"
+        yield f"time({_repr_arguments(moment)}"
+        yield from (moment.strftime(form) for form in (*_TIMES, "%I:%M %p"))
+    yield from _duration_forms(found.groups("0"), _SECONDS[-3:])
+
+
+def _durations(secret: str) -> Iterator[str]:
+    """Yield a duration in ISO 8601 as Python writes it, and as seconds."""
+    found = _DURATION.fullmatch(secret)
+    if found is not None:
+        yield from _duration_forms(found.groups("0"), _SECONDS)
+
+
+def _duration_forms(counts: Iterable[str], units: Iterable[int]) -> Iterator[str]:
+    with suppress(OverflowError):
+        length = timedelta(seconds=float(sum(Decimal(count) * unit for count, unit in zip(counts, units, strict=True))))
+        for each in (length, -length):
+            yield str(each)
+            yield repr(each).partition("(")[2].rstrip(")")
+        yield from _numbers(repr(length.total_seconds()))
 
 
 def _uuids(secret: str) -> Iterator[str]:

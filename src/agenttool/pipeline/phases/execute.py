@@ -1,6 +1,6 @@
 """Phase 8: run the tool in the caller's task, with timeouts and cancellation."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import final
 
 from agenttool.codec import clone
@@ -12,7 +12,15 @@ from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.failures import error_of_crash, valid_error
 from agenttool.pipeline.remote_wait import send_and_wait
-from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, lend_credentials, pause, run_stoppable
+from agenttool.pipeline.running import (
+    ENDED_EARLY,
+    drive_tool,
+    end_early,
+    lend_credentials,
+    mask_credentials,
+    pause,
+    run_stoppable,
+)
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error, guided
@@ -133,7 +141,7 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
     while True:
         try:
             if tool.credentials:
-                await _lease_credentials(call, tool)
+                lend_credentials(call, await fetch_credentials(call, tool))
             output = _start_once(call, tool)
             return await output.coroutine if type(output) is PendingOutput else output
         except Exception as failure:
@@ -155,20 +163,35 @@ async def run_with_retries(call: Call, tool: Tool) -> object:
         number += 1
 
 
-async def _lease_credentials(call: Call, tool: Tool) -> None:
-    """Lease the credentials that a tool declares to its call.
+async def fetch_credentials(call: Call, tool: Tool) -> Mapping[str, str]:
+    """Return the values of the credentials that a tool declares.
 
     Raises:
         ToolFailure: credential_missing; or the call was stopped meanwhile.
     """
     vault = call.core.vault
     if vault is None:
-        return
+        return {}
     try:
-        values = await run_stoppable(call, vault.fetch(tool.credentials, call.actor_ref))
+        return await run_stoppable(call, vault.fetch(tool.credentials, call.actor_ref))
     except CredentialMissing as error:
         raise ToolFailure(guided(ErrorClass.CREDENTIAL_MISSING, phase=_PHASE, message=str(error))) from error
-    lend_credentials(call, values)
+
+
+async def mask_credentials_again(call: Call, tool: Tool) -> None:
+    """Remove the credentials of a tool that ran in another process from the result that arrives for it here.
+
+    Raises:
+        ToolFailure: credential_missing: they cannot be removed, so the result is withheld.
+    """
+    try:
+        mask_credentials(call, await fetch_credentials(call, tool))
+    except ToolFailure as failure:
+        if failure.error.error_class is not ErrorClass.CREDENTIAL_MISSING:
+            raise
+        message = f"the tool ran; its result is withheld, because it may contain a credential: {failure.error.message}"
+        error = guided(ErrorClass.CREDENTIAL_MISSING, phase=_PHASE, message=message, effects=True)
+        raise ToolFailure(error) from failure
 
 
 def _wait(call: Call, error: ToolError, number: int) -> float | None:
