@@ -22,7 +22,7 @@ from cli_reference import reference_page
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
-    *(page for part in ("how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
+    *(page for part in ("", "how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
 ]
 GENERATED = {ROOT / "docs" / "reference" / "cli.md": reference_page}
 REPORT = ROOT / "build" / "conformance.json"

@@ -1,10 +1,11 @@
 """A model's provider on this machine."""
 
 import pytest
-from scripted_provider import serve
+
+from agenttool.testing import serve_model
 
 
 @pytest.fixture
 def provider():
     """Start a provider with its script: `with provider(replies) as server`."""
-    return serve
+    return serve_model

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripted_provider import serve
 
-from agenttool.testing.replies import ModelCall, reply, stream
+from agenttool.testing import ModelCall, reply, serve_model, stream
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +35,7 @@ def run(program, url, folder):
 
 @pytest.mark.parametrize("program", ["openai", "openai_responses", "anthropic", "gemini"])
 def test_the_loop_of_each_sdk_runs(program, tmp_path):
-    with serve([reply(program, STOCK), reply(program, text=FINAL)]) as server:
+    with serve_model([reply(program, STOCK), reply(program, text=FINAL)]) as server:
         assert run(program, server.url, tmp_path) == f"{FINAL}\n"
     assert "7 soap in the north" in str(server.requests[1])
 
@@ -44,13 +43,13 @@ def test_the_loop_of_each_sdk_runs(program, tmp_path):
 @pytest.mark.parametrize("program", ["openai stream", "anthropic loop"])
 def test_the_streaming_loops_run(program, tmp_path):
     provider = program.partition(" ")[0]
-    with serve([stream(provider, STOCK, text="Let me look. "), stream(provider, text=FINAL)]) as server:
+    with serve_model([stream(provider, STOCK, text="Let me look. "), stream(provider, text=FINAL)]) as server:
         assert run(program, server.url, tmp_path) == f"Let me look. {FINAL}"
     assert server.requests[0]["stream"] is True
 
 
 def test_the_turn_that_waits_is_continued_by_another_program(tmp_path):
-    with serve([reply("anthropic", ORDER), reply("anthropic", text="It is ordered.")]) as server:
+    with serve_model([reply("anthropic", ORDER), reply("anthropic", text="It is ordered.")]) as server:
         assert "order waits for apr_" in run("anthropic ask", server.url, tmp_path)
         assert run("anthropic continue", server.url, tmp_path) == "It is ordered.\n"
     assert "soap is ordered" in str(server.requests[1])

@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripted_provider import serve
 
-from agenttool.testing.replies import ModelCall, reply
+from agenttool.testing import ModelCall, reply, serve_model
 
 pytestmark = pytest.mark.soak
 
@@ -23,7 +22,7 @@ STOCK = ModelCall(name="stock", arguments={"article": "soap"}, call_id="call_1")
 def test_the_program_of_each_framework_runs(framework, api, interpreter, tmp_path):
     (tmp_path / "depot.py").write_text(PROGRAMS["file depot.py"])
     (tmp_path / "program.py").write_text(PROGRAMS[framework])
-    with serve([reply(api, STOCK), reply(api, text="There is enough.")]) as server:
+    with serve_model([reply(api, STOCK), reply(api, text="There is enough.")]) as server:
         own = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
         done = subprocess.run(
             [interpreter(framework), "program.py"], cwd=tmp_path, env={**os.environ, **own}, capture_output=True,

@@ -1,9 +1,8 @@
 """Governed tools in an agent of the OpenAI Agents SDK, with the real package in an environment of its own."""
 
 import pytest
-from scripted_provider import serve
 
-from agenttool.testing.replies import ModelCall, reply
+from agenttool.testing import ModelCall, reply, serve_model
 
 pytestmark = pytest.mark.soak
 
@@ -15,7 +14,7 @@ def test_an_agent_of_the_openai_agents_sdk_calls_governed_tools(run_agent):
     ]
     wrong = ModelCall(name="stock", arguments={"article": 7}, call_id="call_3")
     script = [reply("openai", *asked), reply("openai", wrong), reply("openai", text="There is enough.")]
-    with serve(script) as server:
+    with serve_model(script) as server:
         done = run_agent("openai_agents", f"{server.url}/v1")
     text, reason, misfit = done["outputs"]
     assert (text, done["text"]) == ("7 soap", "There is enough.")
