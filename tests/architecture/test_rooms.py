@@ -127,7 +127,10 @@ def test_every_suppression_in_the_source_gives_its_reason():
 
 def test_the_package_imports_nothing_heavy():
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys, agenttool; print(*sys.modules)"], capture_output=True, text=True, check=True
+        [sys.executable, "-s", "-c", "import sys, agenttool; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     assert not {
         "pydantic",
@@ -146,6 +149,6 @@ def test_the_package_imports_nothing_heavy():
 
 def test_asking_for_help_loads_only_the_terminal_libraries():
     script = "import sys; from agenttool.cli.main import app; app(['--help'], standalone_mode=False); print('|', *sys.modules)"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-s", "-c", script], capture_output=True, text=True, check=True).stdout
     loaded = out.rsplit("|", 1)[1].split()
     assert not {"msgspec", "jsonschema_rs", "sqlite3", "rich.markdown", "importlib.metadata"} & set(loaded)

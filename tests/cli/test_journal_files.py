@@ -121,7 +121,7 @@ def test_memory_does_not_grow_with_the_journal(tmp_path):
             "app(sys.argv[1:], standalone_mode=False)\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
         )
-        words = [sys.executable, "-c", code, "export", "--store", str(path), "--out", str(tmp_path / "out.jsonl")]
+        words = [sys.executable, "-s", "-c", code, "export", "--store", str(path), "--out", str(tmp_path / "out.jsonl")]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         return int(done.stderr)
 

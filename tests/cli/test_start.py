@@ -18,7 +18,7 @@ main()
 
 def start(first=""):
     code = STOPPED_WHILE_LOADING.format(first=first)
-    return subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-s", "-c", code, "--version"], capture_output=True, text=True, check=False)
 
 
 def test_an_interrupt_while_loading_prints_nothing():

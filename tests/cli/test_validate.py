@@ -309,7 +309,7 @@ atexit.register(tell)
 
 def peak_memory(feed):
     """Feed a command through a pipe, and give its exit code, last line and the most memory it took, in MiB."""
-    script = [sys.executable, "-c", TELL_PEAK + SCRIPT, "validate", "-", "--json"]
+    script = [sys.executable, "-s", "-c", TELL_PEAK + SCRIPT, "validate", "-", "--json"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(script, **pipes) as process:
         for piece in feed:

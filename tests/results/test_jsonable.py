@@ -196,7 +196,9 @@ def test_lenient_conversion_names_the_type_of_what_has_no_json_form():
 
 def test_mapping_does_not_import_the_libraries_whose_objects_it_reads():
     script = "import sys, agenttool.results.mapping; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-s", "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"pydantic", "attrs", "attr", "numpy"} & set(loaded)
 
 

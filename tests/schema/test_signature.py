@@ -385,5 +385,7 @@ def test_views_and_marks_do_not_load_what_only_signatures_need():
     script = (
         "import sys, agenttool.schema.views, agenttool.schema.markers, agenttool.schema.compile; print(*sys.modules)"
     )
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-s", "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"pydantic", "griffe"} & set(loaded)

@@ -4,8 +4,9 @@ Most tests of the command line, of crashes and of servers start processes, and i
 time of a start. `WarmPopen` asks a server, one for each test process, to fork a child that runs the program. The child
 is a real process: it has its own pid, signals and streams, and it is a child of the test process, which waits for it.
 
-Only `python -m agenttool …` and scripts in the folder of tests start warm, on Linux, without special options and with
-the variables of Python unchanged. Everything else, such as `python -c …`, starts as usual.
+`python -m agenttool …`, `python SCRIPT.py …` and `python -c …` start warm, on Linux, without special options and with
+the variables of Python unchanged. A test of what a start loads, or of its memory, passes an option of Python to start
+cold: `python -s …`.
 """
 
 import atexit
@@ -20,11 +21,11 @@ import runpy
 import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
-TESTS = str(Path(__file__).parent.parent)
-_USUAL = [True, None, None, None, -1, False, -1]
-"""The usual values of restore_signals, gid, gids, uid, umask, start_new_session and process_group."""
+_USUAL = [True, None, None, None, -1]
+"""The usual values of restore_signals, gid, gids, uid and umask."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LENGTH = 8
@@ -35,8 +36,8 @@ class WarmPopen(subprocess.Popen):
 
     def _execute_child(self, args, *options):  # the signature of Python 3.11 to 3.13
         executable, preexec_fn, _, pass_fds, cwd, env, _, _, shell, *rest = options
-        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *others = rest
-        is_plain = not (executable or preexec_fn or pass_fds or shell) and others == _USUAL
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *others, start_new_session, process_group = rest
+        is_plain = not (executable or preexec_fn or pass_fds or shell) and (others, process_group) == (_USUAL, -1)
         words = [] if isinstance(args, str | bytes | os.PathLike) else [os.fspath(each) for each in args]
         variables = dict(os.environ if env is None else env)
         if not is_plain or not _can_start_warm(words, variables):
@@ -44,7 +45,7 @@ class WarmPopen(subprocess.Popen):
             return
         streams = [given if given != -1 else usual for given, usual in ((p2cread, 0), (c2pwrite, 1), (errwrite, 2))]
         folder = str(Path.cwd()) if cwd is None else os.fspath(cwd)
-        self.pid = _server().start(words[1:], folder, variables, streams)
+        self.pid = _server().start((words[1:], folder, variables, start_new_session), streams)
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
@@ -55,7 +56,7 @@ def _can_start_warm(words, variables):
     fixed = {name for name in (*os.environ, *variables) if name.startswith(("PYTHON", "LC_", "LANG"))}
     if any(variables.get(name) != _START_VARIABLES.get(name) for name in fixed):
         return False
-    return words[1:3] == ["-m", "agenttool"] or (words[1:2] != [] and words[1].startswith(TESTS))
+    return words[1:3] == ["-m", "agenttool"] or words[1:2] == ["-c"] or (words[1:2] != [] and words[1].endswith(".py"))
 
 
 _START_VARIABLES = {}
@@ -80,9 +81,9 @@ class WarmServer:
         self._prctl = ctypes.CDLL(None).prctl
         atexit.register(self.close)
 
-    def start(self, words, folder, variables, streams):
+    def start(self, what, streams):
         """Run a program in a child of this process; return its pid."""
-        request = json.dumps([words, folder, variables]).encode()
+        request = json.dumps(what).encode()
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1)  # the child is an orphan at once, and becomes ours
         try:
             socket.send_fds(self._socket, [len(request).to_bytes(_LENGTH)], streams)
@@ -168,7 +169,9 @@ def main():
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is None:
         return
-    words, folder, variables = request
+    words, folder, variables, start_new_session = request
+    if start_new_session:
+        os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
@@ -176,9 +179,14 @@ def main():
         sys.argv = words[1:]
         sys.path[0] = folder
         runpy.run_module("agenttool", run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.path[0] = ""
+        program = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), vars(program))  # noqa: S102 -- as Python itself
     else:
         sys.argv = words
-        sys.path[0] = str(Path(words[0]).parent)
+        sys.path[0] = str(Path(words[0]).resolve().parent)
         runpy.run_path(words[0], run_name="__main__")
 
 

@@ -77,5 +77,5 @@ def test_opening_a_runtime_does_not_load_the_model():
         "async def main():\n    async with Runtime.open(): print('numpy' in sys.modules, 'tantivy' in sys.modules)\n"
         "asyncio.run(main())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-s", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

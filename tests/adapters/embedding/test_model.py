@@ -74,6 +74,8 @@ try:
 except ConfigError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script, str(static_model)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-s", "-c", script, str(static_model)], capture_output=True, text=True, check=True
+    )
     assert "safetensors" in done.stdout
     assert "pip install 'agenttool[semantic]'" in done.stdout
