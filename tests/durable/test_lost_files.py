@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
@@ -63,8 +63,19 @@ def path(tmp_path):
     return tmp_path / "state.db"
 
 
-def open_runtime(path):
-    return Runtime.open(store=f"sqlite:{path}", tools=[pay], rules=RULES, approve="wait")
+def open_runtime(path, *more):
+    return Runtime.open(store=f"sqlite:{path}", tools=[pay, *more], rules=RULES, approve="wait")
+
+
+@asynccontextmanager
+async def losing(path, *more):
+    """Open a runtime that raises as it closes, because its file is lost; that hides no other exception."""
+    rt = await open_runtime(path, *more).__aenter__()
+    try:
+        yield rt
+    finally:
+        with pytest.raises(StoreError, match="nothing can be stored"):
+            await rt.close()
 
 
 async def fault_of(rt):
@@ -75,8 +86,8 @@ async def fault_of(rt):
 
 
 async def lose_and_call(path, lose, said):
-    """Lose a file after eleven calls; return their ids. As the runtime closes, it raises."""
-    async with open_runtime(path) as rt:
+    """Lose a file after eleven calls."""
+    async with losing(path) as rt:
         surface = await rt.surface()
         stored = [await rt.call("bank.pay", {"amount": amount}, surface=surface) for amount in range(11)]
         assert [result.error for result in stored] == [None] * 11
@@ -90,8 +101,7 @@ async def lose_and_call(path, lose, said):
 
 @pytest.mark.parametrize("loss", LOSSES)
 async def test_a_lost_file_fails_every_call_and_shows_in_the_status(path, loss):
-    with pytest.raises(StoreError, match="nothing can be stored"):
-        await lose_and_call(path, *LOSSES[loss])
+    await lose_and_call(path, *LOSSES[loss])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -104,21 +114,14 @@ async def test_a_file_that_is_lost_while_a_tool_runs_gives_every_call_a_result(p
         lose(path)
         return "done"
 
-    async def story():
-        async with (
-            Runtime.open(store=f"sqlite:{path}", tools=[pay, harm], rules=RULES) as rt,
-            asyncio.timeout(BOUND_S),
-        ):
-            for amount in range(11):
-                await rt.call("bank.pay", {"amount": amount}, surface=await rt.surface())
-            calls = [ToolCall(name="bank.pay", arguments={"amount": 1}), ToolCall(name="bank.harm", arguments={})]
-            results = await rt.batch([*calls, calls[0]], surface=await rt.surface())
-            assert len(results) == 3
-            assert results[1].error.error_code == "result_not_stored"
-            assert results[1].error.retry.safe is not True
-
-    with pytest.raises(StoreError, match="nothing can be stored"):
-        await story()
+    async with losing(path, harm) as rt, asyncio.timeout(BOUND_S):
+        for amount in range(11):
+            await rt.call("bank.pay", {"amount": amount}, surface=await rt.surface())
+        calls = [ToolCall(name="bank.pay", arguments={"amount": 1}), ToolCall(name="bank.harm", arguments={})]
+        results = await rt.batch([*calls, calls[0]], surface=await rt.surface())
+        assert len(results) == 3
+        assert results[1].error.error_code == "result_not_stored"
+        assert results[1].error.retry.safe is not True
 
 
 async def test_an_older_copy_that_is_restored_into_the_open_file_is_refused(path):
@@ -126,28 +129,23 @@ async def test_an_older_copy_that_is_restored_into_the_open_file_is_refused(path
         with closing(sqlite3.connect(path.with_name("copy.db"))) as old, closing(sqlite3.connect(path)) as live:
             old.backup(live)
 
-    async def story():
-        async with open_runtime(path) as rt:
-            surface = await rt.surface()
-            await rt.call("bank.pay", {"amount": 1}, surface=surface)
-            with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(path.with_name("copy.db"))) as copy:
-                live.backup(copy)
+    async with losing(path) as rt:
+        surface = await rt.surface()
+        await rt.call("bank.pay", {"amount": 1}, surface=surface)
+        with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(path.with_name("copy.db"))) as copy:
+            live.backup(copy)
+        await rt.call("bank.pay", {"amount": 2}, surface=surface, idempotency_key="k")
+        restore()
+        with pytest.raises(StoreError, match="was overwritten with another journal"):
             await rt.call("bank.pay", {"amount": 2}, surface=surface, idempotency_key="k")
-            restore()
-            with pytest.raises(StoreError, match="was overwritten with another journal"):
-                await rt.call("bank.pay", {"amount": 2}, surface=surface, idempotency_key="k")
-            refused = await rt.call("bank.pay", {"amount": 3}, surface=surface)
-            assert refused.error.error_code == "journal_unavailable"
-            assert "was overwritten with another journal" in await fault_of(rt)
-
-    with pytest.raises(StoreError, match="nothing can be stored"):
-        await story()
+        refused = await rt.call("bank.pay", {"amount": 3}, surface=surface)
+        assert refused.error.error_code == "journal_unavailable"
+        assert "was overwritten with another journal" in await fault_of(rt)
     assert paid == [1, 2]
 
 
 async def test_a_deleted_write_ahead_log_is_written_into_the_file_when_the_process_ends(path):
-    with pytest.raises(StoreError, match="nothing can be stored"):
-        await lose_and_call(path, *LOSSES["without its write-ahead log"])
+    await lose_and_call(path, *LOSSES["without its write-ahead log"])
     async with open_runtime(path) as rt:
         assert list(rt._core.journal.log.verify()) == []
         results = [each async for each in rt.journal.export() if isinstance(each, ToolResult)]

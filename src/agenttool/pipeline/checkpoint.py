@@ -244,9 +244,12 @@ async def when_durable(call: Call, result: ToolResult) -> ToolResult:
             break
         except StoreError as error:
             failure = persistence_failure(call, result, error)
-            if failure is result or isinstance(error, LeaseLost) or _amend_end(call, failure):
+            is_final = failure is result or isinstance(error, LeaseLost)
+            if is_final or (was_queued := _amend_end(call, failure)):
                 call.result = failure  # a batch delivers it later
                 return failure
+            if was_queued is not None:
+                break
     # It was written meanwhile, or the file was lost with it.
     return result if failure is None or _has_stored_result(call) else failure
 
@@ -258,8 +261,8 @@ def _has_stored_result(call: Call) -> bool:
         return False
 
 
-def _amend_end(call: Call, failure: ToolResult) -> bool:
-    """Replace the queued end of a call by a failure; return whether it was possible."""
+def _amend_end(call: Call, failure: ToolResult) -> bool | None:
+    """Replace the queued end of a call by a failure; return whether it was queued, and none while it is written."""
     unreleased = None if call.recovery is None else call.recovery.unreleased
     if unreleased is not None:  # the end is not written yet
         call.ensure_recovery().unreleased = CallEnded(failure, unreleased.context_modifiers)

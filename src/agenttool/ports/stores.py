@@ -87,11 +87,11 @@ class DurableLog(EventLog, Protocol):
         """Call `wake` whenever there may be new facts; return the function that stops this."""
         ...
 
-    def amend_end(self, end: Fact) -> bool:
+    def amend_end(self, end: Fact) -> bool | None:
         """Replace the end of a call that is queued by another end, whose `sequence` does not count.
 
-        If nothing of the call is stored, all that is queued of it is dropped instead. Returns whether it was possible:
-        not if nothing of the call is queued, or while it is being written.
+        If nothing of the call is stored, all that is queued of it is dropped instead. Returns whether anything of the
+        call was queued, and none while it is being written: settle, and try again.
         """
         ...
 

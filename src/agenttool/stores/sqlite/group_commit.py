@@ -144,10 +144,10 @@ class GroupCommit:
             yield from self._committing.facts
         yield from self.batch.facts
 
-    def amendable(self, call: str) -> list[bytes]:
-        """Return the facts of a call that no commit has begun to write."""
+    def amendable(self, call: str) -> list[bytes] | None:
+        """Return the facts of a call that are queued, and none while a commit writes some of them."""
         if self._committing is not None and any(each == call for each, _ in self._committing.facts):
-            return []
+            return None
         return [line for each, line in self.batch.facts if each == call]
 
     def amend(self, call: str, line: bytes | None) -> None:

@@ -88,12 +88,12 @@ class SqliteLog:
             return
         group.forget(call)
 
-    def amend_end(self, end: Fact) -> bool:
+    def amend_end(self, end: Fact) -> bool | None:
         """Replace the end of a call that is queued; drop all of a call of which nothing is stored."""
         call = end.invocation_id
         queued = [] if call is None else self.group.amendable(call)
         if call is None or not queued:
-            return False
+            return None if queued is None else False
         first, last = (decode_fact(queued[place], self._steps).sequence for place in (0, -1))
         self.group.amend(call, encode_fact(replace(end, sequence=last)) if first else None)
         return True
