@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agenttool.adapters.mcp.settings import McpServer as McpServer
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
@@ -91,6 +92,7 @@ _MODULES = {
     "Image": "agenttool.adapters.python.files",
     "Inject": "agenttool.schema.markers",
     "Internal": "agenttool.schema.markers",
+    "McpServer": "agenttool.adapters.mcp.settings",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
@@ -152,6 +154,7 @@ __all__ = [
     "Image",
     "Inject",
     "Internal",
+    "McpServer",
     "Media",
     "ModelCapabilities",
     "PathArg",

@@ -14,10 +14,14 @@ GROUP = "agenttool.sources"
 """The entry point group by which packages add kinds; the name of an entry point is the kind."""
 
 _BUILT_IN = {
+    "mcp": "agenttool.adapters.mcp.source:make_sources",
     "python": "agenttool.adapters.python.source:make_sources",
     "rap": "agenttool.adapters.rap.source:make_sources",
 }
 """The factory of each built-in kind; it is imported when a source of its kind is made."""
+
+_EXTRAS = {"mcp": "mcp"}
+"""The extra of the package that a built-in kind needs."""
 
 
 def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tuple[Source, ...]:
@@ -46,7 +50,8 @@ def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tu
 def _tables(config: Config) -> Iterator[SourceTable]:
     for name, setting in config.sources.items():
         members = {key: value for key, value in setting.members.items() if key != "kind"}
-        yield SourceTable(kind=str(setting.members["kind"]), name=name, members=members, place=setting.place)
+        kind = str(setting.members["kind"])
+        yield SourceTable(kind=kind, name=name, members=members, place=setting.place, file=setting.file)
 
 
 def _factory(kind: str, settings: SourceSettings) -> SourceFactory:
@@ -67,4 +72,5 @@ def _factory(kind: str, settings: SourceSettings) -> SourceFactory:
     try:
         return cast("SourceFactory", found.load())
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{place}sources of the kind {kind!r} cannot be loaded: {error}; install it again") from error
+        remedy = f"pip install 'agenttool[{_EXTRAS[kind]}]'" if kind in _EXTRAS else "install it again"
+        raise ConfigError(f"{place}sources of the kind {kind!r} cannot be loaded: {error}; {remedy}") from error

@@ -133,12 +133,14 @@ class SourceTable:
     Attributes:
         members: the keys of the table without `kind`.
         place: the file and line, for messages.
+        file: the file, to whose folder relative paths belong; None if the table is from no file.
     """
 
     kind: str
     name: str
     members: JsonObject
     place: str
+    file: str | None = None
 
     @contextmanager
     def locate_errors(self) -> Generator[None]:

@@ -1,0 +1,1 @@
+"""MCP servers as a source of tools: the client side of the Model Context Protocol."""

@@ -1,0 +1,314 @@
+"""One supervised connection to a server: opened when it is first needed, opened again after a loss, with backoff.
+
+The session lives in a task of its own, because its streams must be opened and closed by the same task.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import anyio
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, PromptListChangedNotification, ServerNotification, ToolListChangedNotification
+
+from agenttool.adapters.mcp.processes import ServerLog
+from agenttool.adapters.mcp.session import (
+    InvalidResult,
+    McpSession,
+    SessionCallbacks,
+    SessionId,
+    Transport,
+    open_session,
+)
+from agenttool.errors import ConfigError, CredentialMissing, words_of
+from agenttool.ports.source import SourceStatus
+from agenttool.ports.surfacing import ProviderState
+
+log = logging.getLogger("agenttool.mcp")
+
+FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
+"""The first and the longest delay before a server that cannot be reached is tried again."""
+
+STABLE_S = 10.0
+"""A session that lasts this long proves that its server works, so that a later loss has a short delay again."""
+
+REFRESH_S = 1.0
+"""The shortest time between two readings of a list that a server says has changed."""
+
+_MAX_DOUBLINGS = 16
+_SHOWN_CHARS = 300
+
+
+class Unavailable(Exception):
+    """A server cannot be used now; has the reason, and the seconds until the next try if there is one."""
+
+    def __init__(self, reason: str, retry_after_s: float | None) -> None:
+        """Take both."""
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How one connection is made.
+
+    Attributes:
+        name: of the server, for messages.
+        open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
+        on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
+        on_status: is called after the state changed.
+        idle_s: after how long without a call it is closed; None for never.
+    """
+
+    name: str
+    open_transport: Callable[[ServerLog, SessionId], Transport]
+    on_ready: Callable[[McpSession], Awaitable[None]]
+    on_status: Callable[[], Awaitable[None]]
+    start_timeout_s: float
+    mode: str
+    now_ns: Callable[[], int]
+    idle_s: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """The connection to one server, for all callers or for one actor."""
+
+    options: ConnectionOptions
+    log: ServerLog = field(default_factory=ServerLog)
+    status: SourceStatus = field(init=False)
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _refresh: asyncio.Event = field(default_factory=asyncio.Event)
+    _attempt: "asyncio.Future[McpSession]" = field(init=False)
+    _task: "asyncio.Task[None] | None" = None
+    _retry_at: float = 0.0
+    _ready_at: float | None = None
+    _calls: int = 0
+    _used_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        """Start as not connected."""
+        self._attempt = self._new_attempt()
+        self.status = SourceStatus(
+            source=self.options.name, state=ProviderState.CONNECTING, since_ns=self.options.now_ns(), tries=0
+        )
+
+    def start(self) -> None:
+        """Connect as soon as the connection is wanted."""
+        self._task = asyncio.create_task(self._supervise())  # noqa: TID251 -- `close` is its parent
+
+    def want(self) -> "asyncio.Future[McpSession]":
+        """Connect now; return the outcome of the attempt under way."""
+        if not self._attempt.done():
+            self._wanted.set()
+        return self._attempt
+
+    def assume_ready(self) -> None:
+        """Report the server as ready before it is connected, because its tools are known."""
+        self.status = replace(self.status, state=ProviderState.READY)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a session."""
+        attempt = self._attempt
+        return attempt.done() and not attempt.cancelled() and attempt.exception() is None
+
+    async def session(self, on_wait: Callable[[], None]) -> McpSession:
+        """Return the open session, after a wait if it is being opened; `on_wait` is called before a wait.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+        """
+        if self.is_connected and self._attempt.result().closed.is_set():
+            self._attempt = self._new_attempt()
+        attempt = self.want()
+        if not attempt.done():
+            on_wait()
+        try:
+            return await asyncio.shield(attempt)
+        except Unavailable as error:
+            raise Unavailable(error.reason, max(self._retry_at - time.monotonic(), 0.0)) from error
+
+    def begin_call(self) -> None:
+        """Count a call, so that the connection is not idle."""
+        self._calls += 1
+
+    def end_call(self) -> None:
+        """End a counted call."""
+        self._calls -= 1
+        self._used_at = time.monotonic()
+
+    def refresh(self) -> None:
+        """Read the lists of the server again soon."""
+        self._refresh.set()
+
+    def drop(self, session: McpSession) -> None:
+        """Give up a session that was lost, or that the server does not know any more; the next call opens another."""
+        session.closed.set()
+
+    async def close(self) -> None:
+        """Close the session, and stop the server if it is a process of ours."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if not self._attempt.done():
+            self._attempt.set_exception(Unavailable(f"the connection to {self.options.name!r} is closed", None))
+            self._attempt.exception()
+
+    async def _supervise(self) -> None:
+        failures = 0
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            self._ready_at = None
+            reason, is_final = await self._run_session()
+            self.log.add(f"agenttool: {reason}")
+            is_stable = self._ready_at is not None and time.monotonic() - self._ready_at >= STABLE_S
+            is_first_loss = self._ready_at is not None and not failures
+            failures = 0 if is_stable else failures + 1
+            if is_stable or is_first_loss:  # the next call opens a session at once
+                self._attempt = self._new_attempt() if self._attempt.done() else self._attempt
+                continue
+            delay = MAX_DELAY_S if is_final else _delay(failures)
+            await self._fail(reason, delay, is_final=is_final)
+            await asyncio.sleep(delay)
+            self._attempt = self._new_attempt()
+            self._wanted.set()
+
+    async def _run_session(self) -> tuple[str, bool]:
+        """Open a session and keep it until it ends; return why it ended, and whether the settings must change."""
+        options = self.options
+        self.status = replace(self.status, tries=self.status.tries + 1)
+        callbacks = SessionCallbacks(on_message=self.on_message, on_log=self.on_log)
+        session_id = SessionId()
+        try:
+            with anyio.fail_after(options.start_timeout_s) as limit:
+                transport = options.open_transport(self.log, session_id)
+                async with open_session(transport, callbacks, session_id, mode=options.mode) as session:
+                    await options.on_ready(session)
+                    limit.deadline = float("inf")
+                    await self._succeed(session)
+                    await self._keep(session)
+        except TimeoutError:
+            return f"the server {options.name!r} did not start within {options.start_timeout_s:g} s", False
+        except (Exception, BaseExceptionGroup) as error:  # any fault of a server ends here
+            found = _innermost(error)
+            if not isinstance(found, ConfigError | CredentialMissing | MCPError | InvalidResult | OSError):
+                log.debug("the connection to %r failed", options.name, exc_info=error)
+            return f"the server {options.name!r} cannot be used: {_words(found)}", isinstance(found, ConfigError)
+        return f"the connection to {options.name!r} ended", False
+
+    async def _keep(self, session: McpSession) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._refresh_lists, session)
+            if session.is_modern:
+                tasks.start_soon(self._listen, session)
+            await self._wait_for_end(session)
+            tasks.cancel_scope.cancel()
+
+    async def _wait_for_end(self, session: McpSession) -> None:
+        idle_s = self.options.idle_s
+        while not session.closed.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(idle_s):
+                    await session.closed.wait()
+            if idle_s is not None and not self._calls and time.monotonic() - self._used_at >= idle_s:
+                return
+
+    async def _refresh_lists(self, session: McpSession) -> None:
+        while True:
+            await self._refresh.wait()
+            self._refresh.clear()
+            try:
+                await self.options.on_ready(session)
+                await self.options.on_status()
+            except (MCPError, InvalidResult) as error:
+                log.warning("the lists of the server %r cannot be read again: %s", self.options.name, _words(error))
+            await asyncio.sleep(REFRESH_S)
+
+    async def _listen(self, session: McpSession) -> None:
+        """Subscribe to changes of lists; a server that does not offer this is not asked again."""
+        capabilities = session.client.server_capabilities
+        tools, prompts = capabilities.tools, capabilities.prompts
+        wants_tools = tools is not None and bool(tools.list_changed)
+        wants_prompts = prompts is not None and bool(prompts.list_changed)
+        if not wants_tools and not wants_prompts:
+            return
+        with suppress(MCPError, Exception):
+            async with session.client.listen(
+                tools_list_changed=wants_tools, prompts_list_changed=wants_prompts
+            ) as changes:
+                async for _ in changes:
+                    self.refresh()
+
+    async def on_message(self, message: ServerNotification | Exception) -> None:
+        """Handle a notification."""
+        if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
+            self.refresh()
+
+    async def on_log(self, params: object) -> None:
+        """Add a log message of the server to its log."""
+        level, data = getattr(params, "level", "info"), getattr(params, "data", params)
+        self.log.add(f"{level}: {data}")
+
+    async def _succeed(self, session: McpSession) -> None:
+        if not self.status.is_ready or self.status.fault is not None:
+            self.status = replace(self.status, since_ns=self.options.now_ns())
+        self.status = replace(self.status, state=ProviderState.READY, fault=None, next_try_at_ns=None, tries=1)
+        self._ready_at = time.monotonic()
+        if not self._attempt.done():
+            self._attempt.set_result(session)
+        await self.options.on_status()
+
+    async def _fail(self, reason: str, delay: float, *, is_final: bool) -> None:
+        now = self.options.now_ns()
+        self._retry_at = time.monotonic() + delay
+        self.status = replace(
+            self.status,
+            state=ProviderState.UNAVAILABLE if is_final else ProviderState.CONNECTING,
+            fault=f"{reason}; it is tried again automatically",
+            since_ns=now if self.status.is_ready or self.status.fault is None else self.status.since_ns,
+            next_try_at_ns=now + round(delay * 1e9),
+        )
+        if self.status.tries.bit_count() == 1:
+            log.warning("%s (%d tries); `agenttool sources` shows its log", reason, self.status.tries)
+        if self._attempt.done():
+            self._attempt = self._new_attempt()
+        self._attempt.set_exception(Unavailable(reason, delay))
+        self._attempt.exception()  # marks it as retrieved: there may be no call
+        await self.options.on_status()
+
+    def _new_attempt(self) -> "asyncio.Future[McpSession]":
+        return asyncio.get_running_loop().create_future()
+
+
+def _delay(failures: int) -> float:
+    """Return a delay with jitter, so that many connections are not tried at the same time."""
+    longest = min(FIRST_DELAY_S * 2 ** min(failures - 1, _MAX_DOUBLINGS), MAX_DELAY_S)
+    return random.uniform(longest / 2, longest)  # noqa: S311 -- jitter, not a secret
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, MCPError):
+        if error.code == CONNECTION_CLOSED:
+            return "it closed the connection"
+        return f"it answered with the error {error.code}: {error.message[:_SHOWN_CHARS]}"
+    if isinstance(error, httpx2.HTTPError):
+        return f"no connection ({type(error).__name__})"
+    text = words_of(error)[:_SHOWN_CHARS]
+    known = isinstance(error, ConfigError | CredentialMissing | InvalidResult)
+    return text if known else f"{type(error).__name__}: {text}"

@@ -1,0 +1,179 @@
+"""One call of a server's tool: the request, its progress, and its result or failure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, CallToolRequest, CallToolRequestParams
+
+from agenttool.adapters.mcp.connection import Connection, Unavailable
+from agenttool.adapters.mcp.content import output_of
+from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
+from agenttool.errors import ToolFailure
+from agenttool.ports.executor import Job
+from agenttool.records import UNSET, ErrorClass, Json, JsonObject, McpMapping, RetryGuidance, ToolError, UnsetType
+
+SESSION_TERMINATED = "Session terminated"
+"""What the SDK reports if a server does not know a session any more; the request was not handled."""
+
+
+class ConnectionPool(Protocol):
+    """Finds the connection of a call."""
+
+    def connection_of(self, job: Job, /) -> Connection:
+        """Return the connection that serves the actor of a call."""
+        ...
+
+    def headers_of(self, job: Job, /) -> dict[str, str]:
+        """Return the headers that the requests of a call carry."""
+        ...
+
+    def refusal(self, tool: str, /) -> str | None:
+        """Return why a tool may not run now; None if it may."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class McpExecutor:
+    """Calls one tool of a server."""
+
+    server: str
+    tool: str
+    pool: ConnectionPool
+    may_repeat: bool
+
+    async def start(self, job: Job, /) -> object:
+        """Call the tool once, and return its output.
+
+        Raises:
+            ToolFailure: the server cannot be used, answered with an error, or was lost.
+        """
+        connection = self.pool.connection_of(job)
+        connection.begin_call()
+        try:
+            return await self._call(job, connection, is_first=True)
+        finally:
+            connection.end_call()
+
+    async def _call(self, job: Job, connection: Connection, *, is_first: bool) -> object:
+        try:
+            session = await connection.session(lambda: job.report(f"waits for the server {self.server!r} to start"))
+        except Unavailable as error:
+            raise self._unavailable(error) from error
+        refusal = self.pool.refusal(self.tool)
+        if refusal is not None:
+            raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
+        mapping = self._mapping(session)
+        exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_noting(job, mapping))
+        request = CallToolRequest(params=CallToolRequestParams(name=self.tool, arguments=job.call_input))
+        try:
+            result = await session.request(request, exchange, _reporting(job))
+        except MCPError as error:
+            is_unknown = error.code == INVALID_REQUEST and error.message == SESSION_TERMINATED
+            if is_unknown or error.code == CONNECTION_CLOSED:
+                connection.drop(session)
+            if is_first and (is_unknown or exchange.request_id is None):  # the server did not handle the request
+                return await self._call(job, connection, is_first=False)
+            raise self._failed(error, exchange, session) from error
+        except InvalidResult as error:
+            raise self._invalid(str(error)) from error
+        mapping = self._mapping(session, exchange.request_id, result)
+        try:
+            return output_of(result, mapping)
+        except ValueError as error:
+            raise self._invalid(str(error)) from error
+
+    def _mapping(
+        self, session: McpSession, request_id: int | str | None = None, result: JsonObject | None = None
+    ) -> McpMapping:
+        meta = None if result is None else result.get("_meta")
+        is_error = None if result is None else result.get("isError")
+        return McpMapping(
+            server_id=self.server,
+            server_name=session.server_name,
+            mcp_session_id=session.session_id,
+            mcp_protocol_version=session.protocol_version,
+            method="tools/call",
+            tool_name=self.tool,
+            jsonrpc_request_id=request_id,
+            is_error=is_error if isinstance(is_error, bool) else None,
+            meta=meta if isinstance(meta, dict) else None,
+        )
+
+    def _unavailable(self, error: Unavailable) -> ToolFailure:
+        after = error.retry_after_s
+        when = "" if after is None else f"; it is tried again in {after:.0f} s"
+        message = f"nothing was sent: {error.reason}{when}"
+        return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="server_unavailable", retry_after=after)
+
+    def _failed(self, error: MCPError, exchange: Exchange, session: McpSession) -> ToolFailure:
+        """Return the failure of a request that the server answered with an error, or did not answer."""
+        if error.code == CONNECTION_CLOSED or session.closed.is_set():
+            message = (
+                f"the server {self.server!r} was lost during the call ({error.message}); it may have run,"
+                " so check its effects before you call again"
+            )
+            return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="connection_lost", is_safe=self.may_repeat)
+        native: JsonObject = {
+            "jsonrpc_request_id": exchange.request_id,
+            "code": error.code,
+            "message": error.message,
+            **({} if error.data is None else {"data": error.data}),
+        }
+        data: object = error.data
+        if isinstance(data, dict) and data == {"agenttool": "too_large"}:
+            return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
+        message = f"the server {self.server!r} answered with the error {error.code}: {error.message}"
+        return _failure(
+            ErrorClass.EXECUTION_FAILED, message, code=str(error.code), is_safe=self.may_repeat, native=native
+        )
+
+    def _invalid(self, reason: str) -> ToolFailure:
+        message = f"the result of the server {self.server!r} is not valid MCP: {reason}; report this to its author"
+        return _failure(ErrorClass.EXECUTION_FAILED, message, code="invalid_result", is_safe=self.may_repeat)
+
+
+def _noting(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
+    ids: JsonObject = {
+        "server_id": mapping.server_id,
+        "server_name": mapping.server_name,
+        "mcp_session_id": mapping.mcp_session_id,
+        "mcp_protocol_version": mapping.mcp_protocol_version,
+        "method": mapping.method,
+        "tool_name": mapping.tool_name,
+    }
+    known: JsonObject = {name: value for name, value in ids.items() if value is not None}
+    return lambda request_id: job.add_native_ids("mcp", {**known, "jsonrpc_request_id": request_id})
+
+
+def _reporting(job: Job):  # noqa: ANN202 -- a coroutine function that the SDK calls
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        percent = max(0.0, min(100.0 * progress / total, 100.0)) if total else None
+        facts = {"current_step_index": int(progress)} if progress.is_integer() else {}
+        if total is not None and total.is_integer():
+            facts["total_steps"] = int(total)
+        job.report(message, percent=percent, facts=facts)
+
+    return report
+
+
+def _failure(
+    error_class: ErrorClass,
+    message: str,
+    *,
+    code: str,
+    is_safe: bool = True,
+    retry_after: float | None = None,
+    native: Json | UnsetType = UNSET,
+) -> ToolFailure:
+    return ToolFailure(
+        ToolError(
+            error_class=error_class,
+            error_code=code,
+            message=message,
+            retry=RetryGuidance(safe=is_safe),
+            retry_after=UNSET if retry_after is None else retry_after,
+            native_error_ref=native,
+        )
+    )

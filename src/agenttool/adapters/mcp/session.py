@@ -1,0 +1,339 @@
+"""One open MCP session: requests with their native ids and unchanged results, and limits on what a server may send.
+
+The SDK validates messages, and drops members that it does not know. So the streams between it and the transport note
+the id and the raw result of each request.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self, cast
+
+from mcp.client.client import Client
+from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.dispatcher import ProgressFnT, coerce_request_id
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import (
+    ClientRequest,
+    Implementation,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    PaginatedRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from agenttool.records import JsonObject
+
+MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+"""Where messages of a server are read, and where messages to it are written."""
+
+Transport = AbstractAsyncContextManager[MessageStreams]
+"""Opens the streams to a server, and closes them."""
+
+MAX_PAGES = 1000
+"""How many pages of a list are read."""
+
+BURST, PER_SECOND = 200, 50.0
+"""How many notifications, such as progress, are read at once, and in each second; a server may send more."""
+
+_NEEDED = ("notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/elicitation/complete")
+
+
+class _AnyResult(BaseModel):
+    """A result whose members are read from the raw message instead."""
+
+
+@dataclass(slots=True, eq=False)
+class SessionId:
+    """The id that a server gave to a session in its HTTP headers; None if it has none."""
+
+    value: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request and its response.
+
+    Attributes:
+        request_id: its JSON-RPC id, once it is sent.
+        result: the result as the server sent it.
+        headers: what the request carries besides the usual headers, if it is sent over HTTP.
+        on_sent: is called with the id just before the request is sent.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    on_sent: Callable[[int | str], None] | None = None
+    request_id: int | str | None = None
+    result: JsonObject | None = None
+
+
+_EXCHANGE: ContextVar[Exchange | None] = ContextVar("agenttool_mcp_exchange", default=None)
+
+
+class NotificationLimit:
+    """A token bucket for notifications, so that a flood costs no memory and little time."""
+
+    def __init__(self) -> None:
+        """Start full."""
+        self._tokens, self._at = float(BURST), time.monotonic()
+        self.dropped = 0
+
+    def admits(self, method: str) -> bool:
+        """Return whether a notification is read; those that a request waits for always are."""
+        if method in _NEEDED or method.endswith("list_changed"):
+            return True
+        now = time.monotonic()
+        self._tokens, self._at = min(self._tokens + (now - self._at) * PER_SECOND, BURST), now
+        if self._tokens < 1:
+            self.dropped += 1
+            return False
+        self._tokens -= 1
+        return True
+
+
+class _StreamContext:
+    """The parts that both ends of a noted stream share."""
+
+    def __init__(self, stream: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]) -> None:
+        self._closable = stream
+
+    async def aclose(self) -> None:
+        await self._closable.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._closable.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        return await self._closable.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class NotedReader(_StreamContext):
+    """Notes raw results, limits notifications, and reports the end of the stream."""
+
+    def __init__(
+        self, stream: ReadStream[SessionMessage | Exception], open_: dict[int | str, Exchange], closed: asyncio.Event
+    ) -> None:
+        """Take the stream of a transport."""
+        super().__init__(stream)
+        self._stream = stream
+        self._open = open_
+        self._closed = closed
+        self._limit = NotificationLimit()
+
+    def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        while True:
+            try:
+                item = await self._stream.__anext__()
+            except BaseException:
+                self._closed.set()
+                raise
+            if self._admits(item):
+                return item
+            await asyncio.sleep(0)  # a flood must not block the event loop
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self.__anext__()
+
+    def _admits(self, item: SessionMessage | Exception) -> bool:
+        if isinstance(item, Exception):
+            return True
+        message = item.message
+        if isinstance(message, JSONRPCNotification):
+            return self._limit.admits(message.method)
+        if isinstance(message, JSONRPCResponse):
+            exchange = self._open.pop(coerce_request_id(message.id), None)
+            if exchange is not None:
+                exchange.result = cast("JsonObject", dict(message.result))
+        return True
+
+
+class NotedWriter(_StreamContext):
+    """Notes the ids of requests, and adds the headers of a call."""
+
+    def __init__(self, stream: WriteStream[SessionMessage], open_: dict[int | str, Exchange]) -> None:
+        """Take the stream of a transport."""
+        super().__init__(stream)
+        self._stream = stream
+        self._open = open_
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message."""
+        exchange = _EXCHANGE.get()
+        if exchange is not None and isinstance(item.message, JSONRPCRequest):
+            exchange.request_id = item.message.id
+            self._open[item.message.id] = exchange
+            if exchange.headers:
+                metadata = item.metadata if isinstance(item.metadata, ClientMessageMetadata) else None
+                item.metadata = metadata or ClientMessageMetadata()
+                item.metadata.headers = {**(item.metadata.headers or {}), **exchange.headers}
+            if exchange.on_sent is not None:
+                exchange.on_sent(item.message.id)
+        await self._stream.send(item)
+
+    def forget(self, exchange: Exchange) -> None:
+        """Stop waiting for the result of a request."""
+        if exchange.request_id is not None:
+            self._open.pop(exchange.request_id, None)
+
+
+class InvalidResult(Exception):
+    """The server's result is not valid for the request; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCallbacks:
+    """What a session calls when the server sends something on its own."""
+
+    on_message: MessageHandlerFnT
+    on_log: LoggingFnT
+    elicit: ElicitationFnT | None = None
+    sample: SamplingFnT | None = None
+    list_roots: ListRootsFnT | None = None
+
+
+class McpSession:
+    """One open session with a server."""
+
+    def __init__(self, client: Client, writer: NotedWriter, closed: asyncio.Event, session_id: SessionId) -> None:
+        """Take a client that is connected; `open_session` does so."""
+        self.client = client
+        self._writer = writer
+        self.closed = closed
+        self._session_id = session_id
+
+    @property
+    def session_id(self) -> str | None:
+        """The id that the server gave to the session, if it did."""
+        return self._session_id.value
+
+    @property
+    def protocol_version(self) -> str:
+        """The negotiated revision."""
+        return self.client.protocol_version
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the revision has no handshake."""
+        return self.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def server_name(self) -> str | None:
+        """How the server calls itself."""
+        info = self.client.server_info
+        return None if info is None else info.name
+
+    async def request(
+        self, request: ClientRequest, exchange: Exchange | None = None, on_progress: ProgressFnT | None = None
+    ) -> JsonObject:
+        """Send a request, and return its result as the server sent it.
+
+        Raises:
+            MCPError: the server answered with an error, or the connection ended.
+            InvalidResult: the result is not an object.
+        """
+        exchange = exchange or Exchange()
+        token = _EXCHANGE.set(exchange)
+        try:
+            await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)
+        except ValidationError as error:
+            if exchange.result is None:
+                raise InvalidResult(_first_fault(error)) from error
+        finally:
+            _EXCHANGE.reset(token)
+            self._writer.forget(exchange)
+        return exchange.result or {}
+
+    async def list_tools(self) -> list[JsonObject]:
+        """Return the definitions of all tools, as the server sent them, page by page."""
+
+        async def page(cursor: str | None) -> None:
+            await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+
+        return await self.pages(page, "tools")
+
+    async def pages(self, fetch: Callable[[str | None], Awaitable[None]], member: str) -> list[JsonObject]:
+        """Return the entries of all pages of a list; an entry that is no object is left out.
+
+        Raises:
+            InvalidResult: the server sent no list, or too many pages.
+        """
+        found: list[JsonObject] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            exchange = Exchange()
+            token = _EXCHANGE.set(exchange)
+            try:
+                await fetch(cursor)
+            except ValidationError as error:  # one invalid entry costs only itself
+                if exchange.result is None:
+                    raise InvalidResult(_first_fault(error)) from error
+            finally:
+                _EXCHANGE.reset(token)
+                self._writer.forget(exchange)
+            result = exchange.result or {}
+            entries = result.get(member)
+            if not isinstance(entries, list):
+                raise InvalidResult(f"its list has no {member!r}")
+            found += [each for each in entries if isinstance(each, dict)]
+            following = result.get("nextCursor")
+            if not isinstance(following, str) or following == cursor:
+                return found
+            cursor = following
+        raise InvalidResult(f"its list of {member} has more than {MAX_PAGES} pages")
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place or 'the result'}: {first['msg']}"
+
+
+@asynccontextmanager
+async def open_session(
+    transport: Transport, callbacks: SessionCallbacks, session_id: SessionId, *, mode: str
+) -> AsyncGenerator[McpSession]:
+    """Connect to a server over a transport, and negotiate the revision.
+
+    Raises:
+        MCPError: the server rejects the connection.
+    """
+    open_: dict[int | str, Exchange] = {}
+    closed = asyncio.Event()
+    writers: list[NotedWriter] = []
+
+    @asynccontextmanager
+    async def noted() -> AsyncGenerator[MessageStreams]:
+        async with transport as (reader, writer):
+            writers.append(NotedWriter(writer, open_))
+            yield NotedReader(reader, open_, closed), writers[0]
+
+    client = Client(
+        noted(),
+        mode=mode,
+        cache=None,
+        client_info=Implementation(name="agenttool", version=version("agenttool")),
+        message_handler=callbacks.on_message,
+        logging_callback=callbacks.on_log,
+        elicitation_callback=callbacks.elicit,
+        sampling_callback=callbacks.sample,
+        list_roots_callback=callbacks.list_roots,
+    )
+    async with client:
+        yield McpSession(client, writers[0], closed, session_id)

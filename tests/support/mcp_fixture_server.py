@@ -1,0 +1,236 @@
+"""A small MCP server on stdio for tests, without the SDK, so that it starts at once.
+
+`python mcp_fixture_server.py [OPTION=VALUE …]`; options: `hang=1` never answers, `exit=CODE` ends at once,
+`garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
+`definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
+2026-07-28, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+OPTIONS = dict(word.split("=", 1) for word in sys.argv[1:])
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
+CANCELED = {}
+LOCK = threading.Lock()
+ANSWERS = {}
+
+
+def tool(name, description="", properties=None, **members):
+    schema = {"type": "object", "properties": properties or {}}
+    return {"name": name, "description": description, "inputSchema": schema, **members}
+
+
+NUMBERS = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+TOOLS = [
+    tool("echo", "Return the text.", {"text": {"type": "string"}}, annotations={"readOnlyHint": True}),
+    tool("add", "Add two numbers.", NUMBERS, outputSchema=SUM, title="Sum", icons=[{"src": "data:,x"}]),
+    tool("lie", "Return what its schema forbids.", outputSchema=SUM, _meta={"vendor/x": 1}, extension={"kept": True}),
+    tool("fail", "Report an error."),
+    tool("reject", "Answer with a JSON-RPC error."),
+    tool("content", "Return content of each kind."),
+    tool("slow", "Report progress until canceled.", {"steps": {"type": "integer"}}),
+    tool("flood", "Report very much progress.", {"count": {"type": "integer"}}),
+    tool("big", "Return many bytes.", {"bytes": {"type": "integer"}, "id_last": {"type": "boolean"}}),
+    tool("die", "End the process.", annotations={"destructiveHint": True}),
+    tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
+    tool("pid", "Return the process number."),
+    tool("ask", "Ask the user for a name."),
+    tool("no_content", "Return a result that is not valid."),
+]
+RESOURCES = [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
+PROMPTS = [{"name": "greet", "description": "Greet.", "arguments": [{"name": "who", "required": True}]}]
+
+
+def definitions():
+    found = [
+        *TOOLS,
+        *(tool(f"tool_{number}", f"Tool number {number}.") for number in range(int(OPTIONS.get("tools", 0)))),
+    ]
+    if "definitions" in OPTIONS:
+        found = [*found, *json.loads(Path(OPTIONS["definitions"]).read_text())]
+    return found
+
+
+def send(message):
+    with LOCK:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def text(words, **members):
+    return {"content": [{"type": "text", "text": words}], **members}
+
+
+def progress(token, done, total):
+    send(
+        {
+            "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": done, "total": total, "message": f"step {done}"},
+        }
+    )
+
+
+def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
+    name, given = params["name"], params.get("arguments") or {}
+    token = (params.get("_meta") or {}).get("progressToken")
+    if name == "echo":
+        return text(given.get("text", ""), _meta={"vendor/trace": "t1"})
+    if name == "add":
+        total = given["a"] + given["b"]
+        return text(str(total), structuredContent={"sum": total})
+    if name == "lie":
+        return text("no sum", structuredContent={"sum": "three"})
+    if name == "fail":
+        return text("the disk is full", isError=True)
+    if name == "content":
+        return {
+            "content": [
+                {"type": "text", "text": "hello", "annotations": {"audience": ["user"]}},
+                {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+                {"type": "resource_link", "uri": "memo://one", "name": "one", "size": 3, "_meta": {"k": 1}},
+                {"type": "resource", "resource": {"uri": "memo://two", "mimeType": "text/plain", "text": "two"}},
+                {"type": "hologram", "beam": 7},
+            ]
+        }
+    if name == "slow":
+        for step in range(given.get("steps", 1000)):
+            if CANCELED.get(number):
+                return None
+            progress(token, step + 1, 1000)
+            time.sleep(0.02)
+        return text("done")
+    if name == "flood":
+        for step in range(given["count"]):
+            progress(token, step, given["count"])
+        return text("flooded")
+    if name == "die":
+        os._exit(3)
+    if name == "env":
+        return text(os.environ.get(given["name"], "(unset)"))
+    if name == "pid":
+        return text(str(os.getpid()))
+    if name == "ask":
+        return ask(params)
+    if name == "no_content":
+        return {"content": "nothing"}
+    return text(name)
+
+
+def ask(params):
+    event = threading.Event()
+    ANSWERS["q1"] = [event, None]
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    send({"id": "q1", "method": "elicitation/create", "params": {"message": "Your name?", "requestedSchema": schema}})
+    event.wait(30)
+    return text(json.dumps(ANSWERS["q1"][1]))
+
+
+def big(number, given):
+    """Write a long result piece by piece, so that this process stays small."""
+    head, tail = f'{{"jsonrpc":"2.0","id":{number},"result":', "}"
+    if given.get("id_last"):
+        head, tail = '{"jsonrpc":"2.0","result":', f',"id":{number}}}'
+    with LOCK:
+        sys.stdout.write(head + '{"content":[{"type":"text","text":"')
+        for _ in range(given["bytes"] // 65_536):
+            sys.stdout.write("x" * 65_536)
+        sys.stdout.write('"}]}' + tail + "\n")
+        sys.stdout.flush()
+
+
+def answer_call(number, params):
+    if params["name"] == "reject":
+        send({"id": number, "error": {"code": -32001, "message": "rejected", "data": {"why": "test"}}})
+    elif params["name"] == "big":
+        big(number, params["arguments"])
+    else:
+        result = call(number, params)
+        if result is not None:
+            send({"id": number, "result": {**COMPLETE, **result}})
+
+
+COMPLETE = {"resultType": "complete"} if "modern" in OPTIONS else {}
+CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+CACHE = {"ttlMs": 0, "cacheScope": "private"} if "modern" in OPTIONS else {}
+
+
+def listed(params):
+    found, size = definitions(), int(OPTIONS.get("page", 10_000))
+    begin = int(params.get("cursor") or 0)
+    following = {"nextCursor": str(begin + size)} if begin + size < len(found) else {}
+    return {"tools": found[begin : begin + size], **following}
+
+
+def answer(number, method, params):  # noqa: PLR0911 -- a list of cases
+    if method == "initialize" and "modern" not in OPTIONS:
+        info = {"name": "fixture", "version": "1"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": info}
+    if method == "server/discover" and "modern" in OPTIONS:
+        return {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **CACHE}
+    if method == "tools/list":
+        return {**listed(params), **CACHE}
+    if method == "resources/list":
+        return {"resources": RESOURCES, **CACHE}
+    if method == "resources/templates/list":
+        return {"resourceTemplates": [], **CACHE}
+    if method == "resources/read":
+        return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "the memo"}], **CACHE}
+    if method == "prompts/list":
+        return {"prompts": PROMPTS, **CACHE}
+    if method == "prompts/get":
+        words = f"Greet {params['arguments']['who']}."
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
+    if method == "ping":
+        return {}
+    return None
+
+
+def handle(message):
+    number, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if method is None:
+        event = ANSWERS[number]
+        event[1] = message.get("result", message.get("error"))
+        event[0].set()
+    elif method == "notifications/cancelled":
+        CANCELED[params["requestId"]] = True
+    elif method == "tools/call":
+        threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
+    elif number is not None:
+        result = answer(number, method, params)
+        if result is None:
+            send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+        else:
+            send({"id": number, "result": {**COMPLETE, **result}})
+
+
+def main():
+    if "child" in OPTIONS:
+        code = "import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (15, 1)]; time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        Path(OPTIONS["child"]).write_text(f"{os.getpid()} {child.pid}")
+    if "garbage" in OPTIONS:
+        print("Welcome to the fixture server!\n{not json}\n[1, 2]", flush=True)
+    print("fixture: started", file=sys.stderr, flush=True)
+    if "exit" in OPTIONS:
+        sys.exit(int(OPTIONS["exit"]))
+    if "hang" in OPTIONS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+    for line in sys.stdin:
+        if "log" in OPTIONS:
+            with Path(OPTIONS["log"]).open("a") as file:
+                file.write(line)
+        handle(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()
