@@ -97,9 +97,17 @@ class RememberedRules:
                 for update in record.suggested_updates or ():
                     if update.type == ADD_RULE and isinstance(update.rule, dict):
                         return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
-        log.warning(
-            "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
-        )
+        if facts:
+            log.warning(
+                "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
+            )
+        else:
+            log.warning(
+                "the remembered rule %r has ended: retention deleted its call from the journal; let an approver"
+                " remember the next answer, or write the rule to the settings",
+                approval_id,
+            )
+            await self._documents.put(REMEMBERED_RULE, approval_id, None)
         return None
 
 

@@ -787,13 +787,14 @@ async def test_the_settings_say_how_often_a_call_is_sent(amnesiac, trusts, attem
         assert ran.ran == [result.invocation_id] * sent
 
 
-async def test_a_reused_connection_that_closes_does_not_send_a_call_twice(amnesiac):
-    async with amnesiac(lost=0) as (rt, _, ran):
+@pytest.mark.parametrize(("attempts", "sent"), [(None, 1), (1, 1), (2, 2), (3, 3)])
+async def test_a_reused_connection_that_closes_counts_as_an_attempt(amnesiac, attempts, sent):
+    async with amnesiac(lost=0, attempts=attempts) as (rt, _, ran):
         surface = await rt.surface()
         await rt.start("read_probe", {}, surface=surface)
-        ran.lost = 2
+        ran.lost = 9
         result = await rt.call("read_probe", {}, surface=surface)
-        assert ran.ran[1:] == [result.invocation_id]
+        assert ran.ran[1:] == [result.invocation_id] * sent
 
 
 @pytest.mark.requirement("RAP-032")
