@@ -93,7 +93,7 @@ class Prompts:
             if number > most:
                 return PromptOutcome.TOO_MANY
             after = write_own(replace(prompt, asked_before=earlier, number=number))
-            if await self.documents.swap(PROMPTS, key, before=body, after=after):
+            if await self.documents.swap(PROMPTS, key, before=body, after=after, erases=body is not None):
                 break
         await self.deferred.note(key, _needs_input)
         return PromptOutcome.PUT_UP
@@ -104,7 +104,7 @@ class Prompts:
         for key, body in await self.documents.page(PROMPTS, limit=limit):
             prompt = _read(body)
             if await self.deferred.pending(InvocationId(key)) is None:
-                await self.documents.swap(PROMPTS, key, before=body, after=None)
+                await self.documents.swap(PROMPTS, key, before=body, after=None, erases=True)
             elif prompt is not None and prompt.selected is None:
                 found.append(prompt)
         return tuple(found)
@@ -135,8 +135,8 @@ class Prompts:
         )
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
-        """Delete the prompt of a call that has ended."""
-        await self.documents.put(PROMPTS, invocation_id, None)
+        """Delete the prompt of a call that has ended; its URL is not needed any more."""
+        await self.documents.put(PROMPTS, invocation_id, None, erases=True)
 
     async def _deliver(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id

@@ -342,8 +342,10 @@ class DocumentStore(Protocol):
         """Return a document; none if there is none."""
         ...
 
-    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+    async def put(self, kind: str, key: str, body: bytes | None, *, erases: bool = False) -> None:
         """Write a document in the place of the one before; none deletes it.
+
+        `erases` if no copy of the one before may be left in any file of the store.
 
         Raises:
             StoreError: it could not be stored.
@@ -358,6 +360,7 @@ class DocumentStore(Protocol):
         before: bytes | None,
         after: bytes | None,
         beside: Mapping[tuple[str, str], bytes] | None = None,
+        erases: bool = False,
     ) -> bool:
         """Write a document only if the present one equals `before`; return whether it did.
 

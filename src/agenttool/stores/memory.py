@@ -347,7 +347,7 @@ class MemoryDocuments:
         """Return a document."""
         return self._kinds.get(kind, {}).get(key)
 
-    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+    async def put(self, kind: str, key: str, body: bytes | None, *, erases: bool = False) -> None:
         """Write or delete a document."""
         documents = self._kinds.setdefault(kind, {})
         if body is None:
@@ -363,11 +363,12 @@ class MemoryDocuments:
         before: bytes | None,
         after: bytes | None,
         beside: Mapping[tuple[str, str], bytes] | None = None,
+        erases: bool = False,
     ) -> bool:
         """Write a document if the present one equals `before`."""
         if await self.get(kind, key) != before:
             return False
-        await self.put(kind, key, after)
+        await self.put(kind, key, after, erases=erases)
         for place, body in (beside or {}).items():
             await self.put(*place, body)
         return True

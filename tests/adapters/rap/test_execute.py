@@ -285,7 +285,33 @@ async def test_a_choice_is_put_to_a_person_and_posted_once(running, tool_server,
         assert len(server.invocations) == 1
 
 
-@pytest.mark.requirement("RAP-222", "RAP-223", "RAP-225", "RAP-231")
+@pytest.mark.requirement("RAP-231")
+@pytest.mark.parametrize("ending", ["result", "cancel", "no result in time", "choice"])
+async def test_the_url_of_an_authorization_is_deleted_as_soon_as_it_is_not_shown(
+    running, tool_server, started, tmp_path, ending
+):
+    server = tool_server()
+    within_s = 1.0 if ending == "no result in time" else None
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}, within_s=within_s) as rt:
+        call, invocation = await started(rt, server)
+        url = "https://id.example.test/authorize?state=5b1c"
+        assert await server.post(invocation, "oauth", auth_url=url) == 200
+        assert [each.url for each in await rt.prompts.list()] == [url]
+        if ending == "result":
+            await server.settle(invocation, "sent")
+        elif ending == "cancel":
+            await rt.cancel(call.invocation_id)
+        elif ending == "choice":
+            assert await asked(server, invocation) == 200
+            assert [each.url for each in await rt.prompts.list()] == [None]
+        if ending != "choice":
+            assert await rt.wait(call.invocation_id, within_s=60) is not None
+        await rt._core.durability.checkpoints.settle()
+        stored = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
+    assert b"5b1c" not in stored
+
+
+@pytest.mark.requirement("RAP-222", "RAP-223", "RAP-225")
 async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, tool_server, started):
     server = tool_server()
     async with running(server) as rt:

@@ -264,10 +264,13 @@ class GroupCommit:
             raise
         self._is_gathering = False
 
-    async def perform(self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False) -> _T:
+    async def perform(
+        self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False, erases: bool = False
+    ) -> _T:
         """Make one change inside the next transaction and return its outcome once it is stored."""
         outcome: list[_T] = []
         self.batch.registers |= registers
+        self.batch.erases |= erases
         self.batch.changes.append(lambda connection: outcome.append(change(connection)))
         await self.settle()
         return outcome[-1]

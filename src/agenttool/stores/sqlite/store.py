@@ -86,9 +86,9 @@ class SqliteDocuments:
         with self._file.reading():
             return _get(self._reader, kind, key)
 
-    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+    async def put(self, kind: str, key: str, body: bytes | None, *, erases: bool = False) -> None:
         """Write or delete a document."""
-        await self._group.perform(lambda connection: _put(connection, kind, key, body))
+        await self._group.perform(lambda connection: _put(connection, kind, key, body), erases=erases)
 
     async def swap(
         self,
@@ -98,6 +98,7 @@ class SqliteDocuments:
         before: bytes | None,
         after: bytes | None,
         beside: Mapping[tuple[str, str], bytes] | None = None,
+        erases: bool = False,
     ) -> bool:
         """Write a document if the present one equals `before`."""
 
@@ -109,7 +110,7 @@ class SqliteDocuments:
                 _put(connection, *place, body)
             return True
 
-        return await self._group.perform(swap)
+        return await self._group.perform(swap, erases=erases)
 
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Return documents in the order of their keys."""

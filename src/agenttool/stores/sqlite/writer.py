@@ -75,7 +75,7 @@ class WriteBatch:
         start: the group of calls that start with this batch; the last of `started`.
         ended: rows of started calls that have all ended.
         finished: started calls on disk that this batch ends or makes unowned.
-        erases: it removes checkpoints with sensitive inputs, of which no copy may be left in the write-ahead log.
+        erases: it removes sensitive data, of which no copy may be left in the write-ahead log.
         registers: one of the changes writes the lease of this process.
         is_unindexed: its facts make unindexed rows.
         is_stored: whether it was committed, also if the writer raised meanwhile.
