@@ -5,6 +5,7 @@ A page has two kinds of blocks:
 - ```` ```python title="shop.py" ```` is a file that the reader writes.
 - ```` ```console ```` is what the reader sees: commands after `$ `, then what they print. With `title="terminal 2"` the
   commands run beside those of another terminal, and a later block of the same terminal continues it.
+- ```` ```text title="Output" ```` is what the program in the last block without a title prints.
 
 A line `…` stands for any lines, and `…` in a line for any text. Ids, digests, times, durations and spaces between columns
 may differ; the user is `ada` and the folder is `/home/ada/shop`. `<!-- type: y -->` before a block says what is typed at
@@ -85,9 +86,10 @@ class Reader:
         for block in _BLOCK.finditer(page):
             if block["kind"] == "console":
                 self._console(block["text"], block["title"], block["typed"])
-            elif block["title"]:
-                (self.folder / block["title"]).parent.mkdir(parents=True, exist_ok=True)
-                (self.folder / block["title"]).write_text(block["text"])
+            elif block["title"] == "Output":
+                self._console(f"$ python program.py\n{block['text']}", None, None)
+            elif block["title"] or block["kind"] == "python":
+                (self.folder / (block["title"] or "program.py")).write_text(block["text"])
 
     def close(self):
         """Kill what still runs."""
