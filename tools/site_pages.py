@@ -13,6 +13,9 @@ _OUTPUT = re.compile(r"<!-- tour:output -->\n```\n")
 _OUTSIDE = re.compile(r"\[(?P<text>[^\]]+)\]\((?:\.\./)+(?!docs/)(?P<path>[^)]+)\)")
 
 
+_TABLE_CODE = re.compile(r"(?<=\| )`[^`\n]*`(?= \|)")
+
+
 class Page(Protocol):
     """What is used of a page of MkDocs."""
 
@@ -36,6 +39,7 @@ def on_page_markdown(markdown: str, *, page: Page, **options: object) -> str:
     markdown = _COMMAND.sub(lambda run: f"```console\n$ {run['command']}\n{run['output']}```", markdown)
     markdown = _FILE.sub(lambda file: f'```{file["language"]} title="{file["name"]}"\n', markdown)
     markdown = _OUTPUT.sub('```text title="Output"\n', markdown)
+    markdown = _TABLE_CODE.sub(lambda code: code[0].replace("\\|", "|"), markdown)  # GitHub needs the escape
     depth = page.file.src_uri.count("/")
     return _OUTSIDE.sub(lambda link: link[0] if _ups(link[0]) <= depth else link["text"], markdown)
 

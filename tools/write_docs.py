@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -17,14 +18,22 @@ from typer.testing import CliRunner
 from agenttool.cli.main import app
 from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
+from api_reference import API_PAGES, api_page
 from cli_reference import reference_page
+from record_reference import errors_page, events_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     *(page for part in ("", "how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
 ]
-GENERATED = {ROOT / "docs" / "reference" / "cli.md": reference_page}
+REFERENCE = ROOT / "docs" / "reference"
+GENERATED = {
+    REFERENCE / "cli.md": reference_page,
+    REFERENCE / "errors.md": errors_page,
+    REFERENCE / "events.md": events_page,
+    **{REFERENCE / "api" / f"{name}.md": partial(api_page, name) for name in API_PAGES},
+}
 REPORT = ROOT / "build" / "conformance.json"
 
 _FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```[a-z]+\n(?P<text>.*?)```", re.DOTALL)

@@ -166,6 +166,7 @@ __all__ = [
     "RecordError",
     "Refused",
     "Remember",
+    "ReplyError",
     "Retriever",
     "Role",
     "Rule",

@@ -76,7 +76,7 @@ class Runtime(SurfaceAccess):
 
     Attributes:
         approvals: the open approvals: `list`, `get`, `decide`; and what they remember: `rules`, `forget`.
-        journal: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
+        journal: what happened: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
         deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
         prompts: what those calls ask people: `list`, `choose`.
         sources: where tools come from besides `tools=`: `status`, `get`, `find`.

@@ -1,5 +1,6 @@
 """The map is true: decisions are listed, links lead somewhere, nothing speaks of the workshop."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from record_reference import event_data
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -49,6 +52,14 @@ def test_pages_show_what_their_commands_and_programs_print():
         [sys.executable, "tools/write_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reference_lists_every_member_of_an_event_in_the_journal():
+    listed = event_data()
+    corpus = (ROOT / "tests/data/export_corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [record for record in map(json.loads, corpus) if record.get("record_type") == "tool_event"]
+    found = {(each["event_type"], name) for each in events for name in each["data"].keys() - {"sequence", "status"}}
+    assert [(kind, name) for kind, name in sorted(found) if name not in listed[kind]] == []
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,11 @@ class SurfaceAccess:
     ) -> ToolSurface:
         """Create a surface: which tools are loaded, deferred or absent in one context, and why.
 
+        Args:
+            scope: how long it is meant to be used: `turn`, `session` or another scope of the standard.
+            only: the names of the only tools that it may show. Default: all tools.
+            context: the role, the model and more; all are optional.
+
         Raises:
             ConfigError: an argument is invalid, or the runtime is closed.
         """

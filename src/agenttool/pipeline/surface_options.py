@@ -18,9 +18,12 @@ from agenttool.records import SurfaceScope
 class SurfaceContext(TypedDict, total=False):
     """The context of a surface.
 
-    `role` and `model` are the role and the model that it is for; the default model is that of the runtime.
-    `tool_choice` is `auto`, `none`, `required`, or the name of a tool. `refs` name the session, task or sandbox, and
-    `reason` is recorded.
+    Attributes:
+        role: the role that the surface is for; it limits the tools.
+        model: the model that the surface is for. Default: that of the runtime.
+        tool_choice: `auto`, `none`, `required`, or the name of a tool.
+        refs: the names of the session, task or sandbox, which are recorded.
+        reason: why the surface is created, which is recorded.
     """
 
     role: Role | None
@@ -62,9 +65,20 @@ def surface_request(scope: object, only: Iterable[str] | None, context: SurfaceC
 
 
 class Changes(TypedDict, total=False):
-    """The changes of policy and circumstances; a missing one keeps its value.
+    """The changes of policy and circumstances; a value that is left out does not change.
 
-    `rules` replaces all rules; the others are as in `Circumstances`.
+    Attributes:
+        rules: the new rules; they replace all rules.
+        mode: the permission mode, such as `read_only`.
+        interactive: whether an approver can be asked.
+        workspace: the folders that rules about paths refer to.
+        credentials: the credentials that can be leased.
+        gates: the open feature gates.
+        skills: the active skills.
+        peers: the reachable peer agents.
+        providers: the states of servers by namespace: `ready`, `connecting` or `unavailable`.
+        has_browser: whether a browser session exists.
+        allows_shell: whether commands and code may run.
     """
 
     rules: Iterable[RuleOption]

@@ -68,7 +68,27 @@ class StatusTransition(Part, frozen=True, kw_only=True):
 
 
 class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
-    """The envelope of one call; it outlives the result's bytes (AT-INV-15)."""
+    """The envelope of one call; it outlives the result's bytes (AT-INV-15).
+
+    Attributes:
+        native_call_id: the id that the caller or the model's provider has for the call.
+        status: the current status.
+        model_input: what the model or the caller sent.
+        observable_input: the normalized copy that hooks, prompts and streams see.
+        permission_input: what rules and approvers decided on.
+        call_input: what the tool received.
+        actor_ref: who made the call, such as `user:ada`.
+        parent_invocation_id: the call that made this call.
+        depends_on: the calls that had to succeed first.
+        permission_decision_refs: the decisions on the call.
+        approval_request_ref: the approval that the call needed.
+        hook_refs: the hooks that ran.
+        input_mutation_refs: the changes between the four inputs.
+        scheduler: how the call was scheduled.
+        cancellation: the state of a requested cancellation.
+        external_mappings: the ids of the call in other systems.
+        status_transitions: every status of the call with its time.
+    """
 
     invocation_id: InvocationId
     tool_id: ToolId

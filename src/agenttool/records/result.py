@@ -40,7 +40,24 @@ class ResultStatus(OpenEnum):
 
 
 class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
-    """The one result of one call, however it ended; each representation stays in its own field (AT-IFACE-30)."""
+    """The one result of one call, however it ended; each representation stays in its own field (AT-IFACE-30).
+
+    Attributes:
+        status: how the call ended.
+        is_error: whether the caller must treat it as an error.
+        error: the class, code and message of the error; None if it succeeded.
+        content: the output as content items: text, images, files.
+        structured_content: the output as JSON data.
+        model_facing_content: the content that a model reads, if it is not `content`.
+        empty_result: whether the tool returned nothing.
+        native_output_ref: where the stored output of the tool is.
+        artifact_refs: the files that the tool made.
+        persistence_refs: the decisions to store, shorten or drop the output.
+        redaction_state: whether secrets were masked.
+        abort_reason: why the call was canceled.
+        summary: one line about the result.
+        ui_facing_summary: the summary for people.
+    """
 
     result_id: ResultId
     invocation_id: InvocationId

@@ -80,7 +80,21 @@ class DeferredToolRef(Record, frozen=True, kw_only=True, tag="deferred_tool_ref"
 
 
 class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
-    """The tools of one context: loaded, deferred, blocked, excluded (G-36)."""
+    """The tools of one context: loaded, deferred, blocked, excluded (G-36).
+
+    Attributes:
+        scope: how long the surface is meant to be used, such as `turn` or `session`.
+        loaded_tools: the ids of the tools that a model is shown.
+        deferred_tools: the tools that a model can find by a search and load.
+        blocked_tools: the tools that cannot be called, each with its reason.
+        excluded_tools: the tools that this context does not include, each with its reason.
+        unoffered_tools: the tools that can be called but are not shown, each with its reason; our extension.
+        default_tool_choice: `auto`, `none`, `required`, or the name of a tool.
+        model_capabilities: the features of the model that the surface is for.
+        role_constraints: the role that the surface is for.
+        surface_reason: why the surface was created.
+        runtime_refs: the session, task or sandbox that it belongs to.
+    """
 
     surface_id: SurfaceId
     scope: SurfaceScope
@@ -92,7 +106,6 @@ class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
     blocked_tools: tuple[AbsentTool, ...] | None = None
     excluded_tools: tuple[AbsentTool, ...] | None = None
     unoffered_tools: tuple[AbsentTool, ...] | None = None
-    """Our extension: tools that can be called but are not shown."""
     selection_policy: JsonObject | None = None
     default_tool_choice: Json | UnsetType = UNSET
     capability_requirements: tuple[str, ...] | None = None
@@ -122,7 +135,16 @@ class SearchMatch(Part, frozen=True, kw_only=True):
 
 
 class ToolSearchResult(Record, frozen=True, kw_only=True, tag="tool_search_result"):
-    """The matches of a search; there may be none (AT-DEFER-11)."""
+    """The matches of a search; there may be none (AT-DEFER-11).
+
+    Attributes:
+        query_type: whether the query names tools, describes them, or is a pattern.
+        matches: the tools, best first, each with its score and reason.
+        total_deferred_tools: how many tools can be found by a search.
+        pending_providers: the servers that are still connecting, so that their tools were not searched.
+        missing_names: the names after `select:` that no tool has.
+        next_action: what to do next, such as `load_schema_then_call`.
+    """
 
     query: str
     query_type: QueryType | None = None

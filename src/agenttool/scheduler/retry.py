@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agenttool.records import ErrorClass, Recoverability, ToolError
 
-_TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILABLE, ErrorClass.TIMEOUT})
+TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILABLE, ErrorClass.TIMEOUT})
 """Transient errors; a failure of the tool itself is one only if the error is marked as retryable."""
 
 
@@ -54,4 +54,4 @@ def _is_retryable(error: ToolError) -> bool:
     if error.recoverability is not None and error.recoverability != Recoverability.RETRYABLE:
         return False
     is_marked = error.error_class == ErrorClass.EXECUTION_FAILED and error.recoverability == Recoverability.RETRYABLE
-    return is_marked or error.error_class in _TRANSIENT
+    return is_marked or error.error_class in TRANSIENT

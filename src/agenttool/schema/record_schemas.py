@@ -23,7 +23,9 @@ def schema_of(name: str) -> JsonObject:
     """
     kinds = CORE_OBJECTS[name]
     _, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    definitions = {title: _loosened(title, cast("JsonObject", each)) for title, each in sorted(components.items())}
+    definitions = {
+        title: _loosened(title, _described(cast("JsonObject", each))) for title, each in sorted(components.items())
+    }
     if NativeMapping.__name__ in definitions:
         definitions["ExternalMapping"] = _any_mapping()
     root = definitions.pop(kinds[0].__name__ if len(kinds) == 1 else "ExternalMapping")
@@ -31,6 +33,12 @@ def schema_of(name: str) -> JsonObject:
         root["required"] = ["schema_version", *_listed(root["required"])]
     head: JsonObject = {"$schema": DIALECT, "$id": f"urn:agenttool:{SCHEMA_VERSION}:{name}"}
     return {**head, **root, **({"$defs": {**definitions}} if definitions else {})}
+
+
+def _described(schema: JsonObject) -> JsonObject:
+    """Return a schema with the first paragraph of the docstring as its description."""
+    description = schema.get("description")
+    return {**schema, "description": description.split("\n\n")[0]} if isinstance(description, str) else schema
 
 
 def _loosened(title: str, schema: JsonObject) -> JsonObject:

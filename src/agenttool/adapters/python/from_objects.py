@@ -33,6 +33,8 @@ def make_tool(
 ) -> DeclaredTool:
     """Declare a tool from its name, its input schema and a function that gets the fields as keyword arguments.
 
+    The options are those of `tool`.
+
     Raises:
         ConfigError: the schema or an option is invalid.
     """
