@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttool.errors import ConfigError
 from agenttool.policy.paths import WORKSPACE, PathPattern, Workspace, all_covered, resolve_path, resolve_word
 
 names = st.sampled_from(["a", "b", "secrets", "src"])
@@ -196,3 +197,17 @@ def test_a_word_that_a_shell_expands_may_be_any_name(linked):
     assert PathPattern("secrets").hits(word("src/shortcut/*"), workspace)
     assert not PathPattern("secrets").hits(word("*.py"), workspace)
     assert not PathPattern("secrets/**/key").hits(word("src/*.py"), workspace)
+
+
+def test_an_exception_takes_exact_paths_from_a_rule(decide, shell, rules):
+    plain = [
+        {"behavior": "allow", "tool": "local.*"},
+        {"behavior": "ask", "tool": "*", "path": ["**/.*", "!**/.*ignore"]},
+    ]
+    verdicts = {
+        line: decide(plain, shell, {"command": line}).behavior
+        for line in ("cat .gitignore", "cat a/.npmignore", "cat .x", "cat .xignore/y", "cat .gitignore*")
+    }
+    assert list(verdicts.values()) == ["allow", "allow", "ask", "ask", "ask"]
+    with pytest.raises(ConfigError, match="an allow cannot except a path"):
+        rules({"behavior": "allow", "tool": "local.*", "path": [".", "!x"]})

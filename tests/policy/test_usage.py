@@ -80,11 +80,20 @@ def test_a_command_with_a_word_that_is_not_listed_is_not_known(text):
         ("sed -i s/a/b/ f", ["f"], ["f"]),
         ("git show HEAD:a/b", ["HEAD:a/b", "HEAD", "a/b"], []),
         ("python scripts/x.py --in=a/b c", ["scripts/x.py", "--in=a/b", "a/b"], []),
-        ("find src -name '*.py' -exec cat {} +", ["src"], []),
-        ("find src -iname '.E*' -exec cat {} +", ["src/.env"], []),
-        ("git ls-files | grep x | xargs cat", ["."], []),
-        ("git ls-files '.e*' | xargs cat", [".env"], []),
-        ("cat $(git ls-files)", ["."], []),
+        ("find src -name '*.py' -exec cat {} +", ["src/**/*.py"], []),
+        ("find src -iname '.E*' -exec cat {} +", ["src/**/.E*"], []),
+        ("find a b -name x -o -name '[yz]' -exec cat {} +", ["a/**/x", "a/**/?", "b/**/x", "b/**/?"], []),
+        ("find . -name x -name y -o -path z -exec cat {} +", ["./**"], []),
+        ("find src -type f -exec cat {} +", ["src"], []),
+        ("find conf -type f -exec cat {} +", ["conf/**"], []),
+        ("grep -r '' .", [".", "./**"], []),
+        ("grep -rn TODO .", ["."], []),
+        ("grep -rn --include=.env TODO .", [".", "./**/.env"], []),
+        ("rg --hidden .", ["./**"], []),
+        ("rg TODO", [], []),
+        ("git ls-files | grep x | xargs cat", ["./**"], []),
+        ("git ls-files '.e*' | xargs cat", ["./**/.e*"], []),
+        ("cat $(git ls-files)", ["./**"], []),
         ("curl -o /dev/null localhost", [], []),
     ],
 )
@@ -203,3 +212,83 @@ def test_a_question_names_the_rule_that_names_the_command(starter, line, rule):
     verdict = starter(line)
     assert verdict.behavior == "ask"
     assert rule in verdict.reason.message
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("ag foo", "program 'ag' is not known"),
+        ("curl -I https://example.org", "'curl' gets the argument 'https://example.org'"),
+        ("git log --output=x", "'git' gets the option '--output'"),
+        ("sed '1e id' x", "'sed' gets the script"),
+        ("echo $TOKEN", "'echo' gets the variable '$TOKEN' of the environment"),
+        ("cat /etc/hosts", "'cat' uses '/etc/hosts', which is outside of the paths that rules allow"),
+        ("cat 'x", "it is not understood (a quote is not closed)"),
+        ("LD_PRELOAD=x ls", "variable 'LD_PRELOAD' may change which programs run"),
+    ],
+)
+def test_a_question_says_what_is_not_known(starter, line, reason):
+    verdict = starter(line)
+    assert verdict.behavior == "ask"
+    assert verdict.reason.message.startswith(f"no rule allows this command: {reason}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'cat <<< "$TOKEN"',
+        "cat <<E\n$TOKEN\nE",
+        "x=$TOKEN; echo $x",
+        "x=($TOKEN); echo $x",
+        'for k in a "$TOKEN"; do echo $k; done',
+        "echo ${x:-$TOKEN}",
+    ],
+)
+def test_a_variable_of_the_environment_is_not_copied_unasked(starter, line):
+    assert starter(line).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "sub/Makefile",
+        "web/package.json",
+        "src/conftest.py",
+        "sub/agenttool.toml",
+        ".pylintrc",
+        ".mvn/jvm.config",
+        "a/.any-tool/settings",
+        "node_modules/x/y",
+        "requirements-dev.txt",
+        "vite.config.ts",
+    ],
+)
+def test_files_that_run_commands_later_are_asked_about_at_any_depth(starter, target):
+    for line in (
+        f"echo x > {target}",
+        f"cp x {target}",
+        f"find . -name {target.rpartition('/')[2]} -exec sed -i d {{}} +",
+        f"git ls-files | xargs sed -i s/x/y/ && ls {target}",
+    ):
+        assert starter(line).behavior == "ask", line
+    assert starter(f"cat {target}").behavior == "allow"
+
+
+def test_a_wildcard_for_sources_stands_for_no_particular_file(decide, shell, starter):
+    for line in ("sed -i s/a/b/ *.py", "find . -name '*.ts' -exec sed -i s/a/b/ {} +", "cat src/**/*.py"):
+        assert starter(line).behavior == "allow", line
+    rules = [
+        {"behavior": "allow", "tool": "local.*"},
+        {"behavior": "deny", "tool": "*", "path": "**/secret.py"},
+        {"behavior": "ask", "tool": "*", "path": "src/pay"},
+    ]
+    verdicts = {
+        line: decide(rules, shell, {"command": line}).behavior
+        for line in ("cat a/*.py", "find . -name '*.py' -exec cat {} +", "cat src/pay/*.c", "cat lib/*.c")
+    }
+    assert list(verdicts.values()) == ["deny", "deny", "ask", "allow"]
+
+
+def test_a_line_that_changes_folders_often_may_be_anywhere(starter):
+    assert starter("cd a && cat x && cd b && cat x").behavior == "allow"
+    assert starter("; ".join(f"cd d{each} || cd e{each}; cat x*/y" for each in range(8))).behavior == "ask"

@@ -24,12 +24,18 @@ from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.urls import Url, url_of
-from agenttool.policy.usage import Usage
+from agenttool.policy.usage import Usage, why_unknown
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, Json, ToolDeclaration
 
 MAX_WORDS = 30
 """How many words of commands are looked up as paths; more count as everywhere."""
+
+MAX_FOLDERS = 5
+"""How many folders the words of a line may be relative to; a line that changes it more often may be anywhere."""
+
+MAX_PLACES = 60
+"""How many paths the words may be, from all of these folders; more count as everywhere."""
 
 MAX_PIECES = 8
 """How many parts of a word may be names, or texts of another command; a word with more may be anything."""
@@ -46,7 +52,6 @@ READABLE = tuple(
         "/etc/os-release",
         "/proc/cpuinfo",
         "/proc/meminfo",
-        "/dev/fd",
     )
 )
 """Places outside of a workspace that known programs may read."""
@@ -85,6 +90,7 @@ class CallTargets:
         self.arguments = arguments
         self.workspace = workspace
         self.caller = caller
+        self._word_places: dict[Word, tuple[ResolvedPath, ...]] = {}
 
     def _values(self, field: MatchingField) -> list[Json]:
         fields = self.subject.fields
@@ -168,15 +174,21 @@ class CallTargets:
                 to = targets[0].text
                 at = tuple(resolve_word(to, self.workspace, base=each, expands=False).text for each in at)
                 found.update(dict.fromkeys(at))
+                if len(found) > MAX_FOLDERS:
+                    return None
         return tuple(found)
 
     def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
         """Return the resolved paths of a word, from every directory that the command may be in."""
         if word.is_unknown or self._bases is None:
             return (ResolvedPath(text=word.text),)
-        expands = word.certainty is Certainty.EXPANDS
-        bases = self._bases or (None,)
-        return tuple(resolve_word(word.text, self.workspace, base=base, expands=expands) for base in bases)
+        if word not in self._word_places:
+            expands = word.certainty is Certainty.EXPANDS
+            bases = self._bases or (None,)
+            self._word_places[word] = tuple(
+                resolve_word(word.text, self.workspace, base=base, expands=expands) for base in bases
+            )
+        return self._word_places[word]
 
     @cached_property
     def possible_paths(self) -> tuple[ResolvedPath, ...]:
@@ -185,7 +197,7 @@ class CallTargets:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
         hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
-        if len(words) > MAX_WORDS:
+        if len(words) > MAX_WORDS or len(words) * len(self._bases or ()) > MAX_PLACES:
             return (ResolvedPath(text="one of very many words"),)
         return (*(place for word in words for place in self.word_places(word)), *hidden)
 
@@ -300,12 +312,14 @@ class RuleMatch:
         path: the path that was matched, for the record.
         what: what was matched, for messages: a path, the name of a command, an address.
         is_certain: whether it surely matches; otherwise it only cannot be ruled out, and a deny becomes a question.
+        is_exact: whether it was matched without wildcards; such a match is named first.
         programs: the opaque commands that are the only reason for the match; an allow that names them answers it.
     """
 
     path: str | None = None
     what: str | None = None
     is_certain: bool = True
+    is_exact: bool = True
     programs: tuple[Subcommand, ...] = ()
 
 
@@ -410,16 +424,19 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
     listed = call.listed_paths if rule.behavior == Behavior.DENY else ()
     places = [each for each in (*call.paths, *call.possible_paths, *listed) if _hits_path(rule, each, call)]
     # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
-    certain = next((each for each in places if each.candidates or each in call.paths), None)
+    known = sorted(
+        (each for each in places if each.candidates or each in call.paths), key=lambda each: not each.is_exact
+    )
+    certain = next(iter(known), None)
     found = certain or next(iter(places), None)
     if found is None:
         return None
     what = "a path that is computed" if certain is None else f"path {found.text!r}"
-    return RuleMatch(path=found.text, what=what, is_certain=certain is not None)
+    return RuleMatch(path=found.text, what=what, is_certain=certain is not None, is_exact=found.is_exact)
 
 
 def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
-    return any(pattern.hits(place, call.workspace) for pattern in rule.paths)
+    return rule.path_patterns.hits(place, call.workspace, is_ask=rule.behavior == Behavior.ASK)
 
 
 def _url(rule: Rule, call: CallTargets) -> RuleMatch | None:
@@ -538,10 +555,40 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     return all(all_covered(rule.paths, place, call.workspace) for word in files for place in call.word_places(word))
 
 
+def why_not_covered(rules: Iterable[Rule], call: CallTargets) -> str | None:
+    """Return why none of some allow rules covers a command line; None if they cover it, or if none is on commands."""
+    able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands]
+    if not able or not call.lines:
+        return None
+    if call.doubt is not None:
+        return f"it is not understood ({call.doubt})"
+    for subcommand in call.subcommands:
+        if not any(covers_around(rule, call) and covers_subcommand(rule, subcommand, call) for rule in able):
+            return _why_not_covered(able, subcommand, call)
+    return None
+
+
+def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTargets) -> str:
+    usage = subcommand.usage
+    if subcommand.words and usage is None:
+        return why_unknown(subcommand.words)
+    paths = (*(pattern for rule in rules for pattern in rule.paths), *READABLE)
+    files = (*subcommand.writes, *subcommand.reads, *((*usage.writes, *usage.reads, *usage.looks) if usage else ()))
+    places = [place for word in files[:MAX_WORDS] for place in call.word_places(_known_folder(word))]
+    outside = next((each.text for each in places if not all_covered(paths, each, call.workspace)), None)
+    if outside is not None:
+        return (
+            f"{subcommand.name or 'a redirection'!r} uses {outside!r}, which is outside of the paths that rules allow"
+        )
+    return subcommand.opaque or f"what {subcommand.name or 'a redirection'!r} does to its files is not allowed"
+
+
 def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:
     """Return whether an allow covers the files of a known program; some places of the system may always be read."""
-    if subcommand.name in _NO_EFFECT and subcommand.writes:
+    if subcommand.writes and (subcommand.name in _NO_EFFECT or Word("/dev/null") in subcommand.words):
         return False  # It only empties the file.
+    if _runs_what_is_written(usage, call):
+        return False
     if not rule.paths:
         return not subcommand.writes
     written = (*subcommand.writes, *usage.writes, *_folder(subcommand, call))
@@ -557,6 +604,18 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
         for word in words
         for place in call.word_places(_known_folder(word))
     )
+
+
+def _runs_what_is_written(usage: Usage, call: CallTargets) -> bool:
+    """Return whether a program runs a file that another command of the line writes."""
+    if not usage.runs:
+        return False
+    written = {
+        word.text.removeprefix("./")
+        for each in call.subcommands
+        for word in (*each.writes, *(() if each.usage is None or each.usage is usage else each.usage.writes))
+    }
+    return any(word.text.removeprefix("./") in written for word in usage.runs)
 
 
 def _folder(subcommand: Subcommand, call: CallTargets) -> Iterator[Word]:

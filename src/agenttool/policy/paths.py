@@ -8,13 +8,13 @@ is caught by every deny and ask on paths, and covered by no allow.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TypeVar
 from urllib.parse import unquote
 
-from agenttool.policy.wildcards import Depth, Step, Wild, has_wildcard, patterns_overlap, step
+from agenttool.policy.wildcards import Depth, Step, Wild, alike, has_wildcard, patterns_overlap, step
 
 MAX_PATH = 8192
 """A longer text is no path that a system would take."""
@@ -22,6 +22,14 @@ MAX_PATH = 8192
 _MAX_DECODINGS = 3
 _UNREADABLE = re.compile(r"\0|^[A-Za-z]:[/\\]|(?:^|[/\\])\.{1,2} +(?:[/\\]|$)")
 _FILE_URL = re.compile(r"^file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
+
+SOURCE_FILES = frozenset(
+    """
+    c cc clj cpp cs css csv cxx dart ex gif go graphql h hpp hs html ico java jpeg jpg js jsx kt less log lua md mjs ml
+    pdf php png proto py pyi rb rs rst scala scss svelte svg swift ts tsx vue webp woff2 zig
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+"""Endings of files with sources, documents and pictures. `*.py` means all such files and none in particular."""
 
 Steps = tuple[Step, ...]
 _S = TypeVar("_S")
@@ -83,16 +91,28 @@ class ResolvedPath:
         return all(isinstance(each, str) for candidate in self.candidates for each in candidate)
 
     @cached_property
-    def names(self) -> frozenset[str] | None:
-        """The names in all candidates, which rule most patterns out at once; None if it has wildcards."""
-        if not self.is_exact:
-            return None
-        return frozenset(each for candidate in self.folded_candidates for each in candidate if isinstance(each, str))
-
-    @cached_property
     def folded_candidates(self) -> tuple[Steps, ...]:
         """The candidates with folded case, as a deny compares them."""
         return tuple(_folded_steps(candidate) for candidate in self.candidates)
+
+    @cached_property
+    def particular(self) -> "ResolvedPath":
+        """The path without wildcards that name no source in particular: `src` of `src/*.py`."""
+        shorter = tuple(map(_particular, self.candidates))
+        return self if shorter == self.candidates else replace(self, candidates=shorter)
+
+
+def _particular(candidate: Steps) -> Steps:
+    last = candidate[-1] if candidate else None
+    name = last.text if isinstance(last, Wild) else last
+    if not isinstance(name, str) or name.rpartition(".")[2] not in SOURCE_FILES:
+        return candidate
+    steps = [each for each in candidate[:-1] if each is not Depth.ANY]
+    if not name.startswith("*."):
+        return (*steps, name) if isinstance(last, str) else (*steps, Wild(name, is_shell=True))
+    while steps and not isinstance(steps[-1], str):
+        del steps[-1]
+    return tuple(steps)
 
 
 def resolve_path(text: str, workspace: Workspace) -> ResolvedPath:
@@ -134,8 +154,14 @@ def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
 
 def _expanded_candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     names = split(absolute)
-    steps: Steps = tuple(Wild(name, is_shell=True) if has_wildcard(name) else name for name in names)
+    steps: Steps = tuple(map(_shell_step, names))
     return (steps, *_linked(steps, workspace))
+
+
+def _shell_step(name: str) -> Step:
+    if name == Depth.ANY.value:
+        return Depth.ANY
+    return Wild(name, is_shell=True) if has_wildcard(name) else name
 
 
 def _readings(text: str) -> tuple[str, ...]:
@@ -198,31 +224,95 @@ def _below(start: Iterable[_S], text: str, read: Callable[[str], _S]) -> tuple[_
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern of a rule: `src/**`, `/etc/hosts`, `~/.ssh`; a relative one is below each root of the workspace."""
+    """A pattern of a rule: `src/**`, `/etc/hosts`, `~/.ssh`; a relative one is below each root of the workspace.
+
+    One that begins with `!` excepts the paths that it matches exactly, without those below.
+    """
 
     text: str
+
+    @property
+    def is_exception(self) -> bool:
+        """Whether it takes paths away from the other patterns of its rule."""
+        return self.text.startswith("!")
+
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it names files at any depth."""
+        return self.text.startswith(("**/", "/**/"))
+
+    def excepts(self, path: ResolvedPath, workspace: Workspace) -> bool:
+        """Return whether every reading of a path is excepted."""
+        patterns = _anchored(self.text[1:], workspace, folded=True)
+        return path.is_exact and all(
+            any(patterns_overlap(pattern[:-1], candidate) for pattern in patterns)
+            for candidate in path.folded_candidates
+        )
 
     def hits(self, path: ResolvedPath, workspace: Workspace) -> bool:
         """Return whether a path may match this pattern, or lie below a directory that does."""
         if not path.candidates:
             return True
-        patterns, names = _anchored(self.text, workspace, folded=True), path.names
         return any(
             patterns_overlap(pattern, candidate)
-            for pattern in patterns
-            if names is None or _may_match(pattern, names)
+            for pattern in _anchored(self.text, workspace, folded=True)
             for candidate in path.folded_candidates
         )
 
 
-def _may_match(pattern: Steps, names: frozenset[str]) -> bool:
-    """Return whether every step of a pattern is among some names."""
-    for each in pattern:
-        if (isinstance(each, str) and each not in names) or (
-            isinstance(each, Wild) and not any(map(each.accepts, names))
-        ):
-            return False
-    return True
+class PathPatterns:
+    """The path patterns of a deny or an ask, by the names that a path must have for them to match."""
+
+    __slots__ = ("_by_name", "_exceptions", "_other", "_wild")
+
+    def __init__(self, patterns: Iterable[PathPattern]) -> None:
+        """Take the patterns in any order."""
+        self._by_name: dict[str, list[PathPattern]] = {}
+        self._wild: list[tuple[Wild, PathPattern]] = []
+        self._exceptions: list[PathPattern] = []
+        self._other: list[PathPattern] = []
+        for pattern in patterns:
+            name = _key(pattern.text.rpartition("/")[2])
+            if pattern.is_exception:
+                self._exceptions.append(pattern)
+            elif not pattern.is_anywhere or name in ("", "**"):
+                self._other.append(pattern)
+            elif has_wildcard(name):
+                self._wild.append((Wild(name), pattern))
+            else:
+                self._by_name.setdefault(name, []).append(pattern)
+
+    def hits(self, path: ResolvedPath, workspace: Workspace, *, is_ask: bool) -> bool:
+        """Return whether a path may match one of the patterns, and no exception.
+
+        A question about names at any depth, such as `**/conftest.py`, is not asked because of `*.py`.
+        """
+        particular = path.particular if is_ask else path
+        is_hit = any(pattern.hits(path, workspace) for pattern in self._other) or any(
+            pattern.hits(particular, workspace) for pattern in self._named(particular)
+        )
+        return is_hit and not any(pattern.excepts(path, workspace) for pattern in self._exceptions)
+
+    def _named(self, path: ResolvedPath) -> Iterable[PathPattern]:
+        """Return the patterns whose last name may be a step of a path; all of them for a path that is not known."""
+        steps = {each for candidate in path.folded_candidates for each in candidate}
+        if not path.candidates or Depth.ANY in steps:
+            steps = {Depth.ANY}
+        return dict.fromkeys(pattern for each in steps for pattern in _ending_with(self, each))
+
+    def ending_with(self, name: Step) -> Iterator[PathPattern]:
+        """Return the patterns at any depth that may end with a name."""
+        if name is Depth.ANY or isinstance(name, Wild):
+            lists = (found for each, found in self._by_name.items() if name is Depth.ANY or alike(name, each))
+        else:
+            lists = iter((self._by_name.get(name, []),))
+        yield from (pattern for found in lists for pattern in found)
+        yield from (pattern for wild, pattern in self._wild if name is Depth.ANY or alike(wild, name))
+
+
+@lru_cache(maxsize=4096)
+def _ending_with(patterns: PathPatterns, name: Step) -> tuple[PathPattern, ...]:
+    return tuple(patterns.ending_with(name))
 
 
 WORKSPACE = PathPattern(".")

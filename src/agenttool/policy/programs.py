@@ -15,7 +15,7 @@ from getopt import GetoptError, getopt
 from agenttool.policy.paths import split
 from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
-from agenttool.policy.usage import RUNS_NOTHING, find_commands, found_word, usage_of
+from agenttool.policy.usage import RUNS_NOTHING, filled_in, find_commands, found_words, usage_of
 
 MAX_NESTED_COMMANDS = 6
 """How many wrappers may stand before a command; a longer chain leaves the line in doubt."""
@@ -273,6 +273,9 @@ def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
 
 def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
     """Do the same for variables of the shell itself: they reach programs only if these read a variable of that name."""
+    inherited = next((word.text for word in assignments if word.certainty is Certainty.INHERITED), None)
+    if inherited is not None:
+        return f"{inherited!r} copies a variable of the environment"
     return _why_not_variables(tuple(word for word in assignments if _READ_BY_PROGRAMS.match(word.text[:200])))
 
 
@@ -386,7 +389,8 @@ def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
         assignments.append(words.pop(0))
     if name == "xargs":
         placeholder = dict(options).get("-I", "{}" if ("-i", "") in options else None)
-        words = _filled_in(words or [Word("echo")], placeholder, found_word(subcommand.source))
+        run, found = tuple(words) or (Word("echo"),), found_words(subcommand.source)
+        words = list(filled_in(run, placeholder, found) if placeholder else (*run, *found))
     if not words:
         return _doubtful(f"{name!r} runs no command, and changes or shows the shell's own state")
     inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
@@ -395,17 +399,3 @@ def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
         is_transparent=name not in _PRIVILEGED,
         is_privileged=name in _PRIVILEGED,
     )
-
-
-def _filled_in(words: list[Word], placeholder: str | None, found: Word) -> list[Word]:
-    """Return the words of a command with what `xargs` fills in, which may be anything unless a search printed it."""
-    if not placeholder:
-        return [*words, found]
-    return [
-        word
-        if placeholder not in word.text
-        else found
-        if at and word.text == placeholder and not found.is_unknown
-        else Word(word.text, Certainty.UNKNOWN)
-        for at, word in enumerate(words)
-    ]

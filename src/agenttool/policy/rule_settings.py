@@ -171,6 +171,10 @@ def _check_whole(table: RuleTable, source: RuleSource) -> None:
         raise ValueError(f"only an allow of policy_settings can let a hook decide, got {said}; move it")
     if table.settles and said != f"allow of {RuleSource.SESSION}":
         raise ValueError(f"only an allow of a session can settle a question, got {said}; remove it")
+    if table.behavior == Behavior.ALLOW and (excepted := [path for path in table.path if path.startswith("!")]):
+        raise ValueError(
+            f"an allow cannot except a path, got {excepted[0]!r}; write what it allows, and a rule that asks"
+        )
     bare = [tool for tool in table.tool if "." not in tool and tool != "*"]
     if table.behavior == Behavior.ALLOW and not table.namespace and bare:
         raise ValueError(

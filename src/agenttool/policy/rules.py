@@ -11,7 +11,7 @@ from agenttool.config.table import Meta, Switch, Text, key
 from agenttool.errors import ConfigError
 from agenttool.policy.commands import CommandPattern, CommandPatterns
 from agenttool.policy.fields import MatchingField, values_at
-from agenttool.policy.paths import PathPattern
+from agenttool.policy.paths import PathPattern, PathPatterns
 from agenttool.policy.urls import UrlPattern
 from agenttool.policy.wildcards import fits
 from agenttool.records import UNSET, Behavior, Digest, Json, Part, RuleSource, Timestamp, ToolKind
@@ -171,6 +171,7 @@ class Rule:
     declaration_digest: Digest | None = None
     is_optional: bool = False
     command_patterns: CommandPatterns = field(init=False, repr=False, compare=False)
+    path_patterns: PathPatterns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Reject a rule that would match nothing because of a wrong type.
@@ -189,6 +190,7 @@ class Rule:
                 )
 
         object.__setattr__(self, "command_patterns", CommandPatterns(self.commands))
+        object.__setattr__(self, "path_patterns", PathPatterns(self.paths))
 
     @property
     def fields(self) -> tuple[MatchingField, ...]:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agenttool.policy.shell_words import MAX_NESTING, MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
-from agenttool.policy.usage import MAX_ARGUMENTS, Usage, found_word, passes_names
+from agenttool.policy.usage import MAX_ARGUMENTS, Usage, found_words, passes_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,8 @@ _SEPARATOR = re.compile(r";(?!;)|&(?![&>])|\n")
 _REGEX = re.compile(r"""(?:[^\s\\'"$`]|\\.|'[^']*'|"[^"$`\\]*"|\$(?=[\s)|]))+""")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]|!(?=\s)")
 _COMPARISONS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_ALWAYS = frozenset({":", "true", "false"})
+_PAUSES = frozenset({"break", "exit", "read", "return", "sleep", "wait"})
 _UNREADABLE = re.compile("[\0\r\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -142,8 +144,10 @@ class _Parser(WordParser):
         is_plain = not self._functions and not any(each.assignments or each.writes or each.reads for each in commands)
         if not commands or not is_plain or not all(passes_names(each.words) for each in commands[1:]):
             return None
-        found = found_word(commands[0].words)
-        return None if found.is_unknown else found
+        found = found_words(commands[0].words)
+        if any(word.is_unknown for word in found):
+            return None
+        return found[0] if len(found) == 1 else Word("./**", Certainty.EXPANDS)
 
     def _closer(self, closers: tuple[str, ...], *, consume: bool = True) -> str | None:
         for each in closers:
@@ -242,8 +246,13 @@ class _Parser(WordParser):
             pass
 
     def _while(self) -> None:
+        start = len(self.found)
         self.read_list(("do",))
+        names = {each.name for each in self.found[start:]}
+        start = len(self.found)
         self.read_list(("done",))
+        if names <= _ALWAYS and not any(each.name in _PAUSES for each in self.found[start:]):
+            self._unclear("a loop neither waits nor ends")
 
     def _for(self) -> None:
         """Read a loop; one over few known words once for each of them."""
@@ -265,8 +274,9 @@ class _Parser(WordParser):
             self.at += 1
         self._blanks(newlines=True)
         self._expect(re.compile(r"do(?=\s)"), "'do' is missing")
-        if name and not name.islower():
-            self.found.append(Subcommand(assignments=(Word(f"{name}=", Certainty.UNKNOWN),)))
+        assigned = _assigned_from(f"{name}=", items)
+        if name and (not name.islower() or assigned.certainty is Certainty.INHERITED):
+            self.found.append(Subcommand(assignments=(assigned,)))
         start, can_bind = self.at, 0 < len(items) <= MAX_ROUNDS and self._can_bind(name, items)
         for item in items if can_bind else [None]:
             self.at = start
@@ -358,13 +368,14 @@ class _Parser(WordParser):
         self.at = match.end()
         if self.text.startswith("(", self.at):
             self.at += 1
-            if any(word.text.startswith("[") for word in self._words(newlines=True)):
+            values = self._words(newlines=True)
+            if any(word.text.startswith("[") for word in values):
                 raise NotUnderstoodError("an element of an array is assigned")
             self._expect(re.compile(r"\)(?=[\s;&|]|$)"), "an array is not closed")
-            return Word(match[0], Certainty.UNKNOWN)
+            return _assigned_from(match[0], values)
         value = self._word() or [Word("")]
         if len(value) > 1:
-            return Word(match[0], Certainty.UNKNOWN)
+            return _assigned_from(match[0], value)
         return Word(match[0] + value[0].text, value[0].certainty)
 
     def _redirected(self, command: Subcommand) -> Subcommand | None:
@@ -374,6 +385,8 @@ class _Parser(WordParser):
         if match is None or (self.text.startswith("(", match.end()) and match[1] in "<>"):
             return None
         self.at = match.end()
+        if self.text.startswith("!", self.at):
+            raise NotUnderstoodError("shells read '!' after a redirection differently")
         if match[1] in ("<<", "<<-"):
             delimiter = _DELIMITER.match(self.text, self.at)
             if delimiter is None:
@@ -388,6 +401,8 @@ class _Parser(WordParser):
         target = targets[0]
         if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
             self._unclear("a redirection opens a network connection")
+        if match[1] == "<<<":
+            self._check_input(target)
         is_copy = match[1] in (">&", "<&") and (target.text.rstrip("-").isdigit() or target.text == "-")
         if match[1] == "<<<" or is_copy or (target.is_plain and target.text in _PLUMBING):
             return command
@@ -395,3 +410,9 @@ class _Parser(WordParser):
         if match[1] in ("<", "<&"):
             return Subcommand(writes=writes, reads=(*reads, target))
         return Subcommand(writes=(*writes, target), reads=reads)
+
+
+def _assigned_from(name: str, values: list[Word]) -> Word:
+    """Return the assignment of one of some values, of which only is known whether one is from the environment."""
+    inherited = next((word for word in values if word.certainty is Certainty.INHERITED), None)
+    return Word(name, Certainty.UNKNOWN) if inherited is None else Word(name + inherited.text, Certainty.INHERITED)

@@ -296,7 +296,7 @@ class WordParser(ABC):
         if is_script:
             self.read_list(())
         else:
-            self._until("")
+            self._check_input(self._until(""))
         self.text, self.at, self.pending = outer
 
     def _braced(self) -> Word:
@@ -311,8 +311,8 @@ class WordParser(ABC):
             self.at = substring.end()
         elif operator is not None:
             self.at = operator.end()
-            self._until("}")
-            return Word(word.text, max(word.certainty, Certainty.UNKNOWN, key=_ORDER.index))
+            other = self._until("}")
+            return Word(word.text, max(word.certainty, other.certainty, Certainty.UNKNOWN, key=_ORDER.index))
         self._expect(re.compile(r"\}"), "an expansion of a variable is not understood")
         return word if substring is None else Word(word.text, max(word.certainty, Certainty.UNKNOWN, key=_ORDER.index))
 
@@ -448,6 +448,11 @@ class WordParser(ABC):
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise NotUnderstoodError("the text has too many words")
+
+    def _check_input(self, word: Word) -> None:
+        """Check the text of a here-document or a here-string, which a program may print."""
+        if word.certainty is Certainty.INHERITED:
+            self._unclear(f"a program gets {word.text[:40]!r} as input, with a variable of the environment")
 
     def _unclear(self, message: str) -> None:
         self.doubt = self.doubt or message

@@ -7,11 +7,12 @@ that list. An unknown option, an abbreviation or a computed operand leaves it wi
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import NamedTuple, cast
 
+from agenttool.policy.paths import SOURCE_FILES
 from agenttool.policy.scripts import SCRIPT_CHECKS
 from agenttool.policy.shell_words import Certainty, Word
 
@@ -26,18 +27,26 @@ RUNS_NOTHING = frozenset({"read", "edit", "move"})
 _SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
 _ASKS_FOR_HELP = frozenset({"--version", "--help", "-version"})
 _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
-_STREAMS = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_STREAMS = frozenset({"-", "/dev/fd/63", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _MAX_SUBCOMMANDS = 5
-_ANY_VALUE = frozenset({"text", "number", "pair"})
+_ANY_VALUE = frozenset({"text", "number", "pair", "pattern"})
 """The kinds of values that may be computed."""
+_COMMON_FILES = re.compile(r"\*\.(?:(\w+)|\{([\w,]+)\})")
+_DATA_FILES = frozenset({"cfg", "csv", "json", "lock", "log", "sh", "sql", "toml", "txt", "xml", "yaml", "yml"})
+_SOURCE_FOLDERS = frozenset(
+    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- as above
+)
+"""Folders that hold no secrets or settings unless the name of a file says so."""
+_SECRET_WORDS = re.compile(r"(?i)passw|secret|token|api_?key|credential|private|BEGIN")
+_VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
+_LITERAL = re.compile(r"\w{3}")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
 
 
 class _Option(NamedTuple):
     kind: str | None = None
     is_optional: bool = False
-    replaces_operand: bool = False
-    writes: bool = False
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +56,18 @@ class Usage:
     Attributes:
         kind: the table of `programs.toml` that lists the program: `read`, `build` and so on.
         reads: the files that it reads, or runs.
-        looks: the files of which it only shows names, sizes or counts.
         writes: the files that it writes.
+        looks: the files of which it only shows names, sizes or counts.
+        lists: the files whose names it may print, if it searches for files.
+        runs: the scripts among the files that it reads.
     """
 
     kind: str
     reads: tuple[Word, ...] = ()
     writes: tuple[Word, ...] = ()
     looks: tuple[Word, ...] = ()
+    lists: tuple[Word, ...] = ()
+    runs: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +90,10 @@ class _Reading:
     looks: list[Word] = field(default_factory=list[Word])
     sources: list[Word] = field(default_factory=list[Word])
     rest: list[Word] = field(default_factory=list[Word])
-    skips_operand: bool = False
-    in_place: bool = False
+    runs: list[Word] = field(default_factory=list[Word])
+    patterns: list[Word] = field(default_factory=list[Word])
+    filters: list[Word] = field(default_factory=list[Word])
+    marks: set[str] = field(default_factory=set[str])
 
 
 class _Tables:
@@ -86,29 +101,36 @@ class _Tables:
 
     def __init__(self) -> None:
         tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
-        self.kinds = cast("dict[str, list[str]]", tables["kinds"])
+        kinds = cast("dict[str, list[str]]", tables["kinds"])
+        self.kinds = {
+            name: (role, re.sub(r"(?<!\?)<(\w+)>", lambda match: kinds[match[1]][1], text))
+            for name, (role, text) in kinds.items()
+        }
         sets = cast("dict[str, str]", tables["sets"])
         self._sets = {f":{name}": text.split() for name, text in sets.items()}
         lookup = cast("dict[str, str]", tables["lookup"])
-        self.before_subcommand = {name: self._signature("", f"{text} |") for name, text in lookup.items()}
+        self.before_subcommand = {name: self._parsed("", f"{text} |") for name, text in lookup.items()}
         runners = cast("dict[str, list[str]]", tables["runners"])
         self.runners = sorted((tuple(each.split()) for each in runners["words"]), key=len, reverse=True)
         self.folders = frozenset(runners["folders"])
+        packages = cast("dict[str, str]", tables["packages"])
+        self.packages = {name: frozenset(text.split()) for name, text in packages.items()}
         self.programs = {
-            name: (kind, text)
+            name: (kind, [text] if isinstance(text, str) else text)
             for kind in _KINDS_OF_PROGRAMS
-            for name, text in cast("dict[str, str]", tables[kind]).items()
+            for name, text in cast("dict[str, str | list[str]]", tables[kind]).items()
         }
         self.first_words = frozenset(name.split()[0] for name in self.programs)
-        self._signatures: dict[str, _ProgramLine] = {}
+        self._signatures: dict[str, tuple[_ProgramLine, ...]] = {}
 
-    def signature(self, name: str) -> _ProgramLine | None:
-        """Return the line of a program, which is parsed when it is used first."""
+    def signatures(self, name: str) -> tuple[_ProgramLine, ...]:
+        """Return the lines of a program, which are parsed when they are used first."""
         if name not in self._signatures and name in self.programs:
-            self._signatures[name] = self._signature(*self.programs[name])
-        return self._signatures.get(name)
+            kind, lines = self.programs[name]
+            self._signatures[name] = tuple(self._parsed(kind, text) for text in lines)
+        return self._signatures.get(name, ())
 
-    def _signature(self, kind: str, text: str) -> _ProgramLine:
+    def _parsed(self, kind: str, text: str) -> _ProgramLine:
         written, _, operands = text.rpartition("|") if "|" in text else (text, "", "")
         options: dict[str, _Option] = {}
         parts = [part for each in written.split() for part in self._sets.get(each, [each])]
@@ -120,11 +142,11 @@ class _Tables:
 
     @staticmethod
     def _add(options: dict[str, _Option], text: str, *, is_words: bool) -> None:
-        match = re.fullmatch(r"(-[^:=!^]+)(?:([:=])([a-z0-9]+))?([!^]?)", text)
+        match = re.fullmatch(r"(-[^:=!^~]+)(?:([:=])([a-z0-9]+))?([!^~]?)", text)
         if match is None:
             raise ValueError(f"{text!r} is no option in programs.toml")
         names, joint, kind, mark = match.groups()
-        option = _Option(kind, joint == "=", mark == "!", mark == "^")
+        option = _Option(kind, joint == "=", mark)
         if names.startswith("--") or is_words:
             options[names] = option
             return
@@ -162,10 +184,30 @@ class _NotKnownError(Exception):
 @lru_cache(maxsize=128)
 def usage_of(words: tuple[Word, ...]) -> Usage | None:
     """Return how a command uses a known program; None if the program or one of its arguments is not known."""
+    try:
+        return _known_usage(words)
+    except _NotKnownError:
+        return None
+
+
+def why_unknown(words: tuple[Word, ...]) -> str:
+    """Return which part of a command is not known to be harmless."""
+    name = words[0].text
+    if words[0].is_plain and "/" not in name and name not in _tables().first_words and name != "find":
+        return f"program {name!r} is not known"
+    try:
+        _known_usage(words)
+    except _NotKnownError as error:
+        return f"{name!r} gets {str(error) or 'an argument'}, which is not known to be harmless"
+    return f"{name!r} may run other programs"
+
+
+def _known_usage(words: tuple[Word, ...]) -> Usage:
     if not words or len(words) > MAX_ARGUMENTS or not words[0].is_plain:
-        return None
-    if any(word.certainty is Certainty.INHERITED for word in words):
-        return None
+        raise _NotKnownError
+    inherited = next((word.text for word in words if word.certainty is Certainty.INHERITED), None)
+    if inherited is not None:
+        raise _NotKnownError(f"the variable {inherited!r} of the environment")
     name = words[0].text
     is_help = [word.text for word in words[1:] if word.is_plain and word.text in _ASKS_FOR_HELP]
     if is_help and len(words[1:]) == 1 and _PROGRAM.fullmatch(name):
@@ -173,10 +215,7 @@ def usage_of(words: tuple[Word, ...]) -> Usage | None:
     for directory in _SYSTEM_DIRECTORIES:
         name = name.removeprefix(directory)
     words = (Word(name), *words[1:])
-    try:
-        return _local_program(words) if "/" in name else _found_program(words)
-    except _NotKnownError:
-        return None
+    return _local_program(words) if "/" in name else _found_program(words)
 
 
 def _local_program(words: tuple[Word, ...]) -> Usage:
@@ -206,6 +245,8 @@ def _found_program(words: tuple[Word, ...]) -> Usage:
         return _listed(words)
     except _NotKnownError:
         texts = tuple(word.text if word.is_plain else "" for word in words)
+        if len(texts) > 1 and texts[1] in _tables().packages.get(texts[0], ()):
+            return _built(_found_program(words[1:]))
         for runner in _tables().runners:
             if len(texts) > len(runner) and texts[: len(runner)] == runner:
                 return _built(_found_program(words[len(runner) :]))
@@ -228,11 +269,21 @@ def _listed(words: tuple[Word, ...]) -> Usage:
             at += 1
             ends.append(at)
     for count in range(len(texts), 0, -1):
-        signature = tables.signature(" ".join(texts[:count]))
-        if signature is not None:
-            found = _read_arguments(signature, words[ends[count - 1] :])
+        signatures = tables.signatures(" ".join(texts[:count]))
+        if signatures:
+            found = _fitting(signatures, words[ends[count - 1] :])
             return replace(found, reads=(*before.reads, *found.reads))
     raise _NotKnownError
+
+
+def _fitting(signatures: tuple[_ProgramLine, ...], words: tuple[Word, ...]) -> Usage:
+    """Return the usage by the first line that has all of the words."""
+    for signature in signatures[:-1]:
+        try:
+            return _read_arguments(signature, words)
+        except _NotKnownError:
+            continue
+    return _read_arguments(signatures[-1], words)
 
 
 def _is_option_of(signature: _ProgramLine, word: Word) -> bool:
@@ -294,14 +345,13 @@ def _take_option(signature: _ProgramLine, words: tuple[Word, ...], at: int, read
 def _known_option(signature: _ProgramLine, name: str) -> _Option:
     option = signature.options.get(name)
     if option is None or name == "-#":
-        raise _NotKnownError
+        raise _NotKnownError(f"the option {name!r}")
     return option
 
 
 def _take_value(option: _Option, joined: Word | None, words: tuple[Word, ...], reading: _Reading) -> int:
     """Read the value of the option in the first of some words, and return how many words both take."""
-    reading.skips_operand |= option.replaces_operand
-    reading.in_place |= option.writes
+    reading.marks.add(option.mark)
     if option.kind is None or (joined is None and option.is_optional):
         if not words[0].is_plain:
             raise _NotKnownError
@@ -317,17 +367,26 @@ def _take_value(option: _Option, joined: Word | None, words: tuple[Word, ...], r
 def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = False) -> None:
     """Check that a word is of a kind, and note the file that it names."""
     role, pattern = _tables().kinds[name]
-    is_number = word.certainty is Certainty.NUMBER and role == "text"
+    is_number = word.certainty is Certainty.NUMBER and role in ("text", "pattern")
     is_free = is_number or (is_value and word.certainty is Certainty.COMPUTED and name in _ANY_VALUE)
     if not is_free and (word.is_unknown or _compiled(pattern).fullmatch(word.text) is None):
-        raise _NotKnownError
+        raise _NotKnownError(f"the argument {word.text[:80]!r}")
     check = SCRIPT_CHECKS.get(role)
     if check is not None and not (word.is_plain and check(word.text)):
+        raise _NotKnownError("the script")
+    if role in ("file", "dest") and _overwrites_many(role, word, reading.sources):
         raise _NotKnownError
-    if role == "filter" and _is_secret_filter(word.text):
-        raise _NotKnownError
-    if word.text in _STREAMS and role in ("read", "write"):
-        return
+    if word.text not in _STREAMS or role not in ("read", "write", "file"):
+        _note_word(role, word, reading)
+
+
+def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
+    """Return whether one file after another is overwritten, or is written to the same file."""
+    is_many = role == "dest" and any("/**" in each.text for each in sources) and not target.text.endswith("/")
+    return is_many or target.certainty is Certainty.EXPANDS
+
+
+def _note_word(role: str, word: Word, reading: _Reading) -> None:
     if role in ("read", "run", "source"):
         reading.reads.append(word)
     if role == "source":
@@ -335,9 +394,10 @@ def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = Fal
     elif role == "rev":
         texts = dict.fromkeys((word.text, *word.text.split(":")))
         reading.reads += [Word(each, word.certainty) for each in texts if each]
-    elif role == "look":
-        reading.looks.append(word)
-    elif role in ("write", "dest"):
+    elif role in ("look", "pattern", "filter", "run"):
+        noted = {"look": reading.looks, "pattern": reading.patterns, "filter": reading.filters, "run": reading.runs}
+        noted[role].append(word)
+    elif role in ("write", "file", "dest"):
         reading.writes += [word, *(_below(word, each) for each in reading.sources)]
 
 
@@ -348,7 +408,7 @@ def _below(folder: Word, source: Word) -> Word:
 
 
 def _usage(signature: _ProgramLine, reading: _Reading) -> Usage:
-    kinds = list(signature.operands[1:] if reading.skips_operand else signature.operands)
+    kinds = list(signature.operands[1:] if "!" in reading.marks else signature.operands)
     if kinds[-1:] == ["rest*"]:
         kinds.pop()
     operands = reading.operands
@@ -360,12 +420,56 @@ def _usage(signature: _ProgramLine, reading: _Reading) -> Usage:
         raise _NotKnownError
     for kind, word in zip(kinds, operands, strict=False):
         _take_word(kind.rstrip("+"), word, reading)
-    reading.reads += [part for each in reading.rest for part in _path_parts(each)]
+    lists, searched = _searched(reading)
+    reading.reads += [*searched, *(part for each in reading.rest for part in _path_parts(each))]
     # What is moved is gone from where it was.
-    changed = reading.reads if reading.in_place else reading.sources if signature.kind != "edit" else []
+    moved = reading.sources if signature.kind != "edit" else []
+    changed = [*reading.reads, *reading.looks] if "^" in reading.marks else moved
     written = (*reading.writes, *changed)
     kind = "edit" if signature.kind == "read" and written else signature.kind
-    return Usage(kind, tuple(reading.reads), written, tuple(reading.looks))
+    return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
+
+
+def _searched(reading: _Reading) -> tuple[list[Word], list[Word]]:
+    """Return the files that a search may name, and those of them whose lines it prints whatever they are."""
+    filters = [word for word in reading.filters if not word.text.startswith("!")]
+    folders = reading.reads or [Word(".")]
+    lists = [_below_folder(folder, each.text) for folder in folders for each in filters or [Word("")]]
+    if not all(_is_specific(word) for word in reading.patterns):
+        return lists, lists if filters or "~" in reading.marks else []
+    if reading.patterns:
+        reading.reads = [_without_wildcard(word) for word in reading.reads]
+    rare = [word.text for word in filters if not _is_common(word.text)]
+    return lists, [_below_folder(folder, each) for folder in folders for each in rare]
+
+
+def _without_wildcard(word: Word) -> Word:
+    """Return the folder of a wildcard for all files, or for all of a common kind."""
+    folder, _, name = word.text.rpartition("/")
+    if word.certainty is not Certainty.EXPANDS or not (name in ("*", "**") or _is_common(name)):
+        return word
+    return Word(folder.removesuffix("/**") or ".", word.certainty)
+
+
+def _is_common(name: str) -> bool:
+    """Return whether a pattern stands for all files of kinds that are mostly no secrets."""
+    match = _COMMON_FILES.fullmatch(name.rpartition("/")[2])
+    return match is not None and (SOURCE_FILES | _DATA_FILES).issuperset((match[1] or match[2]).split(","))
+
+
+def _is_specific(pattern: Word) -> bool:
+    """Return whether each alternative of a search has a word that is no secret's name, so that few lines match."""
+    text = _VAGUE.sub(" ", pattern.text)
+    return pattern.is_plain and not _SECRET_WORDS.search(text) and all(map(_LITERAL.search, text.split("|")))
+
+
+def _below_folder(folder: Word, name: str = "") -> Word:
+    """Return a word for the files of a name below a folder; a folder of sources stands for its files."""
+    if not name and folder.is_plain and _SOURCE_FOLDERS.intersection(folder.text.split("/")):
+        return folder
+    name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
+    text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
+    return Word(text, max(folder.certainty, Certainty.EXPANDS, key=list(Certainty).index))
 
 
 def _path_parts(word: Word) -> list[Word]:
@@ -411,49 +515,40 @@ _LISTING_OPTIONS = {
     "rg": re.compile(r"-[linwF0]+|--files-with-matches|--files|-t|--type"),
 }
 """The programs that print names of files if they get only these options."""
-_ALWAYS_LIST = frozenset({"ls", "git ls-files"})
+_ALWAYS_LIST = frozenset({"find", "ls", "git ls-files"})
 _LISTS_FILES = frozenset(
     {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rIl", "-il", "-li", "--files-with-matches", "--files", "--name-only"}
 )
 FIND_ACTIONS = frozenset({"-exec", "-execdir"})
-_SECRET_EXAMPLES = (
-    ".env",
-    ".env.local",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    "id_rsa",
-    "server.key",
-    "cert.pem",
-    "credentials",
-    "credentials.json",
-    "secrets.yml",
-    "secrets.json",
-    ".git-credentials",
-    "secret.txt",
-    "token",
-)
-"""Names that stand for all secret ones: a pattern that matches one of them may find secrets."""
+_NO_NAMES = frozenset({*FIND_ACTIONS, "-printf", "-ls"})
+_MAX_FOUND = 8
+_ANY_TEXT = Word("", Certainty.UNKNOWN)
+_ANY_FILE = Word("./**", Certainty.EXPANDS)
 
 
 def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
-    """Return the commands that `find` runs by `-exec`; what it finds lies below its first starting point."""
+    """Return the commands that `find` runs by `-exec`, with words for what it finds."""
     found = _found_below(words)
     commands: list[tuple[Word, ...]] = []
     for index, word in enumerate(words):
         if word.text in (*FIND_ACTIONS, "-ok", "-okdir"):
             rest = words[index + 1 :]
-            end = _exec_end(rest)
             is_exact = word.text == "-exec"
-            commands.append(
-                tuple(
-                    (found if is_exact and each.text == "{}" and at else Word(each.text, Certainty.UNKNOWN))
-                    if "{}" in each.text
-                    else each
-                    for at, each in enumerate(rest[:end])
-                )
-            )
+            commands.append(filled_in(rest[: _exec_end(rest)], "{}", found if is_exact else (_ANY_TEXT,)))
     return commands
+
+
+def filled_in(words: tuple[Word, ...], placeholder: str, found: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words of a command with names of files for a placeholder, known only where it stands alone."""
+    filled: list[Word] = []
+    for at, word in enumerate(words):
+        if placeholder not in word.text:
+            filled.append(word)
+        elif at and word.text == placeholder and _ANY_TEXT not in found:
+            filled += found
+        else:
+            filled.append(Word(word.text, Certainty.UNKNOWN))
+    return tuple(filled)
 
 
 def passes_names(words: tuple[Word, ...]) -> bool:
@@ -462,52 +557,62 @@ def passes_names(words: tuple[Word, ...]) -> bool:
     return usage is not None and not usage.reads and not usage.writes and _has_only(_FILTER_OPTIONS, words[1:])
 
 
-def found_word(words: tuple[Word, ...]) -> Word:
-    """Return a word for the names of files that a command prints; any text if it may print something else."""
+def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return words for the names of files that a command prints; any text if it may print something else."""
     usage = usage_of(words)
     name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
-    options = _LISTING_OPTIONS.get(name)
-    if usage is None or options is None:
-        return Word("", Certainty.UNKNOWN)
-    texts = {word.text for word in words}
-    if name == "find":
-        prints_names = not texts & {*FIND_ACTIONS, "-printf", "-ls"}
-        return _found_below(words[1:]) if prints_names else Word("", Certainty.UNKNOWN)
-    if not _has_only(options, words[1:]) or not (name in _ALWAYS_LIST or texts & _LISTS_FILES):
-        return Word("", Certainty.UNKNOWN)
-    names = [word.text.rpartition("/")[2] for word in (*usage.reads, *usage.looks)]
-    return Word(_secret_among(names) or ".", Certainty.EXPANDS)
+    options, texts = _LISTING_OPTIONS.get(name), {word.text for word in words}
+    if usage is None or options is None or texts & _NO_NAMES or not (name in _ALWAYS_LIST or texts & _LISTS_FILES):
+        return (_ANY_TEXT,)
+    if name != "find" and not _has_only(options, words[1:]):
+        return (_ANY_TEXT,)
+    if name == "ls":
+        # It prints the names in a folder without the folder.
+        return (*(usage.looks), Word("./*", Certainty.EXPANDS))
+    found = usage.lists if not name.startswith("git") else _pathspecs(usage.reads, has_revisions=name == "git diff")
+    return found if len(found) <= _MAX_FOUND else (_ANY_FILE,)
+
+
+def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, ...]:
+    """Return the files that git names for its operands; a wildcard of git also matches slashes."""
+    found: list[Word] = []
+    has_wildcard = any(set("*?[") & set(word.text) for word in words)
+    for word in words:
+        folder, _, name = word.text.rpartition("/")
+        is_name = set("*?[") & set(name)
+        found.append(_below_folder(Word(folder or "."), name) if is_name else _below_folder(word))
+    return tuple(found) if has_wildcard or (words and not has_revisions) else (*found, _ANY_FILE)
 
 
 def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
     return all(options.fullmatch(word.text) for word in words if word.text.startswith("-"))
 
 
-def _secret_among(patterns: list[str]) -> str | None:
-    return next((each for each in _SECRET_EXAMPLES if any(fnmatchcase(each, one.casefold()) for one in patterns)), None)
+def _found_below(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return words for what `find` finds: for each starting point and each name that its tests require."""
+    first = next((at for at, word in enumerate(words) if word.text.startswith(("-", "(", "!"))), len(words))
+    starts = words[:first] or (Word("."),)
+    texts = [word.text for word in words[first:]]
+    names: list[str] = []
+    for part in _split_list(texts, frozenset({"-o", "-or", ","})):
+        pairs = zip(["", *part], part, part[1:], strict=False)
+        named = [after for before, test, after in pairs if test in ("-name", "-iname") and before not in ("!", "-not")]
+        is_pruned = part[-1:] == ["-prune"]
+        names += [] if is_pruned else named[:1] or [""]
+    if "" in names or any(pair in (("!", "("), ("-not", "(")) for pair in pairwise(texts)):
+        names = [""]
+    found = tuple(_below_folder(start, name) for start in starts for name in names)
+    return found if len(found) <= _MAX_FOUND else (_ANY_FILE,)
 
 
-def _is_secret_filter(pattern: str) -> bool:
-    """Return whether a search is limited to secrets; one for all files of a common type is not."""
-    secret = _secret_among([pattern])
-    return secret is not None and not pattern.startswith(("!", "*.json", "*.y", "*.txt"))
-
-
-def _found_below(words: tuple[Word, ...]) -> Word:
-    """Return a word for what `find` finds: its first starting point, or a secret below it that its tests match."""
-    start = next((word for word in words[:1] if not word.text.startswith(("-", "(", "!"))), Word("."))
-    texts = [word.text for word in words]
-    names = [
-        after
-        for before, test, after in zip(["", *texts], texts, texts[1:], strict=False)
-        if test in ("-name", "-iname") and before not in ("!", "-not")
-    ]
-    alternatives = 1 + texts.count("-o") + texts.count("-or")
-    secret = _secret_among(names)
-    if len(names) < alternatives and start.text in (".", "./"):
-        secret = _SECRET_EXAMPLES[0]
-    text = start.text if secret is None else f"{start.text}/{secret}"
-    return Word(text, max(start.certainty, Certainty.EXPANDS, key=list(Certainty).index))
+def _split_list(texts: list[str], separators: frozenset[str]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for text in texts:
+        if text in separators:
+            parts.append([])
+        else:
+            parts[-1].append(text)
+    return parts
 
 
 def _exec_end(words: tuple[Word, ...]) -> int:
@@ -536,4 +641,4 @@ def _find_usage(words: tuple[Word, ...]) -> Usage:
             at += 1
     if at > len(words) or any(word.is_unknown for word in words):
         raise _NotKnownError
-    return Usage("read", tuple(reading.reads))
+    return Usage("read", tuple(reading.reads), lists=_found_below(words))

@@ -11,6 +11,7 @@ from agenttool.policy.matching import (
     covers_around,
     covers_subcommand,
     find_match,
+    why_not_covered,
 )
 from agenttool.policy.paths import WORKSPACE, all_covered
 from agenttool.policy.rules import Rule
@@ -298,7 +299,13 @@ def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
 def _rule_votes(inputs: DecisionInput) -> list[Vote]:
     rules = [rule for rule in inputs.rules if rule.hook is None]
     matched = [(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
-    found = [_rule_vote(rule, match) for rule, match in matched if not _is_answered(match, rules, inputs.call)]
+    found = [
+        _rule_vote(
+            rule, match, None if match.is_certain or inputs.call is None else why_not_covered(rules, inputs.call)
+        )
+        for rule, match in matched
+        if not _is_answered(match, rules, inputs.call)
+    ]
     if inputs.call is not None and not any(vote.weight is Weight.ALLOW for vote in found):
         found += _combined_allow(rules, inputs.call)
     return found
@@ -323,20 +330,25 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
     return all(any(pattern.names_program(each) for pattern in patterns) for each in match.programs)
 
 
-def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:
+def _rule_vote(rule: Rule, match: RuleMatch, not_allowed: str | None) -> Vote:
+    """Return the vote of a rule; one that only cannot be ruled out says why no rule allows the call."""
     what = match.what or "this call"
     # Why a rule asks is beside the point if it only cannot be ruled out.
     is_beside = rule.because is None or (rule.behavior == Behavior.ASK and not match.is_certain)
     because = "" if is_beside else f": {rule.because}"
     is_unclear = rule.behavior == Behavior.DENY and not match.is_certain
     verb = "may deny" if is_unclear else _VERBS[rule.behavior]
+    named = f"rule {rule.ref!r} ({rule.origin})"
+    message = f"{named} {verb} {what}{because}"
+    if not_allowed is not None and rule.behavior == Behavior.ASK:
+        message = f"no rule allows this command: {not_allowed}; {named} cannot be ruled out"
     return Vote(
         weight=Weight.ASK if is_unclear else _WEIGHTS[rule.behavior],
-        authority=rule.authority if match.is_certain else (rule.authority[0], f"~{rule.authority[1]}"),
+        authority=rule.authority if match.is_certain and match.is_exact else (rule.authority[0], f"~{rule.ref}"),
         source=rule.source,
         reason=Reason(
             type=ReasonType.RULE,
-            message=f"rule {rule.ref!r} ({rule.origin}) {verb} {what}{because}",
+            message=message,
             rule_ref=rule.ref,
             rule_source=rule.source,
             policy_ref=rule.ref if rule.is_policy else None,
@@ -455,7 +467,9 @@ def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
         why = profile.approval_reason or "the tool requires an approval for each call"
         yield _own_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
     if inputs.facts.is_destructive:
+        not_allowed = None if inputs.call is None else why_not_covered(inputs.rules, inputs.call)
         why = "the call may be destructive; its tool does not declare otherwise"
+        why = why if not_allowed is None else f"no rule allows this command: {not_allowed}"
         yield _own_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
     allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)
     if allowed is not None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 _T = TypeVar("_T")
+_WILDCARDS = re.compile(r"[*?]")
 
 
 class Depth(Enum):
@@ -79,10 +80,10 @@ def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
             return False
         same += 1
     rest = left[same:]
-    return (len(rest) == 1 and rest[0] is Depth.ANY) or _share(rest, right[same:], Depth.ANY, _alike)
+    return (len(rest) == 1 and rest[0] is Depth.ANY) or _share(rest, right[same:], Depth.ANY, alike)
 
 
-def _alike(mine: Step, yours: Step) -> bool:
+def alike(mine: Step, yours: Step) -> bool:
     """Return whether two steps could be the same text."""
     for shell, other in ((mine, yours), (yours, mine)):
         if isinstance(shell, Wild) and shell.is_shell and shell.text[0] in "*?":
@@ -98,9 +99,17 @@ def _alike(mine: Step, yours: Step) -> bool:
     return mine == yours
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _overlap(mine: str, yours: str) -> bool:
     """Return whether two texts with wildcards share a text."""
+    ends = [(_WILDCARDS.split(each)[0], _WILDCARDS.split(each)[-1]) for each in (mine, yours)]
+    (my_start, my_end), (your_start, your_end) = ends
+    same = min(len(my_start), len(your_start)), min(len(my_end), len(your_end))
+    if (
+        my_start[: same[0]] != your_start[: same[0]]
+        or my_end[len(my_end) - same[1] :] != your_end[len(your_end) - same[1] :]
+    ):
+        return False
     return _share(mine, yours, "*", lambda here, there: here == there or "?" in (here, there))
 
 
