@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from agenttool import RapSource, Runtime
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from bench.rap.child_process import reply

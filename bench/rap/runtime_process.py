@@ -13,7 +13,7 @@ from typing import cast
 
 from agenttool import RapSource, Runtime
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
 from bench.rap.child_process import reply, resident
 from bench.rap.round_trip_client import ALL

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.rap import Limits, Provider, RateLimit
 from bench.rap.child_process import reply
 

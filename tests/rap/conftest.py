@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.rap import Provider, outbox
 
 

@@ -15,7 +15,6 @@ from starlette.types import Scope
 from agenttool.adapters.rap.credentials import CredentialRequest, Signed
 from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.request_guard import BROWSER_HEADERS
-from agenttool.adapters.rap.ssrf import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
     CloseThread,
@@ -26,6 +25,7 @@ from agenttool.adapters.rap.wire import (
     read,
     write,
 )
+from agenttool.adapters.ssrf import check_url
 from agenttool.errors import RecordError, StoreError
 from agenttool.rap.call import CHOICES_PATH
 from agenttool.rap.oauth import OAUTH_PATH

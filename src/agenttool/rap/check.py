@@ -19,8 +19,8 @@ from agenttool.adapters.rap.credentials import Credential, origin_of
 from agenttool.adapters.rap.http_client import HttpClient, HttpReply
 from agenttool.adapters.rap.listener import Listener
 from agenttool.adapters.rap.request_body import read_body
-from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import Callback, Manifest, ToolResultMessage, read_callback, read_manifest
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.declare import check_display_script

@@ -17,8 +17,8 @@ from agenttool.adapters.rap.credentials import (
     check_headers,
     origin_of,
 )
-from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import ToolDefinition
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.app import ProviderEndpoints
 from agenttool.rap.declare import RapTool, RapToolOptions, declare

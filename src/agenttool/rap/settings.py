@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agenttool.adapters.rap.credentials import Credential
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits

@@ -10,7 +10,7 @@ from agenttool import Runtime
 from agenttool.adapters.rap import execute
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 

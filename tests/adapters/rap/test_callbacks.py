@@ -12,7 +12,7 @@ import pytest
 from agenttool.adapters.rap import callbacks, listener, source
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.ports.limits import RateLimit
 from agenttool.records import UNSET
 

@@ -12,7 +12,7 @@ from agenttool.adapters.rap import execute
 from agenttool.adapters.rap.credentials import Bearer, Signed
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, ProgressStatus, RuleSource, ToolProgress

@@ -19,7 +19,7 @@ from agenttool.adapters.rap.http_client import (
     encode_request,
 )
 from agenttool.adapters.rap.limiter import ConcurrencyLimits
-from agenttool.adapters.rap.ssrf import Resolver, SsrfPolicy
+from agenttool.adapters.ssrf import Resolver, SsrfPolicy
 from agenttool.errors import RecordError
 
 ONLY_LOOPBACK = SsrfPolicy.parse(["127.0.0.1"])

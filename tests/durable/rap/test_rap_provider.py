@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 
 EVENTS = 6
 ROUNDS = int(os.environ.get("AGENTTOOL_RAP_ROUNDS", "100"))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.responses import JSONResponse
 
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import ConfigError
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId

@@ -16,7 +16,6 @@ from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.limiter import RateLimiter
 from agenttool.adapters.rap.request_body import BodyBudget, is_json
 from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapSource
-from agenttool.adapters.rap.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.adapters.rap.subscriptions import (
     CANCEL_SUBSCRIPTION,
     MAX_EVENT_CHARS,
@@ -37,6 +36,7 @@ from agenttool.adapters.rap.wire import (
     read_callback,
     write,
 )
+from agenttool.adapters.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
 from agenttool.ports.limits import RateLimit

@@ -21,7 +21,7 @@ import httptools
 
 from agenttool.adapters.rap.credentials import check_headers
 from agenttool.adapters.rap.limiter import ConcurrencyLimiter, ConcurrencyLimits, RequestKey
-from agenttool.adapters.rap.ssrf import Resolver, SsrfPolicy, check_url, resolve
+from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
 from agenttool.errors import RecordError
 
 ACCEPTED = 200

@@ -19,10 +19,10 @@ from agenttool.adapters.rap.listener import (
     open_previous_listener,
 )
 from agenttool.adapters.rap.settings import RapSource, read_source
-from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import environment
 from agenttool.ports.deferred import PendingCall
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable

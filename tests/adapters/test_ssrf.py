@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.rap import ssrf
+from agenttool.adapters import ssrf
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.ssrf import MAX_AUTH_URL, Resolver, SsrfPolicy, auth_url_error, check_url, resolve
+from agenttool.adapters.ssrf import MAX_AUTH_URL, Resolver, SsrfPolicy, auth_url_error, check_url, resolve
 from agenttool.errors import ConfigError, RecordError
 
 PUBLIC = SsrfPolicy()
