@@ -177,6 +177,7 @@ class SourceManager:
             set_states=partial(self._set_states, source),
             results=self._results,
             documents=core.durability.documents,
+            credentials=_no_credentials if core.vault is None else core.vault.fetch,
             thread=core.thread,
             public_url=self._public_url,
             is_served=self._is_served,
@@ -255,6 +256,10 @@ class SourceManager:
         if agent.recovery is not None and agent.core.durability.has_lease:
             with suppress(StoreError):  # recovery runs again soon
                 await agent.recovery.recover()
+
+
+async def _no_credentials(names: tuple[str, ...], actor: str | None) -> Mapping[str, str]:
+    return {}
 
 
 def _is_for_caller(error: BaseException) -> bool:

@@ -57,6 +57,8 @@ class SourceHost:
         set_states: updates the states of namespaces, after their tools were declared; surfaces change at once.
         results: receives deferred results and prompts.
         documents: stores documents across processes.
+        credentials: returns the values of the named credentials for an actor, or for none; those that no table
+            configures are missing. Raises `CredentialMissing` if one cannot be had.
         thread: the conversation of the calls.
         public_url: the URL at which servers reach this runtime; None if it has none.
         is_served: whether this process serves `public_url`.
@@ -69,6 +71,7 @@ class SourceHost:
     set_states: Callable[[Mapping[str, ProviderState]], Awaitable[None]]
     results: ResultReceiver
     documents: DocumentStore
+    credentials: Callable[[tuple[str, ...], str | None], Awaitable[Mapping[str, str]]]
     thread: Thread
     public_url: str | None
     is_served: bool

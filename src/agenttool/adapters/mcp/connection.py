@@ -15,15 +15,17 @@ from typing import cast
 import anyio
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, PromptListChangedNotification, ServerNotification, ToolListChangedNotification
+from mcp_types import PromptListChangedNotification, ServerNotification, ToolListChangedNotification
 
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.session import (
+    CONNECTION_LOST,
     InvalidResult,
     McpSession,
     SessionCallbacks,
     SessionId,
     Transport,
+    fault_of,
     open_session,
 )
 from agenttool.errors import ConfigError, CredentialMissing, words_of
@@ -304,8 +306,9 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, MCPError):
-        if error.code == CONNECTION_CLOSED:
-            return "it closed the connection"
+        fault = fault_of(error)
+        if fault is not None:
+            return "it closed the connection" if fault == CONNECTION_LOST else error.message
         return f"it answered with the error {error.code}: {error.message[:_SHOWN_CHARS]}"
     if isinstance(error, httpx2.HTTPError):
         return f"no connection ({type(error).__name__})"

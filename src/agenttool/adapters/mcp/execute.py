@@ -5,17 +5,32 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, CallToolRequest, CallToolRequestParams
+from mcp_types import INVALID_REQUEST, CallToolRequest, CallToolRequestParams
 
 from agenttool.adapters.mcp.connection import Connection, Unavailable
 from agenttool.adapters.mcp.content import output_of
-from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
+from agenttool.adapters.mcp.session import (
+    CONNECTION_LOST,
+    NOT_CONNECTED,
+    TOO_LARGE,
+    UNAUTHORIZED,
+    Exchange,
+    InvalidResult,
+    McpSession,
+    fault_of,
+)
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.records import UNSET, ErrorClass, Json, JsonObject, McpMapping, RetryGuidance, ToolError, UnsetType
 
 SESSION_TERMINATED = "Session terminated"
 """What the SDK reports if a server does not know a session any more; the request was not handled."""
+
+
+_CLASSES = {
+    NOT_CONNECTED: ErrorClass.DEPENDENCY_UNAVAILABLE,
+    UNAUTHORIZED: ErrorClass.CREDENTIAL_MISSING,
+}
 
 
 class ConnectionPool(Protocol):
@@ -70,12 +85,13 @@ class McpExecutor:
         try:
             result = await session.request(request, exchange, _reporting(job))
         except MCPError as error:
+            fault = fault_of(error)
             is_unknown = error.code == INVALID_REQUEST and error.message == SESSION_TERMINATED
-            if is_unknown or error.code == CONNECTION_CLOSED:
+            if is_unknown or fault in (NOT_CONNECTED, CONNECTION_LOST):
                 connection.drop(session)
             if is_first and (is_unknown or exchange.request_id is None):  # the server did not handle the request
                 return await self._call(job, connection, is_first=False)
-            raise self._failed(error, exchange, session) from error
+            raise self._failed(error, fault, exchange.request_id) from error
         except InvalidResult as error:
             raise self._invalid(str(error)) from error
         mapping = self._mapping(session, exchange.request_id, result)
@@ -107,27 +123,30 @@ class McpExecutor:
         message = f"nothing was sent: {error.reason}{when}"
         return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="server_unavailable", retry_after=after)
 
-    def _failed(self, error: MCPError, exchange: Exchange, session: McpSession) -> ToolFailure:
+    def _failed(self, error: MCPError, fault: str | None, request_id: int | str | None) -> ToolFailure:
         """Return the failure of a request that the server answered with an error, or did not answer."""
-        if error.code == CONNECTION_CLOSED or session.closed.is_set():
+        if fault == CONNECTION_LOST:
             message = (
                 f"the server {self.server!r} was lost during the call ({error.message}); it may have run,"
                 " so check its effects before you call again"
             )
-            return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="connection_lost", is_safe=self.may_repeat)
+            error_class, is_safe = ErrorClass.DEPENDENCY_UNAVAILABLE, self.may_repeat
+            return _failure(error_class, message, code=fault, is_safe=is_safe)
+        if fault == TOO_LARGE:
+            return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
+        if fault is not None:
+            message = f"the server {self.server!r} did not accept the call: {error.message}"
+            error_class = _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED)
+            return _failure(error_class, message, code=fault, is_safe=fault == NOT_CONNECTED)
         native: JsonObject = {
-            "jsonrpc_request_id": exchange.request_id,
+            "jsonrpc_request_id": request_id,
             "code": error.code,
             "message": error.message,
             **({} if error.data is None else {"data": error.data}),
         }
-        data: object = error.data
-        if isinstance(data, dict) and data == {"agenttool": "too_large"}:
-            return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
         message = f"the server {self.server!r} answered with the error {error.code}: {error.message}"
-        return _failure(
-            ErrorClass.EXECUTION_FAILED, message, code=str(error.code), is_safe=self.may_repeat, native=native
-        )
+        is_safe, error_class = self.may_repeat, ErrorClass.EXECUTION_FAILED
+        return _failure(error_class, message, code=str(error.code), is_safe=is_safe, native=native)
 
     def _invalid(self, reason: str) -> ToolFailure:
         message = f"the result of the server {self.server!r} is not valid MCP: {reason}; report this to its author"

@@ -18,8 +18,10 @@ from mcp.client.client import Client
 from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.dispatcher import ProgressFnT, coerce_request_id
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
     ClientRequest,
     Implementation,
     JSONRPCNotification,
@@ -37,6 +39,12 @@ MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[Sessi
 
 Transport = AbstractAsyncContextManager[MessageStreams]
 """Opens the streams to a server, and closes them."""
+
+FAULT = "agenttool.fault"
+"""The member of an error's data by which a transport states a fault of its own; the values follow."""
+
+TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
+UNAUTHORIZED, REFUSED = "unauthorized", "refused"
 
 MAX_PAGES = 1000
 """How many pages of a list are read."""
@@ -297,6 +305,15 @@ class McpSession:
                 return found
             cursor = following
         raise InvalidResult(f"its list of {member} has more than {MAX_PAGES} pages")
+
+
+def fault_of(error: MCPError) -> str | None:
+    """Return the fault that the transport states in an error; None if the server sent the error."""
+    data: object = error.data
+    found = cast("dict[str, object]", data).get(FAULT) if isinstance(data, dict) else None
+    if isinstance(found, str):
+        return found
+    return CONNECTION_LOST if error.code == CONNECTION_CLOSED else None
 
 
 def _first_fault(error: ValidationError) -> str:

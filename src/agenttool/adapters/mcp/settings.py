@@ -1,6 +1,7 @@
 """The settings of one MCP server; importing them loads neither the protocol nor network code."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -100,11 +101,20 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     def credentials(self) -> tuple[str, ...]:
         """The names of the credentials that its environment or its headers refer to."""
         texts = (*self.env.values(), *self.headers.values())
-        return tuple(sorted({name for text in texts for name in _REFERENCE.findall(text)}))
+        return tuple(sorted({name for text in texts for name in credentials_in(text)}))
 
 
-def fill_credentials(text: str, values: dict[str, str]) -> str:
-    """Return a text with the values of the credentials that it refers to."""
+def credentials_in(text: str) -> tuple[str, ...]:
+    """Return the names of the credentials that a text refers to."""
+    return tuple(_REFERENCE.findall(text))
+
+
+def fill_credentials(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values of the credentials that it refers to.
+
+    Raises:
+        KeyError: one is not among them.
+    """
     return _REFERENCE.sub(lambda found: values[found[1]], text)
 
 

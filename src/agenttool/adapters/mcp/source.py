@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +10,13 @@ from pathlib import Path
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.execute import McpExecutor
+from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.session import McpSession, MessageStreams, SessionId
-from agenttool.adapters.mcp.settings import McpServer, fill_credentials, read_server
+from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.config import environment
+from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
@@ -111,8 +113,9 @@ class McpSource:
 
     def headers_of(self, job: Job, /) -> dict[str, str]:
         """Return the headers that the requests of a call carry."""
-        values = {name: job.credentials[name].value for name in self.server.credentials if name in job.credentials}
-        return {name: fill_credentials(text, values) for name, text in self.server.headers.items()}
+        values = {name: secret.value for name, secret in job.credentials.items()}
+        named = {name: text for name, text in self.server.headers.items() if credentials_in(text)}
+        return {name: fill_credentials(text, values) for name, text in named.items()}
 
     def refusal(self, tool: str, /) -> str | None:
         """Return why a tool may not run now; None if it may."""
@@ -138,11 +141,37 @@ class McpSource:
         self, actor: str | None, lines: ServerLog, session_id: SessionId
     ) -> AsyncGenerator[MessageStreams]:
         server = self.server
-        command = [server.command or "", *server.args]
-        env = {**environment((*_INHERITED, *server.pass_env)), **server.env}
+        if server.command is None:
+            async with open_http(server, await self._filled(server.headers, actor), session_id) as streams:
+                yield streams
+            return
+        command = [server.command, *server.args]
+        env = {**environment((*_INHERITED, *server.pass_env)), **await self._filled(server.env, actor)}
         process = await ServerProcess.start(command, env=env, cwd=server.cwd, log=lines)
         async with open_pipes(process, lines, server.max_message_bytes) as streams:
             yield streams
+
+    async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
+        """Return texts with the credentials of an actor; without an actor, what only actors have is left out.
+
+        Raises:
+            ConfigError: a credential is not configured.
+            CredentialMissing: it cannot be had.
+        """
+        filled: dict[str, str] = {}
+        for name, text in texts.items():
+            needed = credentials_in(text)
+            try:
+                values = await self._host.credentials(needed, actor)
+            except CredentialMissing:
+                if actor is None and (self.server.sessions == "actor" or self.server.url is not None):
+                    continue
+                raise
+            missing = [each for each in needed if each not in values]
+            if missing:
+                raise ConfigError(f"the credential {missing[0]!r} is not configured; add [credentials.{missing[0]}]")
+            filled[name] = fill_credentials(text, values)
+        return filled
 
     async def _load_tools(self, session: McpSession) -> None:
         """Read the definitions of the server's tools, and declare those that are new or changed."""

@@ -18,6 +18,7 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_a
 from pydantic import ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
+from agenttool.adapters.mcp.session import FAULT, TOO_LARGE
 
 _READ_BYTES = 2**18
 _EDGE_BYTES = 4096
@@ -100,7 +101,7 @@ class PipeReader:
         self._log.add(f"agenttool: {reason}")
         if found is None:
             return None
-        error = ErrorData(code=INTERNAL_ERROR, message=reason, data={"agenttool": "too_large"})
+        error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: TOO_LARGE})
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
     def _message(self, line: bytes) -> SessionMessage | None:

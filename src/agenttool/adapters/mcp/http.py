@@ -1,0 +1,194 @@
+"""The HTTP transports: streamable HTTP, and the older HTTP with server-sent events, both behind the SSRF guard."""
+
+import ipaddress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED
+
+from agenttool.adapters.mcp.session import (
+    CONNECTION_LOST,
+    FAULT,
+    NOT_CONNECTED,
+    REFUSED,
+    UNAUTHORIZED,
+    MessageStreams,
+    SessionId,
+)
+from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
+from agenttool.errors import ConfigError, RecordError
+from agenttool.records import JsonObject
+
+CONNECT_S, READ_S = 15.0, 300.0
+"""How long a connection may take, and how long a server may send nothing."""
+
+_SESSION_HEADER = "mcp-session-id"
+_EVENTS = "text/event-stream"
+_JSON = "application/json"
+_UNAUTHORIZED, _NOT_FOUND, _FIRST_ERROR = (401, 403), 404, 400
+_PASSED_ON = ("www-authenticate", "retry-after")
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+def policy_of(server: McpServer) -> SsrfPolicy:
+    """Return which addresses the requests of a server may lead to: public ones, those allowed, and the one in its URL.
+
+    Raises:
+        ConfigError: an entry of `allow` is invalid.
+    """
+    url = httpx2.URL(server.url or "")
+    own: tuple[str, ...] = ()
+    if url.host == "localhost":
+        own = (*_LOOPBACK, "localhost")
+    elif _is_address(url.host):
+        own = (url.host,)
+    return SsrfPolicy.parse((*server.allow, *own), https_only=url.scheme == "https")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class _LimitedBody(httpx2.AsyncByteStream):
+    """A response body that fails when it becomes too long; the parts of an event stream are limited elsewhere."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._body = body
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for part in self._body:
+            count += len(part)
+            if count > self._max_bytes:
+                raise httpx2.StreamError(f"a response of more than {self._max_bytes} bytes was refused")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Connects to checked addresses only, limits responses, and notes the session id."""
+
+    def __init__(self, server: McpServer, session_id: SessionId) -> None:
+        """Take the settings, and where to note the id."""
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        self._policy = policy_of(server)
+        self._resolver = Resolver()
+        self._max_bytes = server.max_message_bytes
+        self._session_id = session_id
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request to the first address of its host that answers.
+
+        A failure of a message is a response with a JSON-RPC error: an exception would end the calls of all callers.
+
+        Raises:
+            ConfigError: the settings do not allow its address.
+        """
+        try:
+            response = await self._send(request, await self._addresses(request.url))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, OSError) as error:
+            return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
+        except httpx2.HTTPError as error:
+            return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
+        if response.status_code >= _FIRST_ERROR and response.status_code != _NOT_FOUND:
+            return await _explained(request, response)
+        found = response.headers.get(_SESSION_HEADER)
+        self._session_id.value = found or self._session_id.value
+        if not response.headers.get("content-type", "").startswith(_EVENTS):
+            response.stream = _LimitedBody(cast("httpx2.AsyncByteStream", response.stream), self._max_bytes)
+        return response
+
+    async def _addresses(self, url: httpx2.URL) -> list[str]:
+        try:
+            check_url(str(url), self._policy)
+            return await resolve(url.host, self._policy, self._resolver)
+        except RecordError as error:
+            raise ConfigError(f"its url may not be contacted: {error}") from error
+
+    async def _send(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
+        host, failure = request.url.host, httpx2.ConnectError("no address")
+        for address in addresses:
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # with the header `Host` of the name
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except httpx2.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+def _failed(request: httpx2.Request, fault: str, message: str, status: int = 502) -> httpx2.Response:
+    """Return a response that fails one message; other requests have no place for an error."""
+    error: JsonObject = {"code": CONNECTION_CLOSED, "message": message, "data": {FAULT: fault}}
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
+
+
+async def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Return an error response with a JSON-RPC error as its body, if it has none."""
+    if response.headers.get("content-type", "").startswith(_JSON):
+        return response
+    await response.aclose()
+    status = response.status_code
+    fault = UNAUTHORIZED if status in _UNAUTHORIZED else REFUSED
+    advice = "; check the headers and credentials in its settings" if fault == UNAUTHORIZED else ""
+    explained = _failed(request, fault, f"it answered with the HTTP status {status}{advice}", status)
+    for name in _PASSED_ON:
+        if name in response.headers:
+            explained.headers[name] = response.headers[name]
+    return explained
+
+
+@asynccontextmanager
+async def open_http(
+    server: McpServer, headers: Mapping[str, str], session_id: SessionId, auth: httpx2.Auth | None = None
+) -> AsyncGenerator[MessageStreams]:
+    """Return the streams to a server with a URL.
+
+    Raises:
+        ConfigError: its URL may not be contacted.
+    """
+
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            transport=GuardedTransport(server, session_id),
+            headers=headers,
+            auth=auth,
+            timeout=httpx2.Timeout(CONNECT_S, read=READ_S),
+            trust_env=False,
+        )
+
+    url = server.url or ""
+    if server.transport == "sse":
+        async with sse_client(url, dict(headers), auth=auth, httpx_client_factory=client) as streams:
+            yield streams
+    else:
+        async with (
+            client(dict(headers), auth=auth) as http,
+            streamable_http_client(url, http_client=http, max_sse_event_size=server.max_message_bytes) as streams,
+        ):
+            yield streams

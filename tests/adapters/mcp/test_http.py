@@ -1,0 +1,190 @@
+"""MCP servers over HTTP: streamable HTTP of both revisions, the older event streams, credentials, and faults."""
+
+import json
+import threading
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from waiting import wait_until
+
+from agenttool import McpServer, ProviderState, Runtime
+from agenttool.records import ErrorClass
+
+
+@contextmanager
+def served(app, port: int):
+    """Serve in a thread, because the library behind the server leaves a task in its event loop."""
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def sdk_server() -> MCPServer:
+    made = MCPServer("sdk")
+
+    @made.tool()
+    def echo(text: str) -> str:
+        """Return the text."""
+        return text
+
+    @made.tool()
+    async def count(ctx: Context) -> str:
+        """Report progress."""
+        await ctx.report_progress(1, 2, "half")
+        return "counted"
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("transport", "protocol", "revision"),
+    [("http", "auto", "2026-07-28"), ("http", "legacy", "2025-11-25"), ("sse", "legacy", "2025-11-25")],
+)
+async def test_a_server_of_the_sdk_is_called_over_http(free_port, transport, protocol, revision):
+    made = sdk_server()
+    app, path = (made.sse_app(), "/sse") if transport == "sse" else (made.streamable_http_app(), "/mcp")
+    with served(app, free_port()) as url:
+        server = McpServer("far", url=url + path, transport=transport, protocol=protocol)
+        async with Runtime.open(sources=[server], approve=lambda _: True) as rt:
+            result, counted = await rt.call("far.echo", {"text": "hi"}), await rt.call("far.count", {})
+    mapping = result.external_mappings[0]
+    assert (result.text, counted.text, mapping.mcp_protocol_version) == ("hi", "counted", revision)
+    assert (mapping.mcp_session_id is not None) is (transport == "http" and protocol == "legacy")
+
+
+class TinyServer:
+    """A server of the newest revision in a few lines, whose answers a test chooses."""
+
+    def __init__(self, on_call) -> None:
+        self.on_call = on_call
+        self.requests: list[Request] = []
+        self.app = Starlette(routes=[Route("/mcp", self.post, methods=["POST"])])
+
+    async def post(self, request: Request) -> Response:
+        message = await request.json()
+        self.requests.append(request)
+        cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        if message["method"] == "server/discover":
+            result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **cache}
+        elif message["method"] == "tools/list":
+            result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], **cache}
+        else:
+            return await self.on_call(request, message)
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def answer(message, text: str) -> Response:
+    result = {"content": [{"type": "text", "text": text}], "resultType": "complete"}
+    return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+async def test_headers_carry_the_credential_of_each_actor_and_results_do_not_show_it(serve_app):
+    async def on_call(request, message):
+        return answer(message, f"you are {request.headers['authorization']}")
+
+    tiny, tokens = TinyServer(on_call), {"user:ada": "ada-secret-1", "user:bob": "bob-secret-2"}
+    async with serve_app(tiny.app) as url:
+        server = McpServer(
+            "far", url=f"{url}/mcp", headers={"Authorization": "Bearer ${credentials.far}", "X-App": "one"}
+        )
+        options = {"approve": lambda _: True, "credentials": {"far": tokens.get}}
+        async with Runtime.open(sources=[server], **options) as rt:
+            results = [await rt.call("far.echo", {}, actor_ref=actor) for actor in (*tokens, "user:eve", None)]
+    sent = [each.headers for each in tiny.requests]
+    assert [each.get("authorization") for each in sent] == [None, None, "Bearer ada-secret-1", "Bearer bob-secret-2"]
+    assert {each["x-app"] for each in sent} == {"one"}
+    assert [each.ok for each in results] == [True, True, False, False]
+    assert "secret" not in results[0].text
+    assert results[2].error.error_class is ErrorClass.CREDENTIAL_MISSING
+
+
+async def test_a_server_that_lists_for_all_and_refuses_a_call_says_what_is_missing(serve_app):
+    async def on_call(request, message):
+        return PlainTextResponse("who are you?", 401, {"WWW-Authenticate": "Bearer"})
+
+    async with (
+        serve_app(TinyServer(on_call).app) as url,
+        Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
+    ):
+        result = await rt.call("far.echo", {})
+    assert (result.error.error_class, result.error.error_code) == (ErrorClass.CREDENTIAL_MISSING, "unauthorized")
+    assert "HTTP status 401; check the headers and credentials" in result.error.message
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+async def test_a_very_long_response_is_refused(serve_app, content_type):
+    async def body(message):
+        yield b'data: {"jsonrpc":"2.0",' if "event" in content_type else b"{"
+        for _ in range(1000):
+            yield b"x" * 65_536
+
+    async def on_call(request, message):
+        return StreamingResponse(body(message), media_type=content_type)
+
+    async with (
+        serve_app(TinyServer(on_call).app) as url,
+        Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
+    ):
+        result = await rt.call("far.echo", {})
+    assert result.is_error
+    assert result.error.error_class in (ErrorClass.EXECUTION_FAILED, ErrorClass.DEPENDENCY_UNAVAILABLE)
+
+
+async def test_an_unknown_session_is_opened_again(serve_app):
+    seen = []
+
+    async def post(request: Request) -> Response:
+        message = await request.json()
+        seen.append((message["method"], request.headers.get("mcp-session-id")))
+        if message["method"] == "server/discover":
+            return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
+        if "id" not in message:
+            return Response(status_code=202)
+        if message["method"] == "tools/call":
+            return Response(status_code=404) if request.headers["mcp-session-id"] == "s1" else answer(message, "again")
+        headers = {}
+        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        if message["method"] == "initialize":
+            headers = {"mcp-session-id": f"s{sum(method == 'initialize' for method, _ in seen)}"}
+            info = {"name": "old", "version": "1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
+
+    app = Starlette(routes=[Route("/mcp", post, methods=["POST"])])
+    async with (
+        serve_app(app) as url,
+        Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
+    ):
+        result = await rt.call("far.echo", {})
+    assert result.text == "again"
+    assert [session for method, session in seen if method == "tools/call"] == ["s1", "s2"]
+
+
+async def test_a_server_that_does_not_listen_and_one_at_a_private_address_are_named(free_port):
+    servers = [
+        McpServer("gone", url=f"http://127.0.0.1:{free_port()}/mcp"),
+        McpServer("inside", url="http://127.0.0.1.nip.example/mcp", allow=()),
+        McpServer("sneaky", url="http://2130706433/mcp"),
+    ]
+    async with Runtime.open(sources=servers) as rt:
+        gone, inside, sneaky = await rt.sources.status()
+    assert (gone.state, inside.state, sneaky.state) == (
+        ProviderState.CONNECTING,
+        ProviderState.CONNECTING,
+        ProviderState.UNAVAILABLE,
+    )
+    assert "no connection (ConnectError)" in gone.fault
+    assert "its url may not be contacted: a URL must spell an address in full" in sneaky.fault
+    assert json.dumps(gone.fault).isascii()
