@@ -43,15 +43,15 @@ demo: $(VENV)/.installed ## run governed calls, an approval and a crash, and che
 
 test: $(VENV)/.developing ## run the tests
 	$(say) "running the tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) -q
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 soak: $(VENV)/.developing ## run the long crash, fuzz and property rounds
 	$(say) "running the long rounds; this takes a while"
-	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'soak or property' --hypothesis-profile soak
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'soak or property' --hypothesis-profile soak
 
 fast: $(VENV)/.developing ## run the tests that take no time
 	$(say) "running the fast half of the tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow and not soak'
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow and not soak'
 
 check: $(VENV)/.developing ## format, lint, words, layers, types, documentation site
 	$(say) "format and lint"
@@ -69,7 +69,7 @@ check: $(VENV)/.developing ## format, lint, words, layers, types, documentation 
 
 conformance: $(VENV)/.developing ## run the tests tied to requirements and print the table
 	$(say) "running the tests that prove requirements"
-	@status=0; $(BIN)/python -m pytest -n $(WORKERS) -q -m requirement --conformance-report=build/conformance.json || status=$$?; \
+	@status=0; $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m requirement --conformance-report=build/conformance.json || status=$$?; \
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
 
 bench: $(VENV)/.developing ## measure against peers in one run; BENCH="rap --million" measures what it names

@@ -62,11 +62,18 @@ def _bound_of(item: pytest.Item) -> int:
     return BOUND_S * (10 if is_long else 1)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start two workers more than there are cores: many tests wait for processes, leases and time limits."""
+    return (os.cpu_count() or 1) + 2
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the property tests, so that `make soak` finds them."""
+    """Mark the property tests, so that `make soak` finds them, and run slow tests first, so that no worker ends late."""
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(autouse=True)

@@ -125,6 +125,16 @@ def _load_everything():
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a module starts a thread; leave it out above"
 
 
+def _load_sdks(words, folder):
+    """Load the libraries of model providers that a script uses; that takes most of the time of such a script."""
+    script = Path(folder, words[0])
+    text = script.read_text() if script.suffix == ".py" and script.exists() else ""
+    for name in ("anthropic", "google.genai", "openai"):
+        if name.rpartition(".")[2] in text:
+            importlib.import_module(name)
+            gc.freeze()
+
+
 def _serve(connection):
     """Fork a child for each request; return the request in the child, and none in the server at its end."""
     while True:
@@ -132,6 +142,7 @@ def _serve(connection):
         if not header:
             return None
         request = json.loads(_received(connection, int.from_bytes(header)))
+        _load_sdks(*request[:2])
         reader, writer = os.pipe()
         between = os.fork()
         if between == 0:

@@ -5,6 +5,7 @@ The package is not imported, because its loader may access a network; only the f
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -14,6 +15,7 @@ from agenttool.adapters.embedding.model_files import MAX_TOKENS, ModelFiles, Mod
 
 if TYPE_CHECKING:
     from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
+    from agenttool.adapters.embedding.model import EmbeddingModel
 
 _log = logging.getLogger("agenttool.search")
 
@@ -116,8 +118,15 @@ def _is_latin(sentence: str) -> bool:
 
 
 def _open_index(files: ModelFiles) -> "EmbeddingIndex":
-    # Both modules load numpy, which takes a tenth of a second.
+    # The module loads numpy, which takes a tenth of a second.
     from agenttool.adapters.embedding.embedding_index import EmbeddingIndex  # noqa: PLC0415 -- see above
-    from agenttool.adapters.embedding.model import load_model  # noqa: PLC0415 -- see above
 
-    return EmbeddingIndex(load_model(files))
+    return EmbeddingIndex(_load(files))
+
+
+@cache
+def _load(files: ModelFiles) -> "EmbeddingModel":
+    """Load the model, once for all runtimes of the process."""
+    from agenttool.adapters.embedding.model import load_model  # noqa: PLC0415 -- it loads numpy
+
+    return load_model(files)
