@@ -4,6 +4,7 @@ AgentToolError
 ├── ToolFailure     ends one call; carries a `ToolError` record; never leaves `Runtime.call`
 ├── CredentialMissing  a credential cannot be had; ends the call that needs it
 ├── ConfigError     the deployment is wrong; raised before the first call
+├── CallerError     the client of a call cannot be asked for input
 ├── RecordError     a document does not fit its schema; names the JSON pointer
 ├── ReplyError      a model's reply is of another format, an error, or incomplete
 └── StoreError      a store failed to read or write
@@ -38,6 +39,10 @@ class ToolFailure(AgentToolError):
 
 class CredentialMissing(AgentToolError):
     """A credential cannot be had. The message has the cause and the remedy, and never the secret."""
+
+
+class CallerError(AgentToolError):
+    """The client of a call cannot be asked, or gave no usable reply; the message says why."""
 
 
 class ConfigError(AgentToolError):

@@ -44,11 +44,12 @@ from agenttool.policy.rule_settings import RuleOption, rules_in
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
-from agenttool.ports.calls import ToolCall
+from agenttool.ports.calls import CallObserver, ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
+from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelRun, ModelTools, RunOptions, provider_of, run_model
 from agenttool.records import (
@@ -507,9 +508,11 @@ class Runtime(SurfaceAccess):
         actor_ref: str | None = None,
         invocation_id: InvocationId | None = None,
         idempotency_key: str | None = None,
+        observer: CallObserver | None = None,
     ) -> ToolInvocation:
         """Start a call and return its invocation once it has ended, or it or a nested call of it waits for an answer.
 
+        `observer` follows the call while it runs in this process.
         `journal.result` and `wait` return its result, in whichever process it ends. A second start with the same id or
         the same idempotency key, at the same time or later, in any process on the store, returns the first call.
 
@@ -524,7 +527,7 @@ class Runtime(SurfaceAccess):
         key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
         chosen = self._or_default(surface)
         call = plan(self._core, self._surfaces, name, arguments, chosen, native_call_id, actor_ref, unique)
-        return await self._agent.background.start(call, key)
+        return await self._agent.background.start(call, key, observer)
 
     async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:
         """Start one call of a model's reply, as `start` does; the data of its provider are recorded with it."""
@@ -548,6 +551,11 @@ class Runtime(SurfaceAccess):
     def thread(self) -> Thread:
         """The conversation of the calls."""
         return self._core.thread
+
+    @property
+    def documents(self) -> DocumentStore | None:
+        """Small documents beside the journal, for parts of a program that must survive it; None if there are none."""
+        return self._core.durability.documents
 
     @property
     def is_durable(self) -> bool:

@@ -22,6 +22,7 @@ from agenttool.pipeline.attached_sources import AttachedSources
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.ports.deferred import Thread
+from agenttool.ports.stores import DocumentStore
 from agenttool.providers import ModelTools
 from agenttool.records import AbsentTool, JsonObject, ToolSurface
 from agenttool.runtime import Runtime
@@ -269,6 +270,8 @@ class SyncRuntime(LoopProxy[Runtime]):
 
     surface = _awaited(Runtime.surface)
     find_surface = _called(Runtime.find_surface)
+    default_surface = _called(Runtime.default_surface)
+    offer_read_result = _called(Runtime.offer_read_result)
     current = _called(Runtime.current)
     offered = _called(Runtime.offered)
     search = _awaited(Runtime.search)
@@ -308,6 +311,11 @@ class SyncRuntime(LoopProxy[Runtime]):
     def thread(self) -> Thread:
         """The conversation of the calls."""
         return self.target.thread
+
+    @property
+    def documents(self) -> DocumentStore | None:
+        """Small documents beside the journal, whose methods are coroutines."""
+        return self.target.documents
 
     @property
     def is_durable(self) -> bool:

@@ -13,6 +13,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Run": {
         "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
+        "mcp": ("mcp:mcp", "Serve the tools to one MCP client over standard input and output."),
         "rap": ("rap:app", "Serve a provider's tools over the Reactive Agent Protocol."),
         "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check them."),
     },
@@ -73,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "cancel": ("agenttool cancel inv_01a1e669b742",),
     "serve": ("agenttool serve --port 8000 --store calls.db",),
+    "mcp": ("agenttool mcp --from mytools --store calls.db",),
     "rap serve": ("agenttool rap serve garden:provider --port 8123",),
     "rap check": ("agenttool rap check http://127.0.0.1:8123",),
     "rap describe": ("agenttool rap describe garden:provider",),

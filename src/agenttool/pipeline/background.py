@@ -8,17 +8,20 @@ from typing import cast
 
 from agenttool.catalog.entry import Entry
 from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
+from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import running_within, waiting
 from agenttool.policy.approvals import edit_stands
+from agenttool.ports.calls import CallObserver
 from agenttool.ports.facts import Fact
-from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolResult
+from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolProgress, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
@@ -39,7 +42,7 @@ class BackgroundCalls:
         self._keyed: dict[InvocationId, Call] = {}
         """The calls of this process that have a key and run, or are about to."""
 
-    async def start(self, call: Call, key: str | None = None) -> ToolInvocation:
+    async def start(self, call: Call, key: str | None = None, observer: CallObserver | None = None) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended, or it or a nested call of it waits.
 
         If an earlier call has the key, that one is returned, and nothing runs; a call that is refused now does not
@@ -54,6 +57,9 @@ class BackgroundCalls:
             return first
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [])
+        if observer is not None:
+            background.on_progress = lambda update: observer.progressed(progress_record(call, update))
+            observer.started(call.invocation_id)
         task = asyncio.create_task(_run_keyed(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -223,6 +229,11 @@ def _is_refused(call: Call) -> bool:
     except RecordError:
         return False
     return not edit_stands(judge(call, tool, tool.with_defaults(arguments)[0]))
+
+
+def progress_record(call: Call, update: Progressed) -> ToolProgress:
+    """Return the record of a progress update that was just noted."""
+    return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
 async def _run_keyed(call: Call) -> ToolResult:

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
+from agenttool.pipeline.background import progress_record
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import BatchMembership
 from agenttool.pipeline.cancellation import request_cancel
 from agenttool.pipeline.checkpoint import when_durable
-from agenttool.pipeline.evidence import BatchPlanned, Progressed
+from agenttool.pipeline.evidence import BatchPlanned
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
 from agenttool.ports.calls import ToolCall
@@ -88,7 +88,7 @@ class Batch:
         call.core.registry.calls[call.invocation_id] = call
         if call.batch is not None:
             call.batch.on_progress = lambda update: outlet.progress(
-                index, BatchItem(index=index, progress=_progress(call, update))
+                index, BatchItem(index=index, progress=progress_record(call, update))
             )
         canceled: asyncio.CancelledError | None = None
         try:
@@ -158,10 +158,6 @@ def attach_request(call: Call, wanted: ToolCall) -> None:
     call.fault = call.fault or wanted.fault
     call.shown = wanted.shown
     call.request = replace(call.request, mapping=wanted.mapping)
-
-
-def _progress(call: Call, update: Progressed) -> ToolProgress:
-    return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
 def _has_limits(policy: SchedulerPolicy) -> bool:

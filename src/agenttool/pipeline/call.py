@@ -576,8 +576,8 @@ class Call:
         part = self._store_part(update.partial) if is_partial else None
         progress = progress_of(update, number=self.counts.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
-        if self.batch is not None and self.batch.on_progress is not None:
-            self.batch.on_progress(progress)
+        if (follower := self.batch or self.background) is not None and follower.on_progress is not None:
+            follower.on_progress(progress)
 
     def _store_part(self, part: Json) -> tuple[str, ...] | None:
         """Store a partial result and return its id; none if the tool forbids it."""

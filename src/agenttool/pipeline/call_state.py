@@ -64,10 +64,12 @@ class BackgroundState(Live, eq=False):
     Attributes:
         idle: resolves when the call ends or starts to wait.
         facts: the facts of the call, until it is idle.
+        on_progress: takes the progress of the call.
     """
 
     idle: "asyncio.Future[None] | None" = None
     facts: list[Fact] | None = None
+    on_progress: Callable[[Progressed], object] | None = None
 
     def become_idle(self) -> None:
         """Resolve `idle`."""

@@ -73,6 +73,25 @@ class SurfaceAccess:
         self._check_open()
         return offered_tools(self._surfaces.get(surface), deferred=deferred)
 
+    def default_surface(self) -> ToolSurface:
+        """Return the surface of calls that name none: every tool that can be called; it never defers one.
+
+        Another one replaces it as soon as tools are declared or the situation changes, so its id says whether
+        something has changed.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
+        found = self._or_default(None)
+        if found is None:
+            raise ConfigError("this runtime is closed; open another one")
+        return found
+
+    def offer_read_result(self) -> None:
+        """Offer the tool that reads stored output on every surface from now on, not only once there is such output."""
+        self._check_open()
+        self._agent.offer_read_back(None)
+
     async def search(self, query: str, *, surface: ToolSurface | None = None, limit: int = 10) -> ToolSearchResult:
         """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
 

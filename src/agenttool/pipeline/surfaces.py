@@ -507,4 +507,5 @@ def _offered(tool: DeclaredTool, *, is_deferred: bool) -> OfferedTool:
         input_schema=model_schema_of(tool),
         strict=False if False in strict else True if True in strict else None,
         is_deferred=is_deferred,
+        declared=tool,
     )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Protocol
 
-from agenttool.records import AbsentTool, FunctionMapping, JsonObject, ToolId
+from agenttool.records import AbsentTool, FunctionMapping, InvocationId, JsonObject, ToolId, ToolProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,18 @@ class Shown:
 
 
 ALL_SHOWN = Shown()
+
+
+class CallObserver(Protocol):
+    """Follows one started call, in the event loop of its runtime; must return at once."""
+
+    def started(self, invocation_id: InvocationId, /) -> None:
+        """Take the id of the call, before it runs."""
+        ...
+
+    def progressed(self, update: ToolProgress, /) -> None:
+        """Take a progress update that was recorded."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,11 @@ def count_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameCounts:
 
 
 def assign_names(
-    tools: Iterable[OfferedTool], reserved: Iterable[str] = (), *, counts: NameCounts | None = None
+    tools: Iterable[OfferedTool],
+    reserved: Iterable[str] = (),
+    *,
+    counts: NameCounts | None = None,
+    max_chars: int = MAX_CHARS,
 ) -> dict[str, OfferedTool]:
     """Return the tools by unique function names.
 
@@ -50,6 +54,7 @@ def assign_names(
         tools: those that need a name.
         reserved: names that no tool may have.
         counts: counts over all tools of the surface, if it has more than need a name now.
+        max_chars: the length of a name, at most `MAX_CHARS`.
     """
     chosen = list(tools)
     counts = count_names(chosen) if counts is None else counts
@@ -59,11 +64,13 @@ def assign_names(
     for tool in chosen:
         name = preferred[tool.qualified_name]
         is_free = name not in forbidden and (counts.preferred[name] == 1 or name == tool.name)
-        if is_free and _ACCEPTED.fullmatch(name):
+        if is_free and len(name) <= max_chars and _ACCEPTED.fullmatch(name):
             names[tool.qualified_name] = name
     assigned: set[str] = set()
     for qualified_name in sorted(preferred.keys() - names.keys()):
-        name = _with_digest(preferred[qualified_name], qualified_name, (forbidden, counts.preferred, assigned))
+        name = _with_digest(
+            preferred[qualified_name], qualified_name, (forbidden, counts.preferred, assigned), max_chars
+        )
         names[qualified_name] = name
         assigned.add(name)
     return {names[tool.qualified_name]: tool for tool in chosen}
@@ -78,11 +85,11 @@ def _preferred(namespace: str | None, name: str, bare: Mapping[str, int]) -> str
     return replaced if replaced[:1].isalpha() or replaced[:1] == "_" else f"_{replaced}"
 
 
-def _with_digest(name: str, qualified_name: str, taken: Iterable[Container[str]]) -> str:
+def _with_digest(name: str, qualified_name: str, taken: Iterable[Container[str]], max_chars: int) -> str:
     """Shorten a name and append as many digits of a digest as make it unique."""
     digest = hashlib.sha256(qualified_name.encode(errors="surrogatepass")).hexdigest()
-    for digits in range(_MIN_DIGITS, MAX_CHARS - 1):
-        candidate = f"{name[: MAX_CHARS - 1 - digits]}_{digest[:digits]}"
+    for digits in range(_MIN_DIGITS, max_chars - 1):
+        candidate = f"{name[: max_chars - 1 - digits]}_{digest[:digits]}"
         if not any(candidate in each for each in taken):
             return candidate
     raise AssertionError("two qualified names have the same digest")

@@ -1,0 +1,226 @@
+"""Calls of tools by MCP clients: each is a governed call, with its approval inside."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import mcp_types as types
+
+from agenttool.codec import json_bytes
+from agenttool.errors import CallerError, StoreError
+from agenttool.mcp.exchange import Exchange, is_stateless
+from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
+from agenttool.mcp.state import CallIdentity, WaitingCalls
+from agenttool.policy.approvals import Allow, Answer, Deny, Question, Refused
+from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
+from agenttool.runtime import Runtime
+
+POLL_S, MAX_POLL_S = 0.05, 1.0
+"""How often a waiting call is looked at: it may be answered in another process."""
+
+APPROVAL_KEY = "agenttool/approval"
+"""The member of `_meta` with the id of the open question."""
+
+_FORM: JsonObject = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "title": "Decision", "enum": ["deny", "allow"]},
+        "message": {"type": "string", "title": "Message to the model", "description": "Optional"},
+    },
+    "required": ["decision"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedTool:
+    """A tool as a client requests it.
+
+    Attributes:
+        name: the qualified name.
+        surface: the surface to call it on; None for the surface of all tools.
+    """
+
+    name: str
+    arguments: JsonObject
+    surface: ToolSurface | None
+    native_call_id: str | None
+
+
+@dataclass(slots=True, eq=False)
+class ToolRun:
+    """One governed call for a client, from its start to its result.
+
+    Attributes:
+        answer_command: the command by which a person answers questions elsewhere.
+        asks_client: whether a person may answer in the client; a client can answer without one.
+    """
+
+    runtime: Runtime
+    exchange: "Exchange[types.CallToolResult]"
+    identity: CallIdentity
+    waiting: WaitingCalls
+    answer_command: str
+    asks_client: bool = True
+    invocation_id: InvocationId | None = None
+    _asked: set[str] = field(default_factory=set[str])
+
+    def started(self, invocation_id: InvocationId) -> None:
+        """Take the id of the call."""
+        self.invocation_id = invocation_id
+
+    def progressed(self, update: ToolProgress) -> None:
+        """Pass a progress update to the client."""
+        self.exchange.progressed(update)
+
+    async def run(self, tool: RequestedTool) -> types.CallToolResult:
+        """Start the call, and return its result or where to approve it; a canceled request cancels the call."""
+        try:
+            invocation = await self.runtime.start(
+                tool.name,
+                tool.arguments,
+                surface=tool.surface,
+                native_call_id=tool.native_call_id,
+                actor_ref=self.identity.actor,
+                observer=self,
+            )
+            return await self.resume(invocation.invocation_id, invocation)
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+
+    async def resume(
+        self, invocation_id: InvocationId, invocation: ToolInvocation | None = None
+    ) -> types.CallToolResult:
+        """Return the result of a call that was started, once it has ended, or where to approve it."""
+        self.invocation_id = invocation_id
+        try:
+            async with aclosing(self._questions(invocation_id, invocation)) as questions:
+                async for question in questions:
+                    if not await self._ask(question):
+                        await self.waiting.add(self.identity, invocation_id)
+                        return self._where_to_answer(question)
+            result = await self.runtime.wait(invocation_id)
+            if result is None:
+                raise AssertionError("a wait without a limit returns a result")
+            await self.waiting.remove(self.identity)
+            return await self._reported(result)
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+
+    async def _questions(
+        self, invocation_id: InvocationId, invocation: ToolInvocation | None
+    ) -> AsyncGenerator[Question]:
+        """Yield the open questions of a call and its nested calls, until the call has ended."""
+        if invocation is not None and invocation.status.is_terminal:
+            return
+        pause_s = POLL_S
+        while await self.runtime.journal.result(invocation_id) is None:
+            question = await self._open_question(invocation_id)
+            if question is not None:
+                yield question
+            elif await self.runtime.wait(invocation_id, pause_s) is not None:
+                return
+            pause_s = min(1.3 * pause_s, MAX_POLL_S)
+
+    async def _open_question(self, invocation_id: InvocationId) -> Question | None:
+        for question in await self.runtime.approvals.list():
+            if question.approval_id not in self._asked and await self._is_within(question.invocation_id, invocation_id):
+                return question
+        return None
+
+    async def _is_within(self, asking: InvocationId | None, invocation_id: InvocationId) -> bool:
+        """Return whether a call is this one, or one that its tool made."""
+        while asking is not None and asking != invocation_id:
+            found = await self.runtime.journal.invocation(asking)
+            asking = None if found is None else found.parent_invocation_id
+        return asking is not None
+
+    async def _ask(self, question: Question) -> bool:
+        """Ask the person at the client; return whether the question is answered, here or elsewhere."""
+        if not self.asks_client or not self.exchange.accepts("elicitation/create"):
+            return False
+        await self.waiting.add(self.identity, cast("InvocationId", self.invocation_id))
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(self._elicit(question))
+            closing = group.create_task(self._closed(question))
+            await asyncio.wait((asking, closing), return_when=asyncio.FIRST_COMPLETED)
+            is_answered_elsewhere = not asking.done()
+            asking.cancel()
+            closing.cancel()
+        if is_answered_elsewhere:
+            return True
+        answer = asking.result()
+        if answer is None:
+            return False
+        outcome = await self.runtime.approvals.decide(question, answer, by=_client_name(self.exchange))
+        self._asked.add(question.approval_id)
+        return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
+
+    async def _elicit(self, question: Question) -> Answer | None:
+        """Return the answer of the person at the client; None if there is none."""
+        params: JsonObject = {"mode": "form", "message": _question_text(question), "requestedSchema": _FORM}
+        try:
+            return _answer_in(await self.exchange.request("elicitation/create", params, key=question.approval_id))
+        except CallerError:
+            return None
+
+    async def _closed(self, question: Question) -> None:
+        """Return once a question is not open any more, because it was answered elsewhere or has expired."""
+        pause_s = POLL_S
+        while await self.runtime.approvals.get(question.approval_id) is not None:
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.3 * pause_s, MAX_POLL_S)
+
+    def _where_to_answer(self, question: Question) -> types.CallToolResult:
+        text = (
+            f"approval_required: {question.tool_name} has not run. It waits for a person to approve it:"
+            f" {question.reason}\n"
+            f"Next: ask the user to run `{self.answer_command}` (question {question.approval_id}, open until"
+            f" {question.expires_at}). Once it is approved, make the same call again with the same arguments: that"
+            " returns the result of this call, and does not run it twice."
+        )
+        meta: JsonObject = {INVOCATION_KEY: question.invocation_id, APPROVAL_KEY: question.approval_id}
+        return text_result(text, is_error=True, meta=meta)
+
+    async def _reported(self, result: ToolResult) -> types.CallToolResult:
+        return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
+
+    async def _fetch(self, ref: Ref) -> bytes | None:
+        with suppress(StoreError):
+            return await self.runtime.journal.payload(ref)
+        return None
+
+    async def _cancel(self) -> None:
+        """Cancel the governed call, because its client has canceled the request or is gone."""
+        if self.invocation_id is not None and not self.exchange.is_left:
+            await self.runtime.cancel(self.invocation_id, by=_client_name(self.exchange))
+
+
+def _question_text(question: Question) -> str:
+    arguments = json_bytes(question.shown).decode()
+    return (
+        f"Allow {question.tool_name}?\n\nArguments: {arguments}\n\nWhy you are asked: {question.reason}\n"
+        f"Question {question.approval_id}, open until {question.expires_at}."
+    )
+
+
+def _answer_in(reply: JsonObject) -> Answer | None:
+    """Return the answer in a reply; None if the person closed the form without one."""
+    content = reply.get("content")
+    members = content if isinstance(content, dict) else {}
+    message = members.get("message")
+    words = message if isinstance(message, str) and message else None
+    if reply.get("action") == "accept" and members.get("decision") == "allow":
+        return Allow(feedback=words)
+    if reply.get("action") == "cancel":
+        return None
+    return Deny(message=words)
+
+
+def _client_name(exchange: "Exchange[types.CallToolResult]") -> str:
+    """Return the name that the client gives itself; nothing proves it."""
+    params = exchange.context.session.client_params
+    return "an MCP client" if params is None else f"the MCP client {params.client_info.name}"

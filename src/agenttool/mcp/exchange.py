@@ -1,0 +1,228 @@
+"""One piece of work for a client, such as a call: its progress, what it asks the client, and its result.
+
+Up to revision 2025-11-25 the work asks while the client's request is open. From 2026-07-28 on a request ends with
+`input_required`; the work stays, and continues when the client repeats its request with the replies.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import is_version_at_least
+
+from agenttool.errors import CallerError
+from agenttool.ports.caller import CALLER
+from agenttool.records import JsonObject, ToolProgress
+
+STATELESS_REVISION = "2026-07-28"
+"""The first revision without sessions: a request never waits for the client."""
+
+GATHER_S = 0.01
+"""How long to wait for further requests of the same work before the client is asked."""
+
+RequestContext = ServerRequestContext[dict[str, object], object]
+"""The context of a request, as the SDK passes it to a handler."""
+
+_T = TypeVar("_T")
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+
+_REQUESTS: dict[str, tuple[type[types.InputRequest], type[types.Result]]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
+"""The requests that a server may make, and their replies."""
+
+log = logging.getLogger("agenttool.mcp")
+
+
+def is_stateless(context: RequestContext) -> bool:
+    """Return whether a request is of a revision in which the server makes no requests."""
+    return is_version_at_least(context.protocol_version, STATELESS_REVISION)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request that the client has not answered."""
+
+    request: types.InputRequest
+    reply: "asyncio.Future[JsonObject]"
+
+
+@dataclass(slots=True, eq=False)
+class Exchange(Generic[_T]):
+    """The work for one request of a client, over all round trips. It is the `CallingClient` of what runs within it.
+
+    Attributes:
+        context: the client's open request; the last one, if none is open.
+        log_level: the lowest level of log messages that the client wants; none for no messages.
+        pending: the requests to the client that have no reply, by key.
+        replies: replies that arrived before their requests were made, as after a restart.
+        is_left: the server stops; what can wait is left to the next process.
+    """
+
+    context: RequestContext
+    log_level: str | None = None
+    pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
+    replies: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    is_left: bool = False
+    task: "asyncio.Task[_T] | None" = None
+    _updates: deque[ToolProgress] = field(default_factory=lambda: deque[ToolProgress](maxlen=1000))
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: int = 0
+    _progress: float = 0.0
+
+    def start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[_T]]) -> None:
+        """Start the work in a task of a group."""
+
+        async def run() -> _T:
+            CALLER.set(self)
+            return await work()
+
+        self.task = group.create_task(run())
+        self.task.add_done_callback(lambda _: self._changed.set())
+
+    def leave(self) -> None:
+        """Stop, because the server does; a governed call that waits is left to the next process."""
+        self.is_left = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def progressed(self, update: ToolProgress) -> None:
+        """Take a progress update for the client."""
+        self._updates.append(update)
+        self._changed.set()
+
+    async def attend(self, context: RequestContext) -> _T | None:
+        """Send progress to the client until the work ends; return its result, or None if it waits for the client.
+
+        If the client cancels its request, the work is canceled.
+        """
+        if self.task is None:
+            raise AssertionError("an exchange is started first")
+        self.context = context
+        try:
+            while True:
+                self._changed.clear()
+                await self._send_progress()
+                if self.task.done():
+                    return self.task.result()
+                if self.pending and is_stateless(context):
+                    await asyncio.sleep(GATHER_S)
+                    return None
+                await self._changed.wait()
+        except asyncio.CancelledError:
+            if not self.task.done():
+                self.task.cancel()
+            raise
+
+    async def _send_progress(self) -> None:
+        while self._updates:
+            update = self._updates.popleft()
+            percent = update.percent
+            # Progress must increase with every notification.
+            self._progress = max(percent, self._progress) if percent is not None else self._progress + 0.001
+            total = None if percent is None else 100.0
+            await self.context.session.report_progress(self._progress, total, update.message or update.current_step)
+
+    def input_requests(self) -> dict[str, types.InputRequest]:
+        """Return the requests that the client has to answer before the work continues."""
+        return {key: each.request for key, each in self.pending.items()}
+
+    def reply(self, responses: Mapping[str, object]) -> None:
+        """Take replies of the client; unknown keys are ignored, and requests without a reply stay pending."""
+        for key, response in responses.items():
+            found = self.pending.get(key)
+            if found is not None and not found.reply.done() and _fits(found.request, response):
+                found.reply.set_result(_members(response))
+                del self.pending[key]
+
+    def accepts(self, method: str) -> bool:
+        """Return whether the client declares that it answers a method."""
+        declared = self.context.session.client_capabilities
+        if declared is None:
+            return False
+        match method:
+            case "elicitation/create":
+                return declared.elicitation is not None and (
+                    declared.elicitation.form is not None or declared.elicitation.url is None
+                )
+            case "sampling/createMessage":
+                return declared.sampling is not None
+            case "roots/list":
+                return declared.roots is not None
+            case _:
+                return False
+
+    async def request(self, method: str, params: JsonObject, *, key: str | None = None) -> JsonObject:
+        """Send a request to the client and return its reply.
+
+        Raises:
+            CallerError: the client does not declare the method, or gave no usable reply.
+        """
+        if not self.accepts(method):
+            raise CallerError(f"the client cannot answer {method!r}; use a client that declares this capability")
+        kind, reply_kind = _REQUESTS[method]
+        made = kind.model_validate({"method": method, "params": params} if params else {"method": method})
+        if is_stateless(self.context):
+            return await self._request_later(made, key)
+        related = ServerMessageMetadata(related_request_id=self.context.request_id)
+        try:
+            return _members(await self.context.session.send_request(made, reply_kind, metadata=related))
+        except MCPError as error:
+            raise CallerError(f"the client did not answer {method!r}: {error}") from error
+
+    async def _request_later(self, made: types.InputRequest, key: str | None) -> JsonObject:
+        self._asked += 1
+        name = key or f"input_{self._asked}"
+        if name in self.replies and _fits(made, self.replies[name]):
+            return self.replies.pop(name)
+        reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+        self.pending[name] = PendingRequest(made, reply)
+        self._changed.set()
+        try:
+            return await reply
+        finally:
+            self.pending.pop(name, None)
+
+    async def log(self, level: str, data: object, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants those of this level."""
+        meta = cast("Mapping[str, object]", self.context.meta or {})
+        lowest = meta.get(_LOG_LEVEL_KEY) if is_stateless(self.context) else self.log_level
+        if lowest not in LEVELS or level not in LEVELS or LEVELS.index(level) < LEVELS.index(cast("str", lowest)):
+            return
+        params = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+        with suppress(MCPError):
+            await self.context.session.send_notification(
+                types.LoggingMessageNotification(params=params), self.context.request_id
+            )
+
+
+def _fits(request: types.InputRequest, response: object) -> bool:
+    """Return whether a reply is one to this request."""
+    members = _members(response)
+    try:
+        _REQUESTS[request.method][1].model_validate(members, by_name=False)
+    except ValueError:
+        return False
+    params = request.params
+    if isinstance(params, types.ElicitRequestFormParams) and members.get("action") == "accept":
+        content, required = members.get("content"), params.requested_schema.get("required", [])
+        return isinstance(content, dict) and all(name in content for name in cast("list[str]", required))
+    return True
+
+
+def _members(response: object) -> JsonObject:
+    if isinstance(response, types.Result):
+        return response.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return cast("JsonObject", response) if isinstance(response, dict) else {}

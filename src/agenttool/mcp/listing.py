@@ -1,0 +1,213 @@
+"""The tools of a runtime as an MCP client lists them: their names, what each shows, and the order.
+
+The list depends on the tools of the runtime and on the profile alone, never on the connection or on earlier requests.
+A catalog that is too large for one list shows `tool_search` and `tool_call` in place of most tools.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import mcp_types as types
+
+from agenttool.adapters.function_calling.function_names import assign_names, count_names
+from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
+from agenttool.ports.offer import OfferedTool
+from agenttool.ports.surfacing import Role
+from agenttool.records import JsonObject, McpMapping, ToolInterface, ToolSurface
+from agenttool.results.preview import READ_RESULT
+from agenttool.runtime import Runtime
+
+MAX_NAME_CHARS = 44
+"""Clients add a prefix such as `mcp__agenttool__` to a name, and providers of models accept 64 characters."""
+
+PAGE_SIZE = 200
+"""How many tools one page of a list has."""
+
+TOOL_CALL = "tool_call"
+
+NAME_KEY = "agenttool/name"
+"""The member of `_meta` with the qualified name of a tool, as rules and the journal spell it."""
+
+_SEARCH = types.Tool(
+    name=TOOL_SEARCH,
+    title="Find tools",
+    description=(
+        "Find tools that are not listed here. Say in a few words what is to be done, such as 'open a pull request'; "
+        "or give select:NAME for a tool by its name. The reply has the tools that fit, best first, each with its "
+        f"name, description and input schema. Run one with {TOOL_CALL}. Not for searching files or the web."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "description": "What is to be done, or select:NAME"},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 50,
+                "description": "How many; 5 if left out",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+)
+_CALL = types.Tool(
+    name=TOOL_CALL,
+    title="Run a found tool",
+    description=(
+        f"Run a tool that {TOOL_SEARCH} has found. Give its name and the arguments that its input schema describes. "
+        "Permissions, approvals and checks are those of the tool."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": f"The name, as {TOOL_SEARCH} gives it"},
+            "arguments": {"type": "object", "description": "The arguments of that tool"},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolList:
+    """The tools of one profile at one moment.
+
+    Attributes:
+        surface: the surface that decides which tools are shown.
+        shown: the list, in its order.
+        by_name: every tool that can be called, by the name that clients use; deferred ones included.
+        names: those names by qualified name.
+        is_searched: whether most tools are found by `tool_search` and run by `tool_call`.
+    """
+
+    surface: ToolSurface
+    shown: tuple[types.Tool, ...]
+    by_name: Mapping[str, OfferedTool]
+    names: Mapping[str, str]
+    is_searched: bool
+
+    def find(self, name: str) -> OfferedTool | None:
+        """Return a tool by the name that clients use, or by its qualified name; None if the profile has none."""
+        return self.by_name.get(name) or self.by_name.get(self.names.get(name, ""))
+
+    def page(self, cursor: str | None) -> tuple[Sequence[types.Tool], str | None]:
+        """Return the tools after a cursor, and the next cursor.
+
+        Raises:
+            ValueError: it is no cursor of this list.
+        """
+        start = 0 if cursor is None else int(cursor)
+        if start < 0 or (cursor is not None and start >= len(self.shown)):
+            raise ValueError(f"no page begins at {cursor!r}")
+        end = start + PAGE_SIZE
+        return self.shown[start:end], str(end) if end < len(self.shown) else None
+
+
+class ToolLister:
+    """Lists the tools of a runtime for one profile; a list is made again once tools or circumstances changed."""
+
+    def __init__(self, runtime: Runtime, role: Role | None = None) -> None:
+        """Take the runtime, and the role whose tools are listed; all tools without a role."""
+        runtime.offer_read_result()  # no call may change the list, so it does not wait for the first stored output
+        self._runtime = runtime
+        self._role = role
+        self._made: tuple[str, ToolList] | None = None
+
+    async def current(self) -> ToolList:
+        """Return the list of now.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
+        stamp = self._runtime.default_surface().surface_id
+        if self._made is None or self._made[0] != stamp:
+            surface = await self._runtime.surface("session", role=self._role)
+            # Making the first surface may declare the search tool, which replaces the default surface.
+            self._made = self._runtime.default_surface().surface_id, _make(self._runtime, surface)
+        return self._made[1]
+
+    def schema_of(self, name: str) -> Mapping[str, object] | None:
+        """Return the input schema of a tool of the last list, by name."""
+        found = None if self._made is None else self._made[1].by_name.get(name)
+        return None if found is None else found.input_schema
+
+
+def _make(runtime: Runtime, surface: ToolSurface) -> ToolList:
+    offered = [each for each in runtime.offered(surface) if each.qualified_name != f"{BUILT_IN}.{TOOL_SEARCH}"]
+    by_name = assign_names(offered, (TOOL_SEARCH, TOOL_CALL), counts=count_names(offered), max_chars=MAX_NAME_CHARS)
+    is_searched = any(each.is_deferred for each in offered)
+    shown = [_described(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
+    shown.sort(key=lambda each: each.name)
+    return ToolList(
+        surface=surface,
+        shown=(_SEARCH, _CALL, *shown) if is_searched else tuple(shown),
+        by_name=by_name,
+        names={tool.qualified_name: name for name, tool in by_name.items()},
+        is_searched=is_searched,
+    )
+
+
+def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObject]:
+    """Return tools as `tool_search` shows them: name, description and input schema."""
+    found = ((tools.names.get(name), tools.find(name)) for name in qualified_names)
+    return [
+        {"name": name, "description": tool.description, "inputSchema": tool.input_schema}
+        for name, tool in found
+        if name is not None and tool is not None
+    ]
+
+
+def _described(name: str, tool: OfferedTool) -> types.Tool:
+    declared = tool.declared
+    if declared is None:
+        raise AssertionError("an offered tool has its records")
+    declaration, interface = declared.declaration, declared.interface
+    contract = declaration.output_contract
+    output_schema = interface.output_schema or (None if contract is None else contract.structured_schema)
+    native = next((each for each in declaration.external_mappings or () if isinstance(each, McpMapping)), None)
+    meta = {} if native is None or native.meta is None else native.meta
+    return types.Tool(
+        name=name,
+        title=declaration.title,
+        description=tool.description,
+        input_schema=_as_dict(tool.input_schema),
+        output_schema=_as_dict(output_schema) if _is_object_schema(output_schema) else None,
+        annotations=_annotations(interface, declaration.title),
+        _meta={**meta, NAME_KEY: tool.qualified_name},
+    )
+
+
+def _annotations(interface: ToolInterface, title: str | None) -> types.ToolAnnotations:
+    """Return the declared facts as hints; a fact that depends on the arguments is not given."""
+    hints = {
+        "read_only_hint": interface.is_read_only,
+        "destructive_hint": interface.is_destructive,
+        "open_world_hint": interface.is_open_world,
+    }
+    given = {name: value for name, value in hints.items() if isinstance(value, bool)}
+    return types.ToolAnnotations(title=title, **given)
+
+
+def _is_object_schema(schema: JsonObject | None) -> bool:
+    """Return whether every revision of the protocol accepts this output schema."""
+    return schema is not None and schema.get("type") == "object"
+
+
+def _as_dict(schema: JsonObject | None) -> dict[str, object]:
+    return cast("dict[str, object]", schema or {"type": "object"})
+
+
+def catalog_digest(tools: ToolList) -> str:
+    """Return a digest of a list, to notice that it has changed."""
+    digest = hashlib.sha256()
+    for each in tools.shown:
+        digest.update(each.model_dump_json().encode())
+    return digest.hexdigest()
+
+
+__all__ = ["READ_RESULT", "TOOL_CALL", "TOOL_SEARCH", "ToolList", "ToolLister", "catalog_digest", "definitions"]

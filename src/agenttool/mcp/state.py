@@ -1,0 +1,158 @@
+"""What a call needs to continue in a later request: signed request states, and calls that wait for an approval."""
+
+import base64
+import hmac
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import cast
+
+from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.errors import RecordError
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import InvocationId, JsonObject
+
+STATE_SECONDS = 86_400.0
+"""How long a request state is accepted, which is as long as a question is open."""
+
+_KEY_KIND = "mcp_state_key"
+_WAITING_KIND = "mcp_waiting_call"
+_KEY_NAME = "key"
+_KEY_BYTES = 32
+_PAGE = 500
+
+
+class StateError(Exception):
+    """A request state was changed, is of another call or caller, or has expired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIdentity:
+    """Which call this is: the same actor, tool and arguments are the same call.
+
+    Attributes:
+        profile: the name of the endpoint's profile.
+        target: the method, and the tool, prompt or resource.
+    """
+
+    actor: str | None
+    profile: str
+    target: str
+    arguments: JsonObject
+
+    @property
+    def digest(self) -> str:
+        """The digest of all members."""
+        return digest_of_any([self.actor, self.profile, self.target, self.arguments])
+
+
+class RequestStates:
+    """Signs and verifies request states; with a durable store also across restarts."""
+
+    def __init__(self, key: bytes) -> None:
+        """Take the key of the signatures."""
+        self._key = key
+
+    @classmethod
+    async def open(cls, documents: DocumentStore | None) -> "RequestStates":
+        """Return the signer of a store, or one with a key of its own.
+
+        Raises:
+            StoreError: the store could not be used.
+        """
+        fresh = secrets.token_bytes(_KEY_BYTES)
+        if documents is None:
+            return cls(fresh)
+        await documents.swap(_KEY_KIND, _KEY_NAME, before=None, after=fresh)
+        return cls(await documents.get(_KEY_KIND, _KEY_NAME) or fresh)
+
+    def sign(self, call: CallIdentity, continues: str, now_s: float) -> str:
+        """Return a state that continues a call, for the same call by the same actor only."""
+        body = json_bytes({"call": call.digest, "continues": continues, "until": int(now_s + STATE_SECONDS)})
+        return f"{_text(body)}.{_text(self._signature(body))}"
+
+    def verify(self, state: str, call: CallIdentity, now_s: float) -> str:
+        """Return what a state continues.
+
+        Raises:
+            StateError: it was changed, is of another call or actor, or has expired.
+        """
+        written, _, signature = state.partition(".")
+        try:
+            body = _bytes(written)
+            is_signed = hmac.compare_digest(self._signature(body), _bytes(signature))
+            members = parse_object(body) if is_signed else None
+        except (ValueError, RecordError):
+            members = None
+        if members is None:
+            raise StateError("the requestState was changed; send it back exactly as it was received")
+        if members.get("call") != call.digest:
+            raise StateError("the requestState is of another call; repeat the call with the same name and arguments")
+        if cast("int", members.get("until", 0)) < now_s:
+            raise StateError("the requestState has expired; make the call again without it")
+        return cast("str", members["continues"])
+
+    def _signature(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, sha256)
+
+
+class WaitingCalls:
+    """The calls that wait for an approval elsewhere; the same call by the same actor continues the one that waits.
+
+    Each is continued once. On a durable store they survive the process.
+    """
+
+    def __init__(self, documents: DocumentStore | None) -> None:
+        """Take the store of the entries, if there is one."""
+        self._documents = documents
+        self._waiting: dict[str, InvocationId] = {}
+
+    async def load(self) -> None:
+        """Read the calls that other processes left.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        after = ""
+        while self._documents is not None:
+            page = await self._documents.page(_WAITING_KIND, after=after, limit=_PAGE)
+            if not page:
+                return
+            self._waiting |= {key: InvocationId(body.decode()) for key, body in page}
+            after = page[-1][0]
+
+    def find(self, call: CallIdentity) -> InvocationId | None:
+        """Return the invocation that the same call waits for."""
+        return self._waiting.get(call.digest) if self._waiting else None
+
+    async def add(self, call: CallIdentity, invocation_id: InvocationId) -> None:
+        """Remember that a call waits.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        if self._waiting.get(call.digest) != invocation_id:
+            self._waiting[call.digest] = invocation_id
+            if self._documents is not None:
+                await self._documents.put(_WAITING_KIND, call.digest, invocation_id.encode())
+
+    async def remove(self, call: CallIdentity) -> None:
+        """Forget a call, because its client has its result.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        if self._waiting.pop(call.digest, None) is not None and self._documents is not None:
+            await self._documents.put(_WAITING_KIND, call.digest, None)
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    padded = text + "=" * (-len(text) % 4)
+    data = base64.urlsafe_b64decode(padded)
+    if _text(data) != text:
+        raise ValueError("not the canonical form")
+    return data

@@ -1,0 +1,147 @@
+"""Approvals inside a call: in the client, elsewhere, and the same call that continues."""
+
+import asyncio
+
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_clients import NEW, Person, connected, served, text_of
+
+from agenttool import Runtime, tool
+
+SENT = []
+
+
+@tool
+def send(to: str) -> str:
+    """Send a message."""
+    SENT.append(to)
+    return f"sent to {to}"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_sent():
+    SENT.clear()
+
+
+async def test_the_person_at_the_client_allows_a_call(mode):
+    person = Person(decision="allow")
+    async with served([send], mode, person) as (runtime, client):
+        result = await client.call_tool("send", {"to": "ada"})
+        assert (text_of(result), SENT) == ("sent to ada", ["ada"])
+        (asked,) = person.asked
+        assert "Allow local.send?" in asked
+        assert '{"to":"ada"}' in asked
+        assert await runtime.approvals.list() == ()
+
+
+@pytest.mark.parametrize("person", [Person("decline"), Person(decision="deny", message="not today")])
+async def test_the_person_at_the_client_denies_a_call(mode, person):
+    async with served([send], mode, person) as (_, client):
+        result = await client.call_tool("send", {"to": "ada"})
+    assert (result.is_error, result.meta["agenttool/error"]["error_class"], SENT) == (True, "approval_rejected", [])
+    assert person.content.get("message", "") in text_of(result)
+
+
+@pytest.mark.parametrize("how", ["cannot be asked", "closes the form", "may not be asked"])
+async def test_a_client_without_an_answer_is_told_where_to_approve_and_the_same_call_continues_once(mode, how):
+    person = {
+        "cannot be asked": None,
+        "closes the form": Person("cancel"),
+        "may not be asked": Person(decision="allow"),
+    }
+    options = {"asks_client": how != "may not be asked", "answer_command": "agenttool approvals --store x.db"}
+    async with served([send], mode, person[how], **options) as (runtime, client):
+        first = await client.call_tool("send", {"to": "ada"})
+        assert (first.is_error, SENT) == (True, [])
+        assert "agenttool approvals --store x.db" in text_of(first)
+        await client.call_tool("send", {"to": "ada"})
+        other = await client.call_tool("send", {"to": "eve"})
+        question, of_other = await runtime.approvals.list()
+        assert first.meta["agenttool/approval"] == question.approval_id
+        assert other.meta["agenttool/approval"] == of_other.approval_id
+        await runtime.approvals.decide(question, "allow", by="ada")
+        result = await client.call_tool("send", {"to": "ada"})
+        assert (text_of(result), SENT) == ("sent to ada", ["ada"])
+        again = await client.call_tool("send", {"to": "ada"})
+        assert (again.is_error, SENT) == (True, ["ada"])
+        assert again.meta["agenttool/approval"] != question.approval_id
+
+
+async def test_a_call_that_was_approved_elsewhere_ends_while_the_client_still_asks(mode):
+    asked = asyncio.Event()
+
+    async def person(context, params):
+        asked.set()
+        await asyncio.sleep(60 if mode != NEW else 0.5)
+        return types.ElicitResult(action="cancel")
+
+    async def approve(runtime):
+        await asked.wait()
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+
+    async with served([send], mode, person) as (runtime, client), asyncio.TaskGroup() as group:
+        group.create_task(approve(runtime))
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+
+
+async def test_another_actor_does_not_continue_the_call(mode):
+    async with Runtime.open(tools=[send], approve="wait") as runtime:
+        async with connected(runtime, mode, actor="user:ada") as client:
+            await client.call_tool("send", {"to": "bob"})
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+        async with connected(runtime, mode, actor="user:eve") as client:
+            assert (await client.call_tool("send", {"to": "bob"})).meta["agenttool/approval"] != question.approval_id
+
+
+async def ask(client, arguments, **more):
+    return await client.session.call_tool("send", arguments, allow_input_required=True, **more)
+
+
+async def test_a_request_state_is_bound_to_its_call_and_its_actor():
+    person = Person(decision="allow")
+    async with served([send], NEW, person, actor="user:ada") as (_, client):
+        asked = await ask(client, {"to": "ada"})
+        assert isinstance(asked, types.InputRequiredResult)
+        (key,) = asked.input_requests
+        replies = {key: types.ElicitResult(action="accept", content={"decision": "allow"})}
+        state = asked.request_state
+        changed = state[:-2] + ("AA" if not state.endswith("AA") else "BB")
+        for arguments, wrong in (({"to": "eve"}, state), ({"to": "ada"}, changed), ({"to": "ada"}, "x")):
+            with pytest.raises(MCPError) as refused:
+                await ask(client, arguments, input_responses=replies, request_state=wrong)
+            assert refused.value.error.code == types.INVALID_PARAMS
+        assert SENT == []
+        for incomplete in ({}, {"other": replies[key]}):
+            again = await ask(client, {"to": "ada"}, input_responses=incomplete, request_state=state)
+            assert list(again.input_requests) == [key]
+        ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=state)
+        assert (text_of(ended), SENT) == ("sent to ada", ["ada"])
+        with pytest.raises(MCPError):
+            await ask(client, {"to": "ada"}, input_responses=replies, request_state=state)
+        assert SENT == ["ada"]
+
+
+async def test_a_call_that_waits_for_its_approval_continues_in_another_process(tmp_path, mode):
+    store = tmp_path / "calls.db"
+    async with served([send], mode, store=store) as (_, client):
+        await client.call_tool("send", {"to": "ada"})
+    async with served([send], mode, store=store) as (runtime, client):
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+        assert (await client.call_tool("send", {"to": "ada"})).is_error
+    assert SENT == ["ada"]
+
+
+async def test_a_form_that_was_shown_before_a_restart_is_answered_after_it(tmp_path):
+    store, person = tmp_path / "calls.db", Person(decision="allow")
+    async with served([send], NEW, person, store=store) as (_, client):
+        asked = await ask(client, {"to": "ada"})
+    async with served([send], NEW, person, store=store) as (_, client):
+        (key,) = asked.input_requests
+        replies = {key: types.ElicitResult(action="accept", content={"decision": "allow"})}
+        ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
+        assert (text_of(ended), SENT) == ("sent to ada", ["ada"])

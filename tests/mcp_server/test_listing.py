@@ -1,0 +1,106 @@
+"""What an MCP client lists: names, schemas, facts, order, and large catalogs."""
+
+import pytest
+from mcp_clients import NEW, served, text_of
+
+from agenttool import Runtime, SurfacePolicy, tool
+from agenttool.mcp.listing import MAX_NAME_CHARS, ToolLister
+from agenttool.ports.surfacing import Role
+
+
+@tool(read_only=True, title="Add numbers", open_world=False)
+def add(a: int, b: int) -> dict[str, int]:
+    """Add two numbers."""
+    return {"sum": a + b}
+
+
+@tool(namespace="files")
+def remove(path: str) -> str:
+    """Delete a file."""
+    return path
+
+
+async def test_a_tool_is_listed_with_its_schemas_facts_and_qualified_name(mode):
+    async with served([add, remove], mode) as (_, client):
+        listed = await client.list_tools()
+    found = {each.name: each for each in listed.tools}
+    assert list(found) == ["add", "read_result", "remove"]
+    assert found["add"].title == "Add numbers"
+    assert found["add"].description == "Add two numbers."
+    assert found["add"].input_schema["required"] == ["a", "b"]
+    assert found["add"].output_schema["type"] == "object"
+    assert found["add"].annotations.read_only_hint is True
+    assert found["add"].annotations.open_world_hint is False
+    assert found["remove"].meta["agenttool/name"] == "files.remove"
+    if mode == NEW:
+        assert (listed.ttl_ms > 0, listed.cache_scope, listed.result_type) == (True, "private", "complete")
+
+
+def named(namespace, name):
+    def function() -> str:
+        """Do something."""
+        return namespace
+
+    return tool(name=name, namespace=namespace, read_only=True)(function)
+
+
+async def test_names_have_room_for_the_prefix_of_a_client_and_never_collide(mode):
+    long = "a" * 60
+    tools = [named("github", "search"), named("jira", "search"), named("one", long), named("two", long + "b")]
+    async with served(tools, mode) as (_, client):
+        listed = [each.name for each in (await client.list_tools()).tools]
+        assert "github__search" in listed
+        assert len(set(listed)) == len(listed)
+        assert max(map(len, listed)) <= MAX_NAME_CHARS
+        assert text_of(await client.call_tool("jira__search", {})) == "jira"
+        shortened = sorted(name for name in listed if name.startswith("aaa"))
+        assert sorted([text_of(await client.call_tool(name, {})) for name in shortened]) == ["one", "two"]
+    async with served(list(reversed(tools)), mode) as (_, client):
+        assert [each.name for each in (await client.list_tools()).tools] == listed
+
+
+async def test_a_large_catalog_shows_search_and_call_and_the_list_never_changes_by_use(mode):
+    tools = [named("many", f"tool_{number}") for number in range(120)]
+    tools.append(add)
+    async with served(tools, mode) as (_, client):
+        before = await client.list_tools()
+        assert [each.name for each in before.tools] == ["tool_search", "tool_call", "read_result"]
+        found = (await client.call_tool("tool_search", {"query": "add two numbers"})).structured_content
+        assert found["matches"][0]["name"] == "add"
+        assert found["matches"][0]["inputSchema"]["required"] == ["a", "b"]
+        result = await client.call_tool("tool_call", {"name": "add", "arguments": {"a": 19, "b": 23}})
+        assert result.structured_content == {"sum": 42}
+        assert (await client.call_tool("add", {"a": 1, "b": 1})).structured_content == {"sum": 2}
+        again = await client.list_tools()
+        assert again.tools == before.tools
+
+
+async def test_a_tool_that_is_declared_later_is_listed(mode):
+    async with served([add], mode) as (runtime, client):
+        assert "remove" not in [each.name for each in (await client.list_tools()).tools]
+        runtime.declare(remove)
+        assert "remove" in [each.name for each in (await client.list_tools(cache_mode="bypass")).tools]
+
+
+async def test_a_profile_lists_and_calls_no_other_tools(mode):
+    role = Role(name="readers", tools=("local.*",))
+    async with served([add, remove], mode, role=role) as (_, client):
+        assert [each.name for each in (await client.list_tools()).tools] == ["add"]
+        refused = await client.call_tool("remove", {"path": "a"})
+        assert refused.is_error
+
+
+async def test_a_long_list_has_pages():
+    tools = [named("many", f"tool_{number}") for number in range(450)]
+    async with Runtime.open(tools=tools, surface=SurfacePolicy(max_tools=None, max_tokens=None)) as runtime:
+        listed = await ToolLister(runtime).current()
+    seen, cursor = [], None
+    while True:
+        page, cursor = listed.page(cursor)
+        seen += page
+        if cursor is None:
+            break
+    assert seen == list(listed.shown)
+    for wrong in ("451", "-1", "x"):
+        with pytest.raises(ValueError):  # noqa: PT011 -- any
+            listed.page(wrong)
