@@ -72,11 +72,11 @@ class Terminal:
 
 @dataclass
 class Reader:
-    """Follows pages in a folder; `told` gets each command with its seconds and what the screen said."""
+    """Follows pages in a folder; `on_step` gets each command with its seconds and what the screen said."""
 
     folder: object
     environment: dict
-    told: object = None
+    on_step: object = print
     terminals: dict = field(default_factory=dict)
 
     def follow(self, page):
@@ -102,13 +102,14 @@ class Reader:
 
     def _console(self, text, title, typed):
         if not text.startswith("$ "):
+            began = time.monotonic()
             self._expect(self.terminals[title], text, typed)
+            self.on_step(f"({title} continues)", time.monotonic() - began, text)
         for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
             began = time.monotonic()
             terminal = self._start(command, title)
             self._expect(terminal, expected, typed, is_all=title is None or typed is not None)
-            if self.told is not None:
-                self.told(command, time.monotonic() - began, terminal.text())
+            self.on_step(command, time.monotonic() - began, terminal.text())
 
     def _start(self, command, title):
         if title in self.terminals:
