@@ -110,9 +110,33 @@ async def test_an_interrupted_tool_that_may_be_canceled_stops_with_a_result(allo
 
 @pytest.mark.requirement("AT-SCHED-14", "AT-IFACE-24")
 @pytest.mark.parametrize("facts", [{"interrupt_behavior": "block"}, {}], ids=["block", "unsaid"])
-async def test_an_interrupted_tool_that_blocks_comes_to_its_end(allow, begun, facts):
-    result = await interrupted(begun, allow, **facts)
-    assert result.status == "succeeded"
+async def test_an_interrupted_tool_that_blocks_ends_before_the_next_turn_and_dependent_calls_start(allow, begun, facts):
+    release, steps = asyncio.Event(), []
+
+    async def work(job):
+        steps.append(f"{job.call_input['on']} starts")
+        await release.wait()
+        steps.append(f"{job.call_input['on']} ends")
+        return "finished"
+
+    async with Runtime.open(tools=[scripted_tool("probe", work, **facts)], rules=allow) as rt:
+        surface = await rt.surface()
+        blocking, dependent = (
+            ToolCall(name="probe", arguments={"on": "blocking"}),
+            ToolCall(name="probe", arguments={"on": "dependent"}, depends_on=(0,)),
+        )
+        turn = asyncio.ensure_future(rt.batch([blocking, dependent], surface=surface))
+        await begun(rt)
+        rt.interrupt()
+        next_turn = asyncio.ensure_future(rt.call("probe", {"on": "next"}, surface=surface))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert steps == ["blocking starts"]
+        release.set()
+        first, _ = await turn
+        assert (first.status, (await next_turn).status) == ("succeeded", "succeeded")
+    assert steps[:2] == ["blocking starts", "blocking ends"]
+    assert steps[-2:] == ["next starts", "next ends"]
 
 
 @pytest.mark.requirement("AT-SCHED-07", "AT-IFACE-19", "AT-IFACE-10")
