@@ -6,7 +6,7 @@ import threading
 import uuid
 
 from agenttool.ports.world import Moment
-from agenttool.world import SystemClock, UniqueIds
+from agenttool.world import SystemClock, UniqueIds, format_crash
 
 MANY = 20_000
 
@@ -52,3 +52,10 @@ def test_the_steady_clock_of_two_processes_is_the_same_and_nobody_sets_it(monkey
         assert before.steady_ns < int(steady_ns) < after.steady_ns
         assert before.is_before(after)
     assert after.is_before(Moment(int(now_ns)))
+
+
+def test_the_traceback_of_an_enormous_message_has_its_start_and_its_end_only():
+    trace = format_crash(ValueError("start" + "x" * 5_000_000 + "end"))
+    assert len(trace) < 1_000_100
+    assert trace.startswith("ValueError: start")
+    assert trace.endswith("xend")

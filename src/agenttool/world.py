@@ -55,6 +55,8 @@ def _user_name(uid: int) -> str | None:
 
 
 _PACKAGE = str(Path(__file__).parent)
+_MAX_MESSAGE = 1_000_000
+"""How many characters of a message are formatted; that is far more than a trace shows, so no secret is cut there."""
 
 
 def format_crash(error: BaseException) -> str:
@@ -64,6 +66,9 @@ def format_crash(error: BaseException) -> str:
     while part is not None:
         outside = [*dropwhile(lambda frame: frame.filename.startswith(_PACKAGE), part.stack)]
         part.stack = StackSummary.from_list(outside or list(part.stack))
+        message = str(getattr(part, "_str", ""))  # there is no public way to shorten it before it is copied many times
+        if len(message) > _MAX_MESSAGE:
+            vars(part)["_str"] = f"{message[: _MAX_MESSAGE // 2]} … {message[-_MAX_MESSAGE // 2 :]}"
         part = part.__cause__ or part.__context__
     return "".join(whole.format()).rstrip()
 

@@ -26,8 +26,10 @@ from agenttool.records import (
     ResultStatus,
     ToolInterface,
     ToolResult,
+    replace,
     text_item,
 )
+from agenttool.results import mapping
 from agenttool.results.failure import result_of_failure, stopped_by
 from agenttool.results.mapping import EMPTY_TEXT, PLAIN, MappingPlan, measured, plan_mapping
 from agenttool.schema.compile import Checker
@@ -428,3 +430,18 @@ def test_a_redaction_rule_that_names_no_place_hides_everything():
 
 def test_a_schema_alone_leaves_direct_mapping_possible():
     assert plan_mapping(interface(output_schema={"type": "object"})).is_plain
+
+
+LONG = "a\u200d" * 200_000
+
+
+def test_a_long_text_is_checked_without_being_read_back_and_the_rest_of_its_item_is_checked(mapped, monkeypatch):
+    written = []
+    monkeypatch.setattr(mapping, "write", lambda record: written.append(write(record)) or written[-1])
+    result = mapped(NativeOutput(content=(text_item(LONG), text_item("short")))).result
+    assert [item.text for item in result.content] == [LONG, "short"]
+    assert result.text == LONG.replace("\u200d", "\\u200d") + "\nshort"
+    assert max(map(len, written)) < 1000
+    for wrong in ({"name": 5}, {"text": LONG + "\ud800"}):
+        with pytest.raises(ToolFailure):
+            mapped(NativeOutput(content=(replace(text_item(LONG), **wrong),)))

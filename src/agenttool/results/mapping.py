@@ -4,12 +4,12 @@
 redaction, errors and partial failures.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
-from agenttool.codec import clone, read, write
+from agenttool.codec import QUICK_CHARS, clone, read, write
 from agenttool.codec.visible_text import has_invisible
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
@@ -331,10 +331,44 @@ def _map_any(
     if scrubber is not None:
         result = _without_secrets(result, scrubber)
     try:
-        checked = read(write(replace(result, structured_content=UNSET)), ToolResult)
-        return replace(checked, structured_content=result.structured_content), media.payloads
+        return _checked(result), media.payloads
     except (RecordError, TypeError, ValueError, RecursionError) as error:
         raise mapping_failure(f"output is not a valid result: {error}; fill NativeOutput as it is declared") from error
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    """Return a result as it is read back, which makes it valid.
+
+    Its value is valid already. Of a long text only the encoding is checked: the rest would stall other threads.
+
+    Raises:
+        RecordError, TypeError, ValueError, RecursionError: it is not valid.
+    """
+    contents = {"content": result.content, "model_facing_content": result.model_facing_content}
+    long = {name: _long_texts(items) for name, items in contents.items()}
+    short = {name: _with_texts(contents[name], dict.fromkeys(texts, "")) for name, texts in long.items() if texts}
+    checked = read(write(replace(result, structured_content=UNSET, **short)), ToolResult)
+    whole = {name: _with_texts(getattr(checked, name), texts) for name, texts in long.items() if texts}
+    return replace(checked, structured_content=result.structured_content, **whole)
+
+
+def _long_texts(items: tuple[ContentItem, ...] | None) -> dict[int, str]:
+    """Return the long texts of items by their places.
+
+    Raises:
+        UnicodeError: one of them cannot be encoded.
+    """
+    long: dict[int, str] = {}
+    for place, item in enumerate(items or ()):
+        text: object = getattr(item, "text", None)
+        if type(text) is str and len(text) > QUICK_CHARS:
+            text.encode()
+            long[place] = text
+    return long
+
+
+def _with_texts(items: tuple[ContentItem, ...] | None, texts: Mapping[int, str]) -> tuple[ContentItem, ...]:
+    return tuple(replace(item, text=texts[place]) if place in texts else item for place, item in enumerate(items or ()))
 
 
 def _native(output: object, plan: MappingPlan) -> NativeOutput:
