@@ -20,7 +20,9 @@ from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
 from api_reference import API_PAGES, api_page
 from cli_reference import reference_page
+from http_reference import http_page
 from record_reference import errors_page, events_page
+from settings_reference import settings_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -32,6 +34,8 @@ GENERATED = {
     REFERENCE / "cli.md": reference_page,
     REFERENCE / "errors.md": errors_page,
     REFERENCE / "events.md": events_page,
+    REFERENCE / "http.md": http_page,
+    REFERENCE / "settings.md": settings_page,
     **{REFERENCE / "api" / f"{name}.md": partial(api_page, name) for name in API_PAGES},
 }
 REPORT = ROOT / "build" / "conformance.json"

@@ -35,7 +35,14 @@ class Setting:
 
 
 class PermissionsTable(Part, frozen=True, kw_only=True):
-    """The table `[permissions]`."""
+    """The table `[permissions]`: how much runs without an approval.
+
+    Attributes:
+        mode: the permission mode: `default`, `accept_edits` or `read_only`.
+        interactive: whether an approver can be asked. Default: true if there is one, or the store is durable.
+        workspace: the folders that rules about paths refer to, relative to this file. Default: the working directory.
+        rules: `starter` adds the rules for shell commands that come with the package.
+    """
 
     mode: Text | None = None
     interactive: Switch | None = None
@@ -44,13 +51,24 @@ class PermissionsTable(Part, frozen=True, kw_only=True):
 
 
 class SearchTable(Part, frozen=True, kw_only=True):
-    """The table `[search]`."""
+    """The table `[search]`: the model for search by meaning.
+
+    Attributes:
+        model: the folder of a sentence-embedding model, relative to this file; `none` searches by words only.
+    """
 
     model: Annotated[str, Meta(min_length=1, description='a folder or "none"; write model = "FOLDER"')]
 
 
 class StoreTable(Part, frozen=True, kw_only=True):
-    """The table `[store]`: where the journal and the payloads are stored; retention defaults to unlimited."""
+    """The table `[store]`: where the journal and the payloads are stored.
+
+    Attributes:
+        url: the file of the journal, relative to this file, as `sqlite:FILE`; or `memory:`.
+        payloads: a folder or the URL of an object store for large results. Default: a folder beside the journal.
+        payload_days: `agenttool retain` deletes payloads older than this. Default: none is deleted.
+        journal_days: `agenttool retain` deletes facts older than this. Default: none is deleted.
+    """
 
     url: Annotated[str, Meta(min_length=1, description='a text; write url = "sqlite:agenttool.db"')]
     payloads: Text | None = None
@@ -66,7 +84,19 @@ class StoreSetting(StoreTable, frozen=True, kw_only=True):
 
 
 class SurfaceSetting(Part, frozen=True, kw_only=True):
-    """The table `[surface]`: limits and capabilities of surfaces; a limit of `false` means no limit."""
+    """The table `[surface]`: limits and capabilities of surfaces; a limit of `false` means no limit.
+
+    Attributes:
+        max_tools: how many tools a surface shows before the others are deferred. Default: 100.
+        max_tokens: how large their schemas may be together. Default: 20,000.
+        hide_denied: whether tools that rules deny for all arguments are hidden. Default: false.
+        credentials: the names of credentials that other code provides.
+        gates: the open feature gates.
+        skills: the active skills. Default: not known, so that no tool is excluded for this reason.
+        peers: the reachable peer agents. Default: not known.
+        has_browser: whether a browser session exists. Default: not known.
+        allows_shell: whether commands and code may run. Default: not known.
+    """
 
     max_tools: _Limit | None = None
     max_tokens: _Limit | None = None
@@ -120,9 +150,15 @@ CREDENTIAL_SOURCES = ("env", "file", "keyring", "command")
 
 
 class CredentialTable(CredentialSource, frozen=True, kw_only=True):
-    """A table `[credentials.NAME]`: one source, or one for each actor.
+    """A table `[credentials.NAME]`: one source (`env`, `file`, `keyring` or `command`), or one for each actor.
 
     Attributes:
+        env: the environment variable with the secret.
+        file: the file with the secret, relative to this file.
+        keyring: the service and the username of a password in the keyring of the user.
+        command: the command that prints the secret; no shell reads it.
+        pass_env: the environment variables that the command gets.
+        actors: a source for each actor, instead of one for all.
         ttl_s: how many seconds a fetched value is used.
         timeout_s: how many seconds a fetch may take.
     """
@@ -142,6 +178,9 @@ class ServerSetting(Part, frozen=True, kw_only=True):
     """The table `[server]`: the listening address of the server, and its public URL.
 
     Attributes:
+        host: the address to listen on.
+        port: the port to listen on; 0 is any free port.
+        url: the URL at which other machines reach the server. Default: host and port.
         token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
         origins: the origins of web pages that may send requests, each with scheme, host and port.
     """

@@ -48,7 +48,7 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
         TableError: a key is unknown, missing or invalid; `what` names the table in the message. Without `shows_values`
             the message has the type of a wrong value instead of the value.
     """
-    fields = _fields(kind)
+    fields = keys_of(kind)
     for name in members:
         if name not in fields:
             raise TableError(f"{what} has no {name!r}; {suggestion(str(name), fields)}", name)
@@ -72,7 +72,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 @cache
-def _fields(kind: type[Part]) -> dict[str, tuple[bool, str]]:
+def keys_of(kind: type[Part]) -> dict[str, tuple[bool, str]]:
     """Return for each key whether it takes a tuple, and its description."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, tuple[bool, str]] = {}

@@ -95,7 +95,19 @@ _OnFailure = Annotated[
 
 
 class HookSetting(Part, frozen=True, kw_only=True):
-    """One `[[hooks]]` table of a settings file."""
+    """The table `[[hooks]]`: a program that checks, changes or observes calls.
+
+    Attributes:
+        name: the name of the hook, which records and rules refer to.
+        event: when it runs.
+        command: the program and its arguments; no shell reads them. It gets the event as JSON on the standard input.
+        tool: the tools that it runs for; `*` matches any characters. Default: all.
+        timeout_s: how many seconds it may take.
+        trusted: whether it sees sensitive fields. Default: false; it sees `[redacted]`.
+        env: environment variables for the program.
+        pass_env: variables of this process that the program gets, too.
+        on_failure: what happens to the call if the program fails.
+    """
 
     name: Text
     events: _Events = key(name="event")

@@ -92,7 +92,32 @@ class Example(Part, frozen=True, kw_only=True):
 
 
 class RuleTable(Part, frozen=True, kw_only=True):
-    """The keys of one rule, as written."""
+    """The table `[[rules]]`: one rule. All conditions must match; the strictest of all rules that match wins.
+
+    Attributes:
+        name: the name of the rule. Default: its file and line.
+        behavior: `deny`, `ask` or `allow`.
+        tool: the qualified name `namespace.name`; `*` matches any characters, `?` one.
+        namespace: the namespace of the tool.
+        kind: the kind of the tool, such as `shell_command`.
+        operation: the native id of the tool: an MCP tool name, or an `operationId`.
+        actor: who makes the call, such as `agent:billing`. A deny or an ask also applies to an unknown caller.
+        role: a role of `[roles]`.
+        team: a team of `[teams]`.
+        path: a path below a workspace folder, an absolute path, or one below `~`; `**` matches any depth.
+        command: a command; a last `*` matches any further arguments.
+        url: scheme, host, port and path.
+        resource: the name of a resource that the tool locks.
+        argument: tests by JSON pointer: `equals`, `one_of`, `glob`, `prefix`, `min`, `max`, `present`.
+        hook: makes the allow of this hook binding against other rules; only in policy settings.
+        settles: the ask rules that an approver has answered for good; the runtime writes it.
+        because: the reason; part of the message of a deny or a question.
+        expires_at: when the rule ends.
+        declaration_digest: the digest of the tool; the rule ends when the tool changes.
+        optional: whether the tool may be absent. Default: an unknown name is an error at start.
+        must_match: calls that the rule must match, checked when it is loaded.
+        must_not_match: calls that it must not match.
+    """
 
     name: Text | None = None
     behavior: _Behavior

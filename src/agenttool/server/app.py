@@ -28,7 +28,7 @@ def app_of(
     of `url`, under which other machines reach the runtime.
     """
     guard = Middleware(RequestGuard, origins=origins, url=url, sealed=f"{PATH}/")
-    app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS, middleware=[guard])
+    app = Starlette(routes=ROUTES, exception_handlers=_HANDLERS, middleware=[guard])
     app.state.runtime, app.state.admits = runtime, admits
     return app
 
@@ -47,7 +47,7 @@ async def no_route(request: Request, error: Exception) -> Response:
 
 _HANDLERS = {HTTPStatus.NOT_FOUND.value: no_route, HTTPStatus.METHOD_NOT_ALLOWED.value: no_route}
 
-_ROUTES = (
+ROUTES = (
     Route(f"{PATH}/{{token}}", CallbackEndpoint()),
     Route("/healthz", health),
     Route("/status", local_only(status)),
@@ -56,3 +56,4 @@ _ROUTES = (
     Route("/v1/surfaces/{surface_id}", local_only(get_surface), methods=["GET"]),
     Route("/v1/search", local_only(search), methods=["POST"]),
 )
+"""Every route; the reference of the HTTP API is made from it and the docstrings of the handlers."""

@@ -32,17 +32,20 @@ _UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /status says why" for do
 
 
 class CallbackEndpoint:
-    """Forwards RAP callbacks to the runtime's own callback application."""
+    """Receive progress, questions and results of RAP tool servers.
+
+    The token in the path is the credential: it belongs to one call. A runtime without RAP sources answers 404.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; a runtime without RAP sources has no callback URLs and answers 404."""
+        """Forward a request to the runtime's own callback application."""
         rap = scope["app"].state.runtime.sources.find(RapClient)
         app = PlainTextResponse("not found", status_code=404) if rap is None else rap.app
         await app(scope, receive, send)
 
 
 async def health(request: Request) -> Response:
-    """Return `ok`, or 503 if the store cannot be read or written."""
+    """Return `ok` as text, or 503 if the store cannot be read or written. Every client may ask."""
     runtime: Runtime = request.app.state.runtime
     try:
         await runtime.deferred.list(limit=1)
@@ -54,7 +57,20 @@ async def health(request: Request) -> Response:
 
 
 async def status(request: Request) -> Response:
-    """Return the status page."""
+    """Return what is waiting in the runtime, without arguments, texts and URLs.
+
+    | Member | Meaning |
+    | --- | --- |
+    | `store_fault` | why the store cannot be used; null if it can |
+    | `waiting` | the calls that wait for a deferred result |
+    | `prompts` | the open prompts of these calls |
+    | `approvals` | how many approvals are open |
+    | `unsettled` | the calls that have a result, but whose tool no process has |
+    | `sources` | `name`, `state`, `since_ns`, `last_error`, `tries`, `next_try_at_ns`, `withheld` of each server |
+    | `subscriptions`, `views` | the open subscriptions and views of RAP tools |
+    | `faults` | the latest faults of RAP servers |
+    | `more` | the lists that are longer than 1,000 entries and were cut |
+    """
     return JSONResponse(await status_of(request.app.state.runtime))
 
 
@@ -113,7 +129,18 @@ def _members(record: object, *names: str, thread: Thread | None = None) -> JsonO
 
 
 async def create_surface(request: Request) -> Response:
-    """`POST /v1/surfaces`: create the surface of one context."""
+    """Create the surface of one context; return it with the status 201 and its `Location`.
+
+    | Member of the body | Meaning |
+    | --- | --- |
+    | `scope` | such as `turn` or `session`, the default |
+    | `only` | the names of the only tools that it may show |
+    | `role` | an object with the members of `Role` |
+    | `model` | an object with the members of `ModelCapabilities` |
+    | `tool_choice` | `auto`, `none`, `required`, or the name of a tool |
+    | `refs` | the names of the session, task or sandbox |
+    | `reason` | why it is created |
+    """
     body = await read_object(request, _SURFACE_MEMBERS)
     context = cast("SurfaceContext", {name: body[name] for name in ("tool_choice", "refs", "reason") if name in body})
     if body.get("role") is not None:
@@ -127,9 +154,10 @@ async def create_surface(request: Request) -> Response:
 
 
 async def get_surface(request: Request) -> Response:
-    """`GET /v1/surfaces/{id}`: return a surface, or with `?format=` the request to a model's provider.
+    """Return a surface; with `?format=`, the tools of a request in the format of a model's provider.
 
-    A surface never changes. If a newer one replaced it, the `Link` header names that one.
+    The formats are `openai`, `openai_responses`, `anthropic` and `gemini`. A surface never changes.
+    If a newer one replaced it, the `Link` header names that one.
     """
     runtime, surface = _runtime(request), _find_surface(request, request.path_params["surface_id"])
     latest = runtime.current(surface).surface_id
@@ -141,7 +169,14 @@ async def get_surface(request: Request) -> Response:
 
 
 async def search(request: Request) -> Response:
-    """`POST /v1/search`: find tools by words or by exact name, on one surface or on a surface of all tools."""
+    """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`).
+
+    | Member of the body | Meaning |
+    | --- | --- |
+    | `query` | what to search for; required |
+    | `limit` | how many tools are returned at most, from 1 to 100. Default: 10 |
+    | `surface_id` | the surface to search in. Default: all tools |
+    """
     body = await read_object(request, _SEARCH_MEMBERS)
     query, limit, surface_id = body.get("query"), body.get("limit", 10), body.get("surface_id")
     if not isinstance(query, str):

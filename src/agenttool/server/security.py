@@ -6,6 +6,7 @@ accepts a browser (`RequestGuard`).
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import wraps
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -81,6 +82,7 @@ def check_origin(text: str) -> str:
 def local_only(handler: Handler) -> Handler:
     """Wrap a handler so that it answers only authorized programs on this machine, and reports errors as problems."""
 
+    @wraps(handler)
     async def answer(request: Request) -> Response:
         if not is_local_program(request):
             return problem_response(Problem(HTTPStatus.FORBIDDEN, _LOCAL_ONLY))
