@@ -73,6 +73,8 @@ def install(home):
     environment = {**own, **{name: value for name, value in os.environ.items() if name.startswith("PIP_")}}
     run(f"pip -q --disable-pip-version-check install '{wheel.name}[all]' openai anthropic pytest", home, environment)
     run("python -c 'import agenttool; print(agenttool.__version__, agenttool.__file__)'", home, environment)
+    schemas = run("ls .venv/lib/python*/site-packages/agenttool/schemas", home, environment)
+    assert set(schemas.split()) == {file.name for file in (ROOT / "schemas").iterdir()}
     return environment
 
 
