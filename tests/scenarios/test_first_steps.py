@@ -17,7 +17,7 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-@tool(read_only=True, open_world=True)
+@tool(read_only=True, open_world=True, access=["network"])
 def look_up(word: str) -> str:
     """Ask a public dictionary."""
     return word
@@ -40,11 +40,14 @@ async def test_a_function_that_its_owner_declares_read_only_runs_without_a_quest
         assert "is_open_world" in interface.inferred_facts
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("look_up", {"word": "a"}), ("read", {"path": "/etc/passwd"})])
-async def test_a_read_only_function_that_reaches_outside_is_asked_about(name, arguments):
-    async with Runtime.open(tools=[look_up, read], approve="deny") as rt:
-        result = await rt.call(name, arguments, surface=await rt.surface())
-        assert result.error.error_class == "permission_denied"
+async def test_a_read_only_function_runs_without_a_question_also_if_it_reaches_the_network():
+    async with Runtime.open(tools=[look_up], approve="deny") as rt:
+        assert (await rt.call("look_up", {"word": "a"})).text == "a"
+
+
+async def test_a_read_only_function_is_asked_about_if_a_path_is_outside_the_workspace():
+    async with Runtime.open(tools=[read], approve="deny") as rt:
+        assert (await rt.call("read", {"path": "/etc/passwd"})).error.error_class == "permission_denied"
 
 
 def test_a_function_without_a_docstring_is_described_by_its_name():

@@ -3,7 +3,9 @@
 import asyncio
 import datetime as dt
 from enum import Enum, StrEnum
-from typing import Annotated
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 
@@ -113,6 +115,18 @@ CASES = [
     (int, 3, "three"),
     (Color, Color.RED, "red"),
     (Mood, Mood.CALM, 5),
+    (Mood, Mood.CALM, "wild"),
+    (Mood | None, Mood.CALM, "wild"),
+    (None, None, 5),
+    (bytes, b"\xff", "text"),
+    (bytes | None, None, 5),
+    (Path, Path("a"), "a"),
+    (Literal["a", "b"], "a", "c"),
+    (Literal[1, 2] | None, 2, 3),
+    (str | list[int], [1], ["x"]),
+    (Annotated[str, "doc"], "text", 5),
+    (Image, Image(b"\x89PNG"), "text"),
+    (Fraction | None, None, 5),
     (dt.date, dt.date(2026, 1, 2), "soon"),
     (dt.datetime, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), 5),
     (Color | None, None, 5),

@@ -20,6 +20,7 @@ from agenttool.errors import ConfigError
 from agenttool.schema.compile import Checker
 from agenttool.schema.markers import MARKERS, CommandArg, Internal, PathArg, Sensitive, UrlArg
 from agenttool.schema.signature import Signature, signature_of
+from agenttool.schema.signature.schemas import TypeCheck
 from agenttool.schema.traverse import properties_of
 
 
@@ -93,7 +94,7 @@ def test_a_plain_function_is_read_completely():
         model_input_schema=schema,
         runtime_input_schema=None,
         output_schema=None,
-        output_scalars=frozenset({str}),
+        output_check=TypeCheck("str", frozenset({str})),
         defaults={"limit": 2000},
         secret_defaults={},
         nested_defaults=None,

@@ -217,9 +217,7 @@ def _recorded_tool(tool_id: str, qualified_name: str, arguments: frozenset[str])
         non_interactive_prompt=NonInteractivePrompt.AVOID,
     )
     strict, harmless = subject_of(declaration), subject_of(declaration, permission_profile=profile)
-    return replace(strict, computed=_COMPUTED_FACTS), replace(
-        harmless, computed=_COMPUTED_FACTS, is_assumed_closed=True
-    )
+    return replace(strict, computed=_COMPUTED_FACTS), replace(harmless, computed=_COMPUTED_FACTS, is_own_code=True)
 
 
 class UncertainRule(NamedTuple):

@@ -239,7 +239,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             interface,
             declared.declaration.output_contract,
             mapper=declared.map_result,
-            scalars=declared.output_scalars,
+            output_check=declared.output_check,
             supports_artifacts=bool(profile.supports_artifacts),
             stored_above=persistence.stored_above,
         ),

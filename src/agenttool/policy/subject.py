@@ -18,7 +18,6 @@ from agenttool.records import (
     ToolDeclaration,
     ToolInterface,
     acted_on,
-    declares,
     replace,
 )
 
@@ -52,7 +51,7 @@ class Subject:
         operations: its native ids, in each spelling that a rule may use.
         facts: the declared effects; strictest where they are computed per call.
         computed: the facts that a classifier computes for each call.
-        is_assumed_closed: whether it is code of this process whose owner does not declare an open world.
+        is_own_code: whether it is code of this process, so that its owner's word is trusted.
         sensitive: the top-level arguments whose values no suggestion may repeat.
         imagined: its fields, if they are not read from its records.
     """
@@ -65,7 +64,7 @@ class Subject:
     facts: EffectFacts
     computed: frozenset[str]
     sensitive: frozenset[str]
-    is_assumed_closed: bool = False
+    is_own_code: bool = False
     imagined: MatchingFields | None = None
 
     @cached_property
@@ -139,7 +138,7 @@ def subject_of(
         facts=EffectFacts(**{fact: value for fact, (value, _) in facts.items()}),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
         sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
-        is_assumed_closed=is_own_code and not declares(interface, "is_open_world"),
+        is_own_code=is_own_code,
     )
 
 

@@ -54,6 +54,7 @@ class PermissionMode(OpenEnum):
     """As the default; every tool that is not declared read-only is denied, whatever the rules allow."""
 
 
+_OWN_READS = frozenset({AccessKind.FILE_READ, AccessKind.NETWORK})
 _EDITS = frozenset({AccessKind.FILE_READ, AccessKind.FILE_WRITE})
 _RUNS_COMMANDS = frozenset({ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION})
 _LOCAL = frozenset({WriteEffect.NONE, WriteEffect.LOCAL_DRAFT, WriteEffect.LOCAL_PERSISTENT})
@@ -108,9 +109,9 @@ def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
         and profile.risk_level == RiskLevel.LOW
         and facts.is_read_only
         and not facts.is_destructive
-        and not (facts.is_open_world and not subject.is_assumed_closed)
+        and (subject.is_own_code or not facts.is_open_world)
         and all(WriteEffect(effect).is_harmless for effect in profile.write_effects or ())
-        and frozenset(profile.access_kinds or ()) <= {AccessKind.FILE_READ}
+        and _access(subject) <= (_OWN_READS if subject.is_own_code else {AccessKind.FILE_READ})
         and not _runs_commands(subject)
     )
 

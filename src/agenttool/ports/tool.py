@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
@@ -32,6 +33,24 @@ Locks = Callable[[JsonObject], Iterable[ResourceLock]]
 """Returns the resources that a call locks."""
 
 
+class OutputCheck(Protocol):
+    """The declared type of an output, such as a number, text, an enum or bytes."""
+
+    @property
+    def kinds(self) -> frozenset[type]:
+        """The types whose values fit without a further check."""
+        ...
+
+    @property
+    def declared(self) -> str:
+        """The declared type, for messages."""
+        ...
+
+    def accepts(self, output: object, value: object) -> bool:
+        """Return whether an output fits, as the tool returned it; `value` is its JSON form."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeclaredTool:
     """A tool that an adapter or an application adds to the catalog.
@@ -41,7 +60,7 @@ class DeclaredTool:
     converts it. `secret_defaults` are defaults of sensitive members, which no record may show; `fill_nested` fills in
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
-    `output_scalars` are the types of an output without a schema, if it is a number, a boolean or a plain value.
+    `output_check` checks an output whose type is known, and which has no schema because it is not structured.
     """
 
     declaration: ToolDeclaration
@@ -62,7 +81,7 @@ class DeclaredTool:
     is_trusted: bool = False
     later: DeferredTool | None = None
     copies_input: bool = False
-    output_scalars: frozenset[type] | None = None
+    output_check: OutputCheck | None = None
 
     def with_records(
         self,

@@ -6,6 +6,7 @@ redaction, errors and partial failures.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 from typing import cast
 
@@ -13,6 +14,7 @@ from agenttool.codec import QUICK_CHARS, clone, read, write
 from agenttool.codec.visible_text import has_invisible
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
+from agenttool.ports.tool import OutputCheck
 from agenttool.records import (
     UNSET,
     ContentClass,
@@ -68,6 +70,7 @@ _MAX_REPORTED_MISFITS = 5
 _EXACT = 2**53
 """Integers below this are exact for every reader of JSON."""
 _INV = len("inv_")
+_SCALARS = frozenset({str, int, float, bool})
 _SUCCEEDED = ResultStatus.SUCCEEDED
 _NOT_REDACTED = RedactionState.NONE
 _EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
@@ -84,8 +87,9 @@ class MappingPlan:
         is_plain: at most a schema applies, so a plain output can be mapped directly.
         is_bare: nothing applies, not even a schema.
         fails_if_empty: a success without output is a failure, not a marker (G-56).
-        scalars: the JSON types of an output without a schema; none if any is accepted.
+        output_check: the declared type of an output without a schema; none if any is accepted.
         stored_above: a result of more characters is stored as text, so no copy of its value is made.
+        kinds: the types whose values fit the declared type without a further check; none if all do.
         takes_int: an integer can be mapped without any check.
     """
 
@@ -99,8 +103,9 @@ class MappingPlan:
     transcript_search_text: str | None = None
     has_artifacts: bool = False
     effects: bool | None = None
-    scalars: frozenset[type] | None = None
+    output_check: OutputCheck | None = None
     stored_above: float = inf
+    kinds: frozenset[type] | None = field(init=False, default=None)
     takes_int: bool = field(init=False, default=False)
     is_plain: bool = field(init=False, default=False)
     is_bare: bool = field(init=False, default=False)
@@ -116,7 +121,8 @@ class MappingPlan:
         )
         object.__setattr__(self, "is_plain", all(each is None for each in special))
         object.__setattr__(self, "is_bare", self.is_plain and self.check is None)
-        object.__setattr__(self, "takes_int", self.is_bare and (self.scalars is None or int in self.scalars))
+        object.__setattr__(self, "kinds", None if self.output_check is None else self.output_check.kinds)
+        object.__setattr__(self, "takes_int", self.is_bare and (self.kinds is None or int in self.kinds))
 
 
 PLAIN = MappingPlan()
@@ -128,7 +134,7 @@ def plan_mapping(
     contract: OutputContract | None = None,
     *,
     mapper: Callable[[object], object] | None = None,
-    scalars: frozenset[type] | None = None,
+    output_check: OutputCheck | None = None,
     supports_artifacts: bool = False,
     stored_above: float = inf,
 ) -> MappingPlan:
@@ -145,7 +151,7 @@ def plan_mapping(
         check=output_checker(interface, contract),
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
         mapper=mapper,
-        scalars=scalars,
+        output_check=output_check,
         stored_above=stored_above,
         redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
         fails_if_empty=interface.empty_result_policy == "fail",
@@ -237,11 +243,16 @@ def map_output(
     if type(output) is int and -_EXACT < output < _EXACT and plan.takes_int:
         plain = str(output), output
     else:
-        may_be_plain = plan.is_plain and (plan.scalars is None or type(output) in plan.scalars)
+        may_be_plain = plan.is_plain and (plan.kinds is None or type(output) in plan.kinds or _is_typed(output, plan))
         plain = _plain_output(output, plan) if may_be_plain else None
     if plain is None or (scrubber is not None and scrubber.text(plain[0]) is not plain[0]):
         ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
-        if output is None and plan.is_bare and not plan.fails_if_empty and plan.scalars is None:
+        if (
+            output is None
+            and plan.is_bare
+            and not plan.fails_if_empty
+            and (plan.kinds is None or type(None) in plan.kinds)
+        ):
             return _empty(ids)
         return measured(*_map_any(output, plan, ids, scrubber))
     text, structured = plain
@@ -250,6 +261,11 @@ def map_output(
         content = (ContentItem(type=ContentClass.TEXT, text=text, media_type=JSON),)
         return Mapped(result=replace(result, content=content, model_facing_content=content), chars=len(text))
     return Mapped(result=result, chars=len(text), is_plain=not mutation_refs)
+
+
+def _is_typed(output: object, plan: MappingPlan) -> bool:
+    """Return whether an output is a plain value that the declared type accepts, such as a literal."""
+    return type(output) in _SCALARS and plan.output_check is not None and plan.output_check.accepts(output, output)
 
 
 def _empty(ids: _CallIds) -> Mapped:
@@ -376,8 +392,9 @@ def _native(output: object, plan: MappingPlan) -> NativeOutput:
     refuse_many_values(mapped.value if isinstance(mapped, NativeOutput) else mapped)
     if isinstance(mapped, NativeOutput):
         return mapped
-    # A subclass of str, such as the safe string of a template library, is text.
-    return NativeOutput(value=str.__str__(mapped) if isinstance(mapped, str) else mapped)
+    if isinstance(mapped, str) and not isinstance(mapped, Enum):  # the type of an enum's member is checked
+        return NativeOutput(value=str.__str__(mapped))  # a subclass, such as the safe string of a template library
+    return NativeOutput(value=mapped)
 
 
 def _sensitive_values(native: NativeOutput, redactor: Redactor) -> list[Json]:
@@ -405,8 +422,8 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
     raw = _structured_value(native, reader, has_schema=plan.check is not None)
     if plan.check is not None and not _is_failure(native):
         _check_schema(raw, plan.check)
-    elif plan.scalars is not None and not _is_failure(native) and native.content is None:
-        _check_scalar(native.value, native.value if raw is UNSET else raw, plan.scalars)
+    elif plan.output_check is not None and not _is_failure(native) and native.content is None:
+        _check_type(native.value, native.value if raw is UNSET else raw, plan.output_check)
     structured = raw if raw is UNSET else reader.cleaned(raw)
     items = _items_of(native, reader, structured)
     if plan.content_types is not None:
@@ -466,14 +483,12 @@ def _check_schema(value: Json | UnsetType, check: Checker) -> None:
     )
 
 
-def _check_scalar(native: object, value: object, scalars: frozenset[type]) -> None:
+def _check_type(output: object, value: object, check: OutputCheck) -> None:
     """Check an output without a schema, as the tool returned it or as JSON."""
-    is_fitting = type(native) in scalars or type(value) in scalars or (isinstance(value, str) and str in scalars)
-    if not is_fitting and value is not UNSET and not is_content(value):
-        declared = " or ".join(sorted(each.__name__ for each in scalars))
+    if output is not UNSET and not check.accepts(output, value):
         raise mapping_failure(
-            f"output is of the type {type(value).__name__}, but the tool declares that it returns {declared};"
-            " correct the tool or its annotation",
+            f"output of the type {type(output).__name__} does not fit {check.declared}, which the tool declares that"
+            " it returns; correct the tool or its annotation",
             code="schema_misfit",
         )
 

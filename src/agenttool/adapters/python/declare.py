@@ -127,7 +127,7 @@ def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
         aliases: other names by which it can be called.
         search_hint: words by which a search finds it, besides its name and description.
         examples: valid inputs, as objects.
-        read_only: it changes nothing. Such a function runs without a question, unless it reaches an open world.
+        read_only: it changes nothing. Such a function runs without a question.
         destructive: it may destroy data. Default: no if it only reads, else yes.
         open_world: it reaches systems that its owner does not control, such as the web.
         concurrency_safe: its calls may run beside others.
@@ -207,7 +207,7 @@ def declare_signature(function: Callable[..., object], signature: Signature, opt
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
         copies_input=True,
-        output_scalars=signature.output_scalars,
+        output_check=signature.output_check,
     )
 
 
@@ -297,10 +297,9 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
 
 
 def _permission_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> PermissionProfile:
-    """Return the permission profile. A read-only function needs no approval, unless it reaches an open world."""
+    """Return the permission profile. A function that its owner declares read-only needs no approval."""
     matched = {"path": PathArg, "url": UrlArg, "command": CommandArg}
     only_reads = options.get("read_only", False)
-    needs_approval = None if options.get("open_world") or not only_reads else False
     effects = options.get("write_effects", (WriteEffect.NONE,) if only_reads else ())
     return PermissionProfile(
         permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
@@ -308,7 +307,7 @@ def _permission_profile(signature: Signature, options: ToolOptions, tool_id: Too
         access_kinds=tuple(options["access"]) if "access" in options else None,
         write_effects=tuple(effects) or None,
         credential_refs=tuple(options.get("credentials", ())) or None,
-        approval_required=options.get("approval_required", needs_approval),
+        approval_required=options.get("approval_required", False if only_reads else None),
         approval_reason=options.get("approval_reason"),
         rule_matching_fields=tuple(name for name, marker in matched.items() if signature.fields[marker]) or None,
     )

@@ -47,7 +47,7 @@ def make_tool(
         model_input_schema={"type": "object", "additionalProperties": False, **schema},
         runtime_input_schema=None,
         output_schema=None,
-        output_scalars=None,
+        output_check=None,
         defaults={},
         secret_defaults={},
         nested_defaults=None,

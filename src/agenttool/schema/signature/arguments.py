@@ -28,8 +28,8 @@ from agenttool.schema.signature.callables import (
 from agenttool.schema.signature.conversion import Convert, PydanticConversion, conversion_of
 from agenttool.schema.signature.schemas import (
     CompactJsonSchema,
-    output_scalars,
-    output_schema,
+    TypeCheck,
+    output_contract,
     read_fields,
     reason_of,
     without_marks,
@@ -130,7 +130,7 @@ class Signature:
         model_input_schema: what a model may send; it accepts no undeclared members and has no internal fields.
         runtime_input_schema: the same with the internal fields; none if there are no internal fields.
         output_schema: the schema of a structured return value; none for text, plain numbers and streams.
-        output_scalars: the JSON types of a return value that is a number, a boolean or one of several plain values.
+        output_check: the check of a return value without such a schema; none if its type is not known.
         defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
         secret_defaults: those of sensitive members, which are in no record.
         nested_defaults: the defaults inside the members; none if there are none.
@@ -148,7 +148,7 @@ class Signature:
     model_input_schema: JsonObject
     runtime_input_schema: JsonObject | None
     output_schema: JsonObject | None
-    output_scalars: frozenset[type] | None
+    output_check: TypeCheck | None
     defaults: JsonObject
     secret_defaults: JsonObject = field(repr=False)
     nested_defaults: DefaultTree | None
@@ -194,14 +194,15 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
     work = alternative_work(runtime_schema)
     convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive, work)
     model_schema = model_view(runtime_schema, internal)
+    schema_of_output, output_check = output_contract(function)
     return Signature(
         name=function.name,
         title=_title(function.name),
         description=docs.description,
         model_input_schema=model_schema,
         runtime_input_schema=runtime_schema if runtime_schema != model_schema else None,
-        output_schema=output_schema(function),
-        output_scalars=output_scalars(function),
+        output_schema=schema_of_output,
+        output_check=output_check,
         defaults=defaults,
         secret_defaults={name: found[name] for name in secret},
         nested_defaults=compile_defaults(generated),
