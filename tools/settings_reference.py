@@ -191,7 +191,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _rap_keys() -> Iterator[str]:
-    source = find("adapters.rap.settings.RapSource")
+    source = find("adapters.rap.settings.RapServer")
     meanings = {
         each.name: each.description
         for part in (source.docstring.parsed if source.docstring else ())

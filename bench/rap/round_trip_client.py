@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agenttool import RapSource, Runtime
+from agenttool import RapServer, Runtime
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
@@ -35,7 +35,7 @@ Trips = Callable[[int], Awaitable[object]]
 @asynccontextmanager
 async def governed(url: str, store: str) -> AsyncGenerator[Trips]:
     """Call through a runtime, each caller in a conversation of its own."""
-    source = RapSource(name="far", url=url, allow=("127.0.0.0/8",))
+    source = RapServer(name="far", url=url, allow=("127.0.0.0/8",))
     async with Runtime.open(store=store, sources=[source], rules=ALL) as rt:
         surface = await rt.surface()
         conversations = [rt.in_thread(f"thread-{number}") for number in range(CALLERS)]

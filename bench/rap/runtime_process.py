@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
-from agenttool import RapSource, Runtime
+from agenttool import RapServer, Runtime
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
@@ -66,7 +66,7 @@ async def main() -> None:
     """Open the runtime, print its memory, and serve requests."""
     url, file = sys.argv[1:]
     courier = HttpClient(SsrfPolicy.parse(["127.0.0.1"]))
-    source = RapSource(name="far", url=url, allow=("127.0.0.0/8",))
+    source = RapServer(name="far", url=url, allow=("127.0.0.0/8",))
     async with Runtime.open(store=f"sqlite:{file}", sources=[source], rules=ALL) as rt:
         surface = await rt.surface()
         reply(resident())

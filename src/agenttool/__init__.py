@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.from_objects import make_tool as make_tool
     from agenttool.adapters.python.from_objects import tools_from as tools_from
     from agenttool.adapters.python.threads import FunctionHook as FunctionHook
-    from agenttool.adapters.rap.settings import RapSource as RapSource
+    from agenttool.adapters.rap.settings import RapServer as RapServer
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
     from agenttool.errors import CredentialMissing as CredentialMissing
@@ -99,7 +99,7 @@ _MODULES = {
     "Progress": "agenttool.adapters.python.context",
     "ProviderState": "agenttool.ports.surfacing",
     "Question": "agenttool.policy.approvals",
-    "RapSource": "agenttool.adapters.rap.settings",
+    "RapServer": "agenttool.adapters.rap.settings",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Refused": "agenttool.policy.approvals",
@@ -161,7 +161,7 @@ __all__ = [
     "Progress",
     "ProviderState",
     "Question",
-    "RapSource",
+    "RapServer",
     "RateLimit",
     "RecordError",
     "Refused",

@@ -202,7 +202,7 @@ class Runtime(SurfaceAccess):
                 model that `agenttool[semantic]` installs, if it is installed.
             retriever: ranks tools in place of the own ranking; an object with the method of `Retriever`.
             sources: where more tools come from when the runtime is entered: objects with the methods of `Source`, or
-                the settings of a server, such as a `RapSource`. Those of the settings file come first.
+                the settings of a server, such as a `RapServer`. Those of the settings file come first.
             callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
                 another process on the store, else a port of its own on this machine.
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool import RapSource, Runtime, tool
+from agenttool import RapServer, Runtime, tool
 from agenttool.adapters.rap.listener import Listener
 
 PROGRAM = """
@@ -124,7 +124,7 @@ async def milling(folder, port):
 @asynccontextmanager
 async def called_back(folder, mill, callbacks, rules):
     """Open a runtime that can be reached at the same place after a restart."""
-    source = RapSource(name="mill", url=f"http://127.0.0.1:{mill}", allow=("127.0.0.0/8",))
+    source = RapServer(name="mill", url=f"http://127.0.0.1:{mill}", allow=("127.0.0.0/8",))
     place, url = f"sqlite:{folder}/calls.db", f"http://127.0.0.1:{callbacks}"
     async with Runtime.open(store=place, rules=rules, sources=[source], callback_url=url, approve="wait") as rt:
         listener = Listener(rt.sources.get("rap").app, ("127.0.0.1", callbacks))

@@ -12,7 +12,7 @@ from agenttool.testing.fakes import scripted_tool
 def test_an_agent_of_langchain_calls_governed_tools(run_agent, arguments):
     done = run_agent("langchain", *arguments)
     (ok, text, is_recorded), (denied, reason, _), (failed, misfit, _) = done["outputs"]
-    assert (ok, text, is_recorded, done["text"]) == ("success", "7 soap", True, "There is enough.")
+    assert (ok, text, is_recorded, done["text"]) == ("success", "7 soap left", True, "There is enough.")
     assert (denied, failed) == ("error", "error")
     assert reason.startswith("permission_denied")
     assert misfit.startswith("schema_validation_failed")

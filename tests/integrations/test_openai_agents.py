@@ -9,7 +9,7 @@ pytestmark = pytest.mark.soak
 
 def test_an_agent_of_the_openai_agents_sdk_calls_governed_tools(run_agent):
     asked = [
-        ModelCall(name="stock", arguments={"article": "soap"}, call_id="call_1"),
+        ModelCall(name="stock", arguments={"article": "soap", "config": " left"}, call_id="call_1"),
         ModelCall(name="order", arguments={"article": "salt"}, call_id="call_2"),
     ]
     wrong = ModelCall(name="stock", arguments={"article": 7}, call_id="call_3")
@@ -17,7 +17,7 @@ def test_an_agent_of_the_openai_agents_sdk_calls_governed_tools(run_agent):
     with serve_model(script) as server:
         done = run_agent("openai_agents", f"{server.url}/v1")
     text, reason, misfit = done["outputs"]
-    assert (text, done["text"]) == ("7 soap", "There is enough.")
+    assert (text, done["text"]) == ("7 soap left", "There is enough.")
     assert reason.startswith("permission_denied")
     assert misfit.startswith("schema_validation_failed")
     assert [state for _, state in done["calls"]] == ["denied", "schema_parse_failed", "succeeded"]

@@ -10,7 +10,7 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.adapters.rap import discovery
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from agenttool.server.handlers import status_of
@@ -62,7 +62,7 @@ class Greenhouse:
     @asynccontextmanager
     async def runtime(self, **settings):
         url = f"http://127.0.0.1:{self.port}"
-        source = RapSource(name="gh", url=url, allow=("127.0.0.1",), **settings)
+        source = RapServer(name="gh", url=url, allow=("127.0.0.1",), **settings)
         async with Runtime.open(sources=[source], rules=ALL, store=self.store) as rt, asyncio.timeout(90):
             yield rt
 

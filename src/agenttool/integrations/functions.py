@@ -1,30 +1,56 @@
-"""The tools of a runtime as functions that a framework can call; every call is governed."""
+"""The tools of a runtime as functions that a framework can call; every call is governed.
+
+A framework gets its list of tools once. So that its model can also use tools that a surface defers, the list then has
+`tool_search` and a function that calls what the search found.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import overload
+from typing import Generic, TypeVar, cast, overload
 
-from agenttool.adapters.function_calling.tool_payload import PayloadTool
-from agenttool.errors import ConfigError
+from agenttool.catalog.entry import TOOL_SEARCH, qualified_builtin
+from agenttool.codec import parse_object
+from agenttool.errors import ConfigError, RecordError
 from agenttool.providers import ModelTools
 from agenttool.records import JsonObject, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.sync import SyncRuntime
 
+_FrameworkTool = TypeVar("_FrameworkTool")
+
+_FINDER = qualified_builtin(TOOL_SEARCH)
+_CALL_TOOL_DESCRIPTION = (
+    "Call a tool that {finder} found. Each tool that {finder} loaded has its name and the schema of its arguments in"
+    " the reply."
+)
+_CALL_TOOL_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "The name of the tool, as the search spells it."},
+        "arguments": {"type": "object", "description": "Its arguments, as its schema describes them."},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class GovernedFunction:
-    """One tool.
+    """One tool, or the function that calls any tool of the surface by its name.
 
     Attributes:
-        function: its name, description and schema, which every provider takes.
+        name: the name that the model reads; so are `description` and `schema`.
+        tool_name: the qualified name of the tool; none if the arguments have the name.
         loop: the event loop of a synchronous runtime, in a thread of its own; none for an asynchronous runtime.
     """
 
-    function: PayloadTool
+    name: str
+    description: str
+    schema: JsonObject
+    tool_name: str | None
     runtime: Runtime
     tools: ModelTools
     loop: asyncio.AbstractEventLoop | None = None
@@ -46,10 +72,19 @@ class GovernedFunction:
         return asyncio.run_coroutine_threadsafe(self._call(arguments, call_id), self.loop).result()
 
     async def _call(self, arguments: JsonObject | str, call_id: str | None) -> ToolResult:
-        surface = self.runtime.current(self.tools.surface)
-        return await self.runtime.call(
-            self.function.tool.qualified_name, arguments, surface=surface, native_call_id=call_id
-        )
+        surface, name = self.runtime.current(self.tools.surface), self.tool_name
+        if name is None:
+            given = arguments if isinstance(arguments, dict) else _object_in(arguments)
+            name, arguments = str(given.get("name", "")), cast("JsonObject", given.get("arguments") or {})
+        return await self.runtime.call(name, arguments, surface=surface, native_call_id=call_id)
+
+
+def _object_in(text: str) -> JsonObject:
+    """Return the object that a text contains; an empty one for any other text, so that the call names no tool."""
+    try:
+        return parse_object(text)
+    except RecordError:
+        return {}
 
 
 def load_framework(module: str, package: str) -> ModuleType:
@@ -65,25 +100,28 @@ def load_framework(module: str, package: str) -> ModuleType:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameworkTools:
+class FrameworkTools(Generic[_FrameworkTool]):
     """Returns the tools of a runtime as tools of a framework: `tools = await langchain.tools(rt)`.
 
     Attributes:
         convert: makes a tool of the framework from a governed function.
     """
 
-    convert: Callable[[GovernedFunction], object]
+    convert: Callable[[GovernedFunction], _FrameworkTool]
 
     @overload
-    def __call__(self, rt: Runtime, *, surface: ToolSurface | None = None) -> Coroutine[None, None, list[object]]: ...
+    def __call__(
+        self, rt: Runtime, *, surface: ToolSurface | None = None
+    ) -> Coroutine[None, None, list[_FrameworkTool]]: ...
     @overload
-    def __call__(self, rt: SyncRuntime, *, surface: ToolSurface | None = None) -> list[object]: ...
+    def __call__(self, rt: SyncRuntime, *, surface: ToolSurface | None = None) -> list[_FrameworkTool]: ...
     def __call__(
         self, rt: Runtime | SyncRuntime, *, surface: ToolSurface | None = None
-    ) -> Coroutine[None, None, list[object]] | list[object]:
+    ) -> Coroutine[None, None, list[_FrameworkTool]] | list[_FrameworkTool]:
         """Return a tool for each tool that a surface shows, by default a new one for the session.
 
-        Await it, except with a runtime of `sync.open`.
+        If the surface defers tools, the list has `tool_search`, and `call_tool` for what it finds. Await it, except
+        with a runtime of `sync.open`.
 
         Raises:
             ConfigError: the framework is not installed.
@@ -94,6 +132,17 @@ class FrameworkTools:
 
     async def _convert_all(
         self, rt: Runtime, surface: ToolSurface | None, loop: asyncio.AbstractEventLoop | None
-    ) -> list[object]:
+    ) -> list[_FrameworkTool]:
         tools = await rt.tools_for("openai", surface=surface, strict=False)
-        return [self.convert(GovernedFunction(each, rt, tools, loop)) for each in tools.functions]
+        functions = [
+            GovernedFunction(each.name, each.description, each.schema, each.tool.qualified_name, rt, tools, loop)
+            for each in tools.functions
+        ]
+        finder = next((each.name for each in functions if each.tool_name == _FINDER), None)
+        if finder is not None:
+            name, taken = "call_tool", {each.name for each in functions}
+            while name in taken:
+                name += "_"
+            description = _CALL_TOOL_DESCRIPTION.format(finder=finder)
+            functions.append(GovernedFunction(name, description, _CALL_TOOL_SCHEMA, None, rt, tools, loop))
+        return [self.convert(each) for each in functions]

@@ -4,35 +4,52 @@ The model reads the text of a result; the record of the call is the `artifact` o
 message with the status `error`.
 """
 
+# Where this module is checked, the framework need not be installed.
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownParameterType=false
+# pyright: reportUnknownArgumentType=false
+
+from functools import cache
+from typing import TYPE_CHECKING
+
 from agenttool.adapters.function_calling.call_output import model_text
 from agenttool.integrations.functions import FrameworkTools, GovernedFunction, load_framework
 from agenttool.records import Json, ToolResult
 
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
-def _tool(governed: GovernedFunction) -> object:
+
+@cache
+def _tool_class() -> "type[BaseTool]":
+    """Return the class of the tools. Its methods take every argument by name, also one named `config` or `self`."""
     framework = load_framework("langchain_core.tools", "langchain-core")
 
-    def output(result: ToolResult) -> tuple[str, ToolResult]:
-        if result.is_error:
-            raise framework.ToolException(model_text(result))
-        return model_text(result), result
+    class GovernedTool(framework.BaseTool):
+        governed: GovernedFunction
 
-    async def call(**arguments: Json) -> tuple[str, ToolResult]:
-        return output(await governed.call(arguments))
+        def _run(self, /, **arguments: Json) -> tuple[str, ToolResult]:
+            return self._output(self.governed.call_blocking(arguments))
 
-    def call_blocking(**arguments: Json) -> tuple[str, ToolResult]:
-        return output(governed.call_blocking(arguments))
+        async def _arun(self, /, **arguments: Json) -> tuple[str, ToolResult]:
+            return self._output(await self.governed.call(arguments))
 
-    made: object = framework.StructuredTool(
-        name=governed.function.name,
-        description=governed.function.description,
-        args_schema=governed.function.schema,
-        coroutine=call,
-        func=None if governed.loop is None else call_blocking,
+        def _output(self, result: ToolResult) -> tuple[str, ToolResult]:
+            if result.is_error:
+                raise framework.ToolException(model_text(result))
+            return model_text(result), result
+
+    return GovernedTool
+
+
+def _tool(governed: GovernedFunction) -> "BaseTool":
+    return _tool_class()(
+        name=governed.name,
+        description=governed.description,
+        args_schema=governed.schema,
+        governed=governed,
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
-    return made
 
 
 tools = FrameworkTools(_tool)

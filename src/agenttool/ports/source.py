@@ -116,7 +116,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class SourceSettings(Protocol):
-    """The settings of one source or server: a table of the settings file, or a record of the kind, as `RapSource`."""
+    """The settings of one source or server: a table of the settings file, or a record of the kind, as `RapServer`."""
 
     @property
     def kind(self) -> str:

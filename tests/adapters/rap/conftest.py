@@ -9,7 +9,7 @@ import pytest
 from agenttool import Runtime
 from agenttool.adapters.rap import execute
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -131,7 +131,7 @@ def running(serve_app):
                 stack.push_async_callback(server.hang_up)
                 server.url = await stack.enter_async_context(serve_app(server, lifespan="off"))
             sources = [
-                RapSource(name=f"s{number}", url=server.url, allow=HERE, **settings)
+                RapServer(name=f"s{number}", url=server.url, allow=HERE, **settings)
                 for number, server in enumerate(servers)
             ]
             given = {"rules": ALL, "approve": "wait", **(options or {})}

@@ -9,7 +9,7 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.adapters.rap import discovery, source
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.errors import StoreError
 from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
@@ -230,7 +230,7 @@ def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
     async def taken_up(*, forgets=False):
         server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
-            sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
+            sources = [RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])]
             async with Runtime.open(sources=sources, store=kept, rules=ALL) as before:
                 call, invocation = await started(before, server)
                 if forgets:
@@ -305,11 +305,11 @@ def returning(serve_app, tool_server, tmp_path):
     async def returning(tools=("read_probe",), **settings):
         server, kept = tool_server(tools=tools), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
-            first = RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])
+            first = RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])
             async with Runtime.open(sources=[first], store=kept, rules=ALL):
                 pass
             server.statuses[WELL_KNOWN] = [503] * 1000
-            source = RapSource(**{"name": "s0", "url": server.url, "allow": ["127.0.0.0/8"], **settings})
+            source = RapServer(**{"name": "s0", "url": server.url, "allow": ["127.0.0.0/8"], **settings})
             async with Runtime.open(sources=[source], store=kept, rules=ALL) as rt:
                 yield rt, server
             await server.hang_up()
@@ -393,12 +393,12 @@ async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(runn
 CALLER = """
 import asyncio, sys
 from agenttool import Runtime
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 async def main(url, store, within_s):
-    source = RapSource(name="s0", url=url, allow=("127.0.0.1",), within_s=float(within_s) or None, attempts=3)
+    source = RapServer(name="s0", url=url, allow=("127.0.0.1",), within_s=float(within_s) or None, attempts=3)
     rules = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
     async with Runtime.open(sources=[source], rules=rules, store=store, lease_s=1.0) as rt:
         await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
@@ -429,7 +429,7 @@ def unacknowledged(serve_app, tool_server, tmp_path, monkeypatch):
                 child.kill()
                 await child.wait()
                 release.set()
-            source = RapSource(name="s0", url=server.url, allow=("127.0.0.1",), within_s=within_s or None, attempts=3)
+            source = RapServer(name="s0", url=server.url, allow=("127.0.0.1",), within_s=within_s or None, attempts=3)
             async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
                 yield rt, server, invocation
             await server.hang_up()

@@ -11,7 +11,7 @@ from agenttool import Runtime
 from agenttool.adapters.rap import execute
 from agenttool.adapters.rap.credentials import Bearer, Signed
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
@@ -523,7 +523,7 @@ def restarted(serve_app, tool_server, started, tmp_path):
     async def restarted():
         server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
         async with serve_app(server, lifespan="off") as server.url:
-            sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
+            sources = [RapServer(name="s0", url=server.url, allow=["127.0.0.0/8"])]
             async with Runtime.open(sources=sources, store=kept, rules=[ALLOW_ALL], approve="wait") as before:
                 _, invocation = await started(before, server)
             server.statuses["/.well-known/rap-toolset"] = [503]
@@ -585,7 +585,7 @@ async def test_a_notice_that_meets_a_closed_connection_goes_out_on_another():
     host = Closing()
     async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as server, asyncio.timeout(60):
         host.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        source = RapSource(name="gh", url=host.url, allow=("127.0.0.1",))
+        source = RapServer(name="gh", url=host.url, allow=("127.0.0.1",))
         async with Runtime.open(sources=[source], approve="wait") as rt:
             await rt.sources.get("rap").close_thread("t1")
             while len(host.got) < 3:
@@ -717,7 +717,7 @@ async def test_a_result_that_another_process_received_prevents_the_next_attempt(
 
     server.on_invoke = settle
     async with serve_app(settle_and_fail, lifespan="off") as server.url, asyncio.timeout(60):
-        sources = [RapSource(name="s0", url=server.url, allow=HERE, attempts=1000)]
+        sources = [RapServer(name="s0", url=server.url, allow=HERE, attempts=1000)]
         async with (
             Runtime.open(sources=sources, rules=ALLOW, store=store, approve="wait"),  # it listens for both
             Runtime.open(sources=sources, rules=ALLOW, store=store, approve="wait") as rt,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttool import RapSource, Runtime
+from agenttool import RapServer, Runtime
 from agenttool.adapters.rap import listener
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
 from agenttool.adapters.rap.callbacks import CallbackReply
@@ -133,12 +133,12 @@ async def test_what_comes_to_a_forged_url_is_not_read():
 
 CALLER = """
 import asyncio, sys
-from agenttool import RapSource, Runtime
+from agenttool import RapServer, Runtime
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 async def main(store, url):
-    source = RapSource(name="s0", url=url, allow=("127.0.0.0/8",))
+    source = RapServer(name="s0", url=url, allow=("127.0.0.0/8",))
     rule = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
     async with Runtime.open(sources=[source], rules=[rule], store=store, lease_s=1.0) as rt:
         await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
@@ -167,7 +167,7 @@ def bequeathed(running, tmp_path, monkeypatch):
             async with asyncio.timeout(BOUND_S):
                 await first_one.wait()
                 server.on_invoke = None
-                source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), attempts=attempts)
+                source = RapServer(name="s0", url=server.url, allow=("127.0.0.0/8",), attempts=attempts)
                 async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
                     child.kill()
                     await child.wait()

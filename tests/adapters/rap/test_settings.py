@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.adapters.rap.settings import RapSource, read_source
+from agenttool.adapters.rap.settings import RapServer, read_source
 from agenttool.errors import ConfigError
 from agenttool.rap import Provider
 
@@ -67,7 +67,7 @@ async def test_calls_at_another_origin_show_the_credential_only_if_that_was_name
     ],
 )
 def test_an_origin_is_scheme_host_and_port(url, is_shown):
-    source = RapSource(
+    source = RapServer(
         name="gh", url="https://gh.example/rap", credential=Bearer(WORD), presents_to=("https://run.example",)
     )
     assert bool(source.headers("POST", url)) is is_shown
@@ -101,7 +101,7 @@ class Given:
 )
 def test_a_credential_that_would_change_the_request_is_a_slip_of_the_deployment(headers, tmp_path):
     with pytest.raises(ConfigError, match="cannot be presented"):
-        RapSource(name="gh", url="https://gh.example", credential=Given(**headers))
+        RapServer(name="gh", url="https://gh.example", credential=Given(**headers))
     with pytest.raises(ConfigError, match="cannot be presented"):
         Provider("p", store=tmp_path / "p.db", sign=Given(**headers), sign_to=["https://runtime.example"])
 

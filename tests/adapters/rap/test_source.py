@@ -10,7 +10,7 @@ from agenttool import ConfigError, Runtime, tool
 from agenttool.adapters.rap import discovery, source
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.http_client import HttpClient, RawResponse
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.errors import StoreError
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -88,7 +88,7 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
         moved = [path for method, path, _ in source.requests if method == "POST"]
         assert moved.index("/migrate") < moved.index("/close_thread")
         destination.manifest["tools"] = source.manifest["tools"]
-        there = RapSource(name="s0", url=destination.url, allow=("127.0.0.0/8",))
+        there = RapServer(name="s0", url=destination.url, allow=("127.0.0.0/8",))
         async with type(rt).open(sources=[there], rules=ALL, thread="plot-9") as after:
             await after.start("read_probe", {"bed": 1}, surface=await after.surface())
             assert (await destination.invoked())["group_id"] == "plot-9"
@@ -120,23 +120,23 @@ async def test_a_manifest_that_is_not_the_pinned_one_offers_nothing(running, too
         assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
         (fault,) = rt.sources.get("rap").faults
         digest = fault.rpartition(" ")[2]
-        source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), pin=digest)
+        source = RapServer(name="s0", url=server.url, allow=("127.0.0.0/8",), pin=digest)
         async with type(rt).open(sources=[source]) as other:
             assert "tool_s0.read_probe" in (await other.surface()).tool_refs
     with pytest.raises(ConfigError, match="sha256"):
-        RapSource(name="s0", url="https://h", pin="md5:1")
+        RapServer(name="s0", url="https://h", pin="md5:1")
 
 
 @pytest.mark.requirement("RAP-010")
 async def test_a_server_without_tls_is_logged(caplog):
-    async with Runtime.open(sources=[RapSource(name="gh", url="http://127.0.0.1:9")]):
+    async with Runtime.open(sources=[RapServer(name="gh", url="http://127.0.0.1:9")]):
         assert "requests to the server 'gh' are sent without TLS" in caplog.text
 
 
 async def test_a_base_url_keeps_its_path_and_loses_its_slash(running, tool_server):
     server = tool_server()
     async with running(server) as rt:
-        source = RapSource(name="s", url=f"{server.url}/below/", allow=("127.0.0.0/8",))
+        source = RapServer(name="s", url=f"{server.url}/below/", allow=("127.0.0.0/8",))
         async with type(rt).open(sources=[source]) as other:
             assert "tool_s.read_probe" in (await other.surface()).tool_refs
             await other.sources.get("rap").close_thread("t")
@@ -150,11 +150,11 @@ async def test_a_base_url_keeps_its_path_and_loses_its_slash(running, tool_serve
 )
 def test_a_source_that_cannot_be_is_refused(members):
     with pytest.raises(ConfigError):
-        RapSource(**members)
+        RapServer(**members)
 
 
 async def test_two_sources_have_two_names():
-    twins = [RapSource(name="a", url="http://h"), RapSource(name="a", url="http://i")]
+    twins = [RapServer(name="a", url="http://h"), RapServer(name="a", url="http://i")]
     with pytest.raises(ConfigError, match="two sources are named 'a'"):
         Runtime.open(sources=twins)
 
@@ -184,7 +184,7 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
         return RawResponse(200, json.dumps(told).encode())
 
     monkeypatch.setattr(HttpClient, "_exchange", exchange)
-    source = RapSource(name="gh", url="https://gh.example", credential=Bearer("a-token-of-sixteen"))
+    source = RapServer(name="gh", url="https://gh.example", credential=Bearer("a-token-of-sixteen"))
     async with Runtime.open(sources=[source], rules=ALL) as rt:
         result = await rt.call("probe", {}, surface=await rt.surface())
         assert result.is_error
@@ -200,7 +200,7 @@ async def test_a_runtime_with_an_address_also_hears_where_calls_were_sent_from_w
     async with running(server, options=place) as rt:
         call, invocation = await started(rt, server)
     elsewhere = {**place, "callback_url": "https://agents.example"}
-    source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
+    source = RapServer(name="s0", url=server.url, allow=("127.0.0.0/8",))
     async with Runtime.open(sources=[source], **elsewhere) as rt:
         async with Runtime.open(sources=[source], **place) as beside:
             assert "held by another program" not in str(beside.sources.get("rap").faults)

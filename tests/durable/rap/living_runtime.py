@@ -7,7 +7,7 @@ What came of calls that an earlier process started is for the store to say.
 import asyncio
 from contextlib import suppress
 
-from agenttool import RapSource, Runtime
+from agenttool import RapServer, Runtime
 from agenttool.adapters.rap import discovery, execute, http_client
 from agenttool.adapters.rap.listener import Listener
 from agenttool.errors import StoreError
@@ -20,7 +20,7 @@ KINDS = ("append", "note", "ask", "watch")
 
 
 def opened(folder, server_url, callback_url):
-    source = RapSource(name="far", url=server_url, allow=("127.0.0.0/8",), attempts=10_000)
+    source = RapServer(name="far", url=server_url, allow=("127.0.0.0/8",), attempts=10_000)
     store = f"sqlite:{folder}/state.db"
     return Runtime.open(store=store, rules=RULES, sources=[source], callback_url=callback_url, lease_s=1.0)
 

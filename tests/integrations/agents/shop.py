@@ -5,9 +5,9 @@ from agenttool.records import ToolInvocation
 
 
 @tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
-async def stock(article: str, least: int = 0) -> str:
+async def stock(article: str, config: str = "") -> str:
     """Count what is left of an article. Not for prices."""
-    return f"7 {article}"
+    return f"7 {article}{config}"
 
 
 @tool(namespace="depot")
@@ -17,7 +17,7 @@ async def order(article: str) -> str:
 
 
 OPTIONS = {"tools": [stock, order], "approve": "deny"}
-STOCK, ORDER = {"article": "soap"}, {"article": "salt"}
+STOCK, ORDER = {"article": "soap", "config": " left"}, {"article": "salt"}
 
 
 async def recorded(rt: Runtime) -> list[list[str]]:

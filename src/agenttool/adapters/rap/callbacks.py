@@ -15,7 +15,7 @@ from agenttool.adapters.rap.callback_urls import CallbackUrls
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.limiter import RateLimiter
 from agenttool.adapters.rap.request_body import BodyBudget, is_json
-from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapSource
+from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapServer
 from agenttool.adapters.rap.subscriptions import (
     CANCEL_SUBSCRIPTION,
     MAX_EVENT_CHARS,
@@ -76,7 +76,7 @@ class CallbackHandler:
     threads: ThreadRegistry
     views: ViewStore
     subscriptions: SubscriptionStore
-    source_of: Callable[[ToolId], tuple[RapSource, SsrfPolicy] | None]
+    source_of: Callable[[ToolId], tuple[RapServer, SsrfPolicy] | None]
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     withdraw: Callable[[InvocationId, str], None]
@@ -245,7 +245,7 @@ def _call_named_in(message: Callback) -> str | None:
     return message.tool_call_id if isinstance(message, SubscriptionEvent) else message.id
 
 
-def _url_error(message: OAuth | UserChoice, source: RapSource, policy: SsrfPolicy) -> str | None:
+def _url_error(message: OAuth | UserChoice, source: RapServer, policy: SsrfPolicy) -> str | None:
     """Return why the URL of a prompt may not be shown or contacted; None if it may."""
     if isinstance(message, OAuth):
         return auth_url_error(message.auth_url, allows_http=source.shows_http_urls)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.subscriptions import RESERVED
 from agenttool.adapters.rap.wire import Manifest, ToolDefinition
 from agenttool.ports.deferred import DeferredTool
@@ -46,7 +46,7 @@ class Toolset:
         withheld: tool names that are reserved or that another toolset uses; these tools are not offered.
     """
 
-    source: RapSource
+    source: RapServer
     manifest: Manifest | None = None
     document: bytes = field(default=b"", repr=False)
     fault: str | None = None
@@ -110,7 +110,7 @@ def source_name_in(tool_id: ToolId) -> str:
     return tool_id.removeprefix(_PREFIX).partition(".")[0]
 
 
-def is_repeatable(source: RapSource, tool: ToolDefinition) -> bool:
+def is_repeatable(source: RapServer, tool: ToolDefinition) -> bool:
     """Return whether a trusted server says that a tool may run twice: it is idempotent, or only reads."""
     return source.trusts_annotations and any(tool.hints.get(each) is True for each in ("idempotent", "readOnly"))
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agenttool.adapters.rap.declare import Toolset
 from agenttool.adapters.rap.http_client import HttpClient, backoff_s
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.codec import read_own, write_own
 from agenttool.errors import RecordError, StoreError
@@ -49,7 +49,7 @@ class StoredToolset(Part, frozen=True, kw_only=True):
     document: bytes
 
 
-async def discover(source: RapSource, client: HttpClient) -> Toolset:
+async def discover(source: RapServer, client: HttpClient) -> Toolset:
     """Return the manifest of a server; anything wrong with it makes all of its tools unavailable."""
     url = source.base + WELL_KNOWN
     reply = await client.get(url, source.headers("GET", url))
@@ -73,7 +73,7 @@ async def discover(source: RapSource, client: HttpClient) -> Toolset:
     return found
 
 
-def _read_toolset(source: RapSource, document: bytes) -> Toolset:
+def _read_toolset(source: RapServer, document: bytes) -> Toolset:
     digest = _digest(document)
     if source.pin not in (None, digest):
         fault = f"the manifest of {source.name!r} differs from the pinned one; review it, and pin {digest}"
@@ -94,7 +94,7 @@ class Discovery:
 
     def __init__(
         self,
-        sources: Iterable[RapSource],
+        sources: Iterable[RapServer],
         clients: Mapping[str, HttpClient],
         documents: DocumentStore,
         now_ns: Callable[[], int],
@@ -141,7 +141,7 @@ class Discovery:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _watch(self, source: RapSource, on_change: Callable[[], Awaitable[None]]) -> None:
+    async def _watch(self, source: RapServer, on_change: Callable[[], Awaitable[None]]) -> None:
         suspicion = self._suspicions[source.name]
         while True:
             before = self._statuses[source.name]
@@ -155,12 +155,12 @@ class Discovery:
                 await _notify(on_change)
             await self._store_status(source)
 
-    async def _store_status(self, source: RapSource) -> None:
+    async def _store_status(self, source: RapServer) -> None:
         """Store the status of a server that is not ready, for processes that do not watch it."""
         status = self._statuses[source.name]
         await self._put(SOURCE_STATUS, source, None if status.is_ready else write_own(status))
 
-    async def _discover_first(self, source: RapSource) -> None:
+    async def _discover_first(self, source: RapServer) -> None:
         """Load the manifest of a server, or the stored one if the server is away."""
         try:
             async with asyncio.timeout(FIRST_ANSWER_S):
@@ -174,7 +174,7 @@ class Discovery:
             self._toolsets[source.name] = replace(found, manifest=manifest)
         await self._store_status(source)
 
-    async def _discover(self, source: RapSource) -> None:
+    async def _discover(self, source: RapServer) -> None:
         found = await discover(source, self._clients[source.name])
         before = self._toolsets.get(source.name)
         self._update(source, found)
@@ -187,14 +187,14 @@ class Discovery:
             )
             await self._put(_TOOLSET, source, write_own(stored))
 
-    async def _probe(self, source: RapSource) -> None:
+    async def _probe(self, source: RapServer) -> None:
         """Check whether a server that is ready still answers; its manifest is not loaded again."""
         reason = await self._clients[source.name].probe(source.base + WELL_KNOWN)
         if reason is not None:
             fault = f"the server {source.name!r} does not answer: {reason}; it is tried again automatically"
             self._update(source, Toolset(source=source, fault=fault, is_away=True))
 
-    def _update(self, source: RapSource, found: Toolset) -> None:
+    def _update(self, source: RapServer, found: Toolset) -> None:
         """Record the outcome of a try; a server that is away keeps its manifest."""
         before = self._statuses.get(source.name)
         state = ProviderState.UNAVAILABLE if found.manifest is None else ProviderState.READY
@@ -215,7 +215,7 @@ class Discovery:
             found = replace(found, manifest=known.manifest, document=known.document)
         self._toolsets[source.name], self._statuses[source.name] = found, status
 
-    async def _stored(self, source: RapSource) -> Toolset:
+    async def _stored(self, source: RapServer) -> Toolset:
         """Return the stored manifest of a server; none if there is none that the settings accept."""
         body = await self._documents.get(_TOOLSET, source.name)
         with suppress(RecordError):  # another version stored it
@@ -224,7 +224,7 @@ class Discovery:
                 return _read_toolset(source, stored.document)
         return Toolset(source=source)
 
-    async def _put(self, kind: str, source: RapSource, body: bytes | None) -> None:
+    async def _put(self, kind: str, source: RapServer, body: bytes | None) -> None:
         try:
             if body is not None or await self._documents.get(kind, source.name) is not None:
                 await self._documents.put(kind, source.name, body)

@@ -13,7 +13,7 @@ from typing import cast
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.credentials import is_single_use
 from agenttool.adapters.rap.http_client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
 from agenttool.adapters.rap.wire import (
@@ -53,7 +53,7 @@ class RapExecutor:
         suspect: is called with the name of the source if its server did not acknowledge a call.
     """
 
-    source: RapSource
+    source: RapServer
     manifest: Manifest
     operation: str
     max_sends: int
@@ -165,7 +165,7 @@ def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | N
 class NoticeSender:
     """Posts notices to every server, once and in the background; nothing depends on their arrival."""
 
-    def __init__(self, servers: Iterable[tuple[RapSource, HttpClient]]) -> None:
+    def __init__(self, servers: Iterable[tuple[RapServer, HttpClient]]) -> None:
         """Take the servers, each with its HTTP client."""
         self._servers = tuple(servers)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -187,14 +187,14 @@ class NoticeSender:
 
 
 async def _post(
-    source: RapSource, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
+    source: RapServer, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
 ) -> HttpReply:
     """Post a message with the credential of a server; each attempt has its own signature."""
     options = options._replace(send_once=options.send_once or is_single_use(source.credential))
     return await client.post(url, body, source.headers("POST", url, body), options=options)
 
 
-async def _post_notice(source: RapSource, client: HttpClient, path: str, body: bytes) -> None:
+async def _post_notice(source: RapServer, client: HttpClient, path: str, body: bytes) -> None:
     reply = await _post(source, client, source.base + path, body)
     if not reply.is_accepted:
         log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)
@@ -205,7 +205,7 @@ class RapDeferredResult:
     """The deferred results of one tool: their deadline, their decoding, and replies to the tool's questions."""
 
     may_resend: bool
-    source: RapSource
+    source: RapServer
     client: HttpClient
     notices: NoticeSender
     urls: CallbackUrls

@@ -36,7 +36,7 @@ _CREDENTIALS: dict[str, Callable[[str], Credential]] = {"token_env": Bearer, "se
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RapSource:
+class RapServer:
     """One tool server, and how far it is trusted.
 
     Attributes:
@@ -121,7 +121,7 @@ class RapSource:
         return origin_of(url) in map(origin_of, (self.url, *self.presents_to))
 
 
-def read_source(name: str, members: JsonObject, variable: Callable[[str], str | None]) -> RapSource:
+def read_source(name: str, members: JsonObject, variable: Callable[[str], str | None]) -> RapServer:
     """Return the source of a settings table; secrets come from the environment variables that it names.
 
     Raises:
@@ -138,7 +138,7 @@ def read_source(name: str, members: JsonObject, variable: Callable[[str], str | 
     given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in members.items()}
     for each in _CREDENTIALS:
         given.pop(each, None)
-    return RapSource(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each type was checked above
+    return RapServer(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each type was checked above
 
 
 def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Credential | None:

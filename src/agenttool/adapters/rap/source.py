@@ -18,7 +18,7 @@ from agenttool.adapters.rap.listener import (
     open_listener,
     open_previous_listener,
 )
-from agenttool.adapters.rap.settings import RapSource, read_source
+from agenttool.adapters.rap.settings import RapServer, read_source
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
@@ -131,9 +131,9 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
     Raises:
         ConfigError: a settings table is invalid.
     """
-    servers: list[RapSource] = []
+    servers: list[RapServer] = []
     for each in settings:
-        if isinstance(each, RapSource):
+        if isinstance(each, RapServer):
             servers.append(each)
         elif isinstance(each, SourceTable):
             with each.locate_errors():
@@ -166,7 +166,7 @@ class RapClient:
     _discovery: Discovery | None = None
     _registry: RapToolRegistry
 
-    def __init__(self, servers: Iterable[RapSource]) -> None:
+    def __init__(self, servers: Iterable[RapServer]) -> None:
         """Take the servers; `connect` contacts them."""
         self.servers = tuple(servers)
         self._clients = {each.name: HttpClient(_policy_of(each)) for each in self.servers}
@@ -289,7 +289,7 @@ class RapClient:
     def _loaded(self) -> tuple[Toolset, ...]:
         return () if self._discovery is None else self._discovery.toolsets
 
-    def _source_of(self, tool_id: ToolId) -> tuple[RapSource, SsrfPolicy] | None:
+    def _source_of(self, tool_id: ToolId) -> tuple[RapServer, SsrfPolicy] | None:
         """Return the server of a tool, also while its manifest is not loaded, because its calls may wait."""
         return self._by_name.get(source_name_in(tool_id))
 
@@ -323,7 +323,7 @@ class RapClient:
         moves = (self._migrate(each.source, session_id, destinations[each.source.name]) for each in flagged)
         return tuple(fault for fault in await asyncio.gather(*moves) if fault is not None)
 
-    async def _migrate(self, source: RapSource, session_id: str, destination: str) -> str | None:
+    async def _migrate(self, source: RapServer, session_id: str, destination: str) -> str | None:
         client = HttpClient(_policy_of(source), timeout_s=MIGRATION_TIMEOUT_S)
         try:
             body = write(Migrate(session_id=session_id, destination_url=destination))
@@ -350,6 +350,6 @@ class RapClient:
         self._notices.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
 
 
-def _policy_of(source: RapSource) -> SsrfPolicy:
+def _policy_of(source: RapServer) -> SsrfPolicy:
     """Return the SSRF policy of a server; one that is found over TLS must stay on TLS."""
     return SsrfPolicy.parse(source.allow, https_only=source.url.startswith("https://"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agenttool import Runtime
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -23,8 +23,8 @@ def governed(node_provider, tmp_path):
     async def opened(*options, path="", provider=None, beside=(), **settings):
         started = provider or node_provider(*options)
         here = {"allow": ("127.0.0.0/8",), "attempts": 5, **settings}  # this provider remembers call ids
-        others = [RapSource(name=f"other{n}", url=url, **here) for n, url in enumerate(beside)]
-        sources = [RapSource(name="greenhouse", url=started.url + path, **here), *others]
+        others = [RapServer(name=f"other{n}", url=url, **here) for n, url in enumerate(beside)]
+        sources = [RapServer(name="greenhouse", url=started.url + path, **here), *others]
         store = f"sqlite:{tmp_path}/state.db"
         async with Runtime.open(store=store, rules=[everything], sources=sources, thread="s") as runtime:
             yield started, runtime

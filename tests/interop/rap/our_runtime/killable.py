@@ -12,7 +12,7 @@ import sys
 import uvicorn
 
 from agenttool import Runtime
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import RapServer
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -45,7 +45,7 @@ async def carry_out(runtime, do, **members):
 async def main(provider_url, store, port):
     listener = socket.create_server(("127.0.0.1", int(port)))
     port = listener.getsockname()[1]
-    source = RapSource(name="greenhouse", url=provider_url, allow=("127.0.0.0/8",), attempts=50)
+    source = RapServer(name="greenhouse", url=provider_url, allow=("127.0.0.0/8",), attempts=50)
     here = f"http://127.0.0.1:{port}"
     async with Runtime.open(
         store=store, rules=[EVERYTHING], sources=[source], thread="s", callback_url=here, lease_s=1.0
