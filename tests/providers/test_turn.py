@@ -180,20 +180,33 @@ async def test_what_a_callback_raises_reaches_the_caller():
             await tools.answer(one_by_one(stream("anthropic", SOAP, text="Let me look.")), on_text=fail)
 
 
+class Stream:
+    """A stream as the SDKs have it for synchronous clients."""
+
+    is_closed = False
+
+    def __iter__(self):
+        return iter(stream("gemini", SOAP))
+
+    def close(self):
+        self.is_closed = True
+
+
+class AsyncStream(Stream):
+    """A stream as the SDKs have it for asynchronous clients."""
+
+    __iter__ = None
+
+    def __aiter__(self):
+        return one_by_one(stream("gemini", SOAP))
+
+    async def close(self):
+        self.is_closed = True
+
+
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_a_stream_that_is_not_read_to_its_end_is_closed(provider):
-    class Stream:
-        """A stream as the SDKs have it."""
-
-        is_closed = False
-
-        def __aiter__(self):
-            return one_by_one(stream("gemini", SOAP))
-
-        async def close(self):
-            self.is_closed = True
-
-    opened = Stream()
+@pytest.mark.parametrize("opened", [Stream(), AsyncStream()], ids=["sync", "async"])
+async def test_a_stream_that_is_not_read_to_its_end_is_closed(provider, opened):
     async with Runtime.open(tools=[stock]) as rt:
         with pytest.raises(ReplyError):
             await (await rt.tools_for(provider)).answer(opened)

@@ -433,21 +433,24 @@ class StreamReading:
 
 
 async def _events(stream: object) -> AsyncGenerator[object]:
-    """Read a stream and close it; one that blocks is read in threads."""
-    if isinstance(stream, AsyncIterable):
-        given = cast("AsyncIterable[object]", stream)
-        try:
-            async for event in given:
+    """Read a stream and close it, also if it is not read to its end; one that blocks is read and closed in threads."""
+    try:
+        if isinstance(stream, AsyncIterable):
+            async for event in cast("AsyncIterable[object]", stream):
                 yield event
-        finally:
-            close: object = getattr(given, "aclose", None) or getattr(given, "close", None)
-            closed = close() if callable(close) else None
+        else:
+            rest = iter(cast("Iterable[object]", stream))
+            while found := await asyncio.to_thread(lambda: [*_first(rest)]):
+                yield found[0]
+    finally:
+        close: object = getattr(stream, "aclose", None) or getattr(stream, "close", None)
+        if callable(close) and isinstance(stream, AsyncIterable):
+            closed = close()
             if inspect.isawaitable(closed):
                 await closed
-        return
-    rest = iter(cast("Iterable[object]", stream))
-    while found := await asyncio.to_thread(lambda: [*_first(rest)]):
-        yield found[0]
+        elif callable(close):
+            with suppress(ValueError):  # a generator that a thread still runs cannot be closed
+                await asyncio.to_thread(close)
 
 
 def _first(rest: Iterable[object]) -> Iterable[object]:
