@@ -83,6 +83,10 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
             who = f"{USER['name']} (operating-system user, uid {USER['uid']}), claims to be pat"
             assert f"by {who}" in command(folder, "log", "--events").stdout
             assert f"requested_by         {who}" in command(folder, "show", call).stdout
+            (line,) = command(folder, "log", "--by", "pat").stdout.splitlines()[1:]
+            assert "canceled by pat" in line
+            (found,) = command(folder, "log", "--by", USER["name"], "--json").stdout.splitlines()
+            assert json.loads(found)["canceled_by"] == {"claim": "pat", "os_user": USER}
         finally:
             running.kill()
 

@@ -32,6 +32,7 @@ from agenttool.ports.evidence import REDACTED, CallCompleted, CallEnded
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     Behavior,
+    Cancellation,
     InvocationStatus,
     JsonObject,
     PermissionDecision,
@@ -196,13 +197,21 @@ class ListedCall:
         return [each for each in records_of(answers) if isinstance(each, PermissionDecision) and each.decided_by]
 
     @property
+    def canceler(self) -> JsonObject:
+        """The person who canceled it, as in the details of an approval; empty if no person did."""
+        cancellation = self.fields.get("cancellation")
+        return (cancellation.requested_by or {}) if isinstance(cancellation, Cancellation) else {}
+
+    @property
     def people(self) -> str:
-        """Its actor, and the approver who answered last."""
+        """Its actor, the approver who answered last, and the person who canceled it."""
         who = [] if self.actor is None else [self.actor]
         if self.approvals:
             last = self.approvals[-1]
             done = "denied" if last.behavior is Behavior.DENY else "approved"
             who.append(f"{done} by {approver_name(last)}")
+        if (name := next(_names(self.canceler), None)) is not None:
+            who.append(f"canceled by {name}")
         return one_line(", ".join(who))
 
     @property
@@ -229,10 +238,10 @@ class ListedCall:
         return text.lower() in texts or json.dumps(text, ensure_ascii=False)[1:-1].lower() in texts
 
     def is_by(self, pattern: str) -> bool:
-        """Return whether a pattern matches its actor, or an approver who answered."""
-        names = [self.actor, *(name for each in self.approvals for name in _names(each))]
-        known = [name for name in names if name]
-        return any(fits(pattern, each) for name in known for each in (name, name.rpartition(":")[2]))
+        """Return whether a pattern matches its actor, an approver who answered, or the person who canceled it."""
+        approvers = (name for each in self.approvals for name in (each.decided_by or "", *_names(approver_in(each))))
+        names = [name for name in (self.actor, *approvers, *_names(self.canceler)) if name]
+        return any(fits(pattern, each) for name in names for each in (name, name.rpartition(":")[2]))
 
     def document(self) -> JsonObject:
         """Return the call as `--json` prints it."""
@@ -250,6 +259,7 @@ class ListedCall:
                 {"by": each.decided_by, "claim": approver_in(each).get("claim"), "behavior": each.behavior.value}
                 for each in self.approvals
             ],
+            "canceled_by": self.canceler or None,
             "result": None if result is None else self.first_line[:MAX_RESULT_CHARS],
             "error": None if result is None or result.error is None else result.error.error_class.value,
         }
@@ -262,13 +272,12 @@ def _item_text(item: JsonObject) -> str:
     return " ".join(str(each) for each in about if each is not None)
 
 
-def _names(decision: PermissionDecision) -> Iterator[str]:
-    """Yield the names of the approver: the one recorded, the claim, and the user of the operating system."""
-    known = approver_in(decision)
-    user = known.get("os_user")
-    yield decision.decided_by or ""
-    yield str(known.get("claim") or "")
-    yield str(user.get("name") or "") if isinstance(user, dict) else ""
+def _names(person: JsonObject) -> Iterator[str]:
+    """Yield the names of a person who answered or canceled: the claim, and the user of the operating system."""
+    user = person.get("os_user")
+    for name in (person.get("claim"), user.get("name") if isinstance(user, dict) else None):
+        if isinstance(name, str):
+            yield name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +287,7 @@ class CallFilter:
     Attributes:
         tool: the name of a tool, with wildcards.
         since_ns, until_ns: the time at which it ended, or the time of its newest fact.
-        by: the name of an actor or approver, with wildcards.
+        by: the name of an actor, of an approver, or of a person who canceled, with wildcards.
         containing: text in the inputs or the result, in any case.
     """
 
@@ -337,7 +346,7 @@ def _longest(parts: Iterable[str]) -> str:
 
 def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) -> Iterator[ListedCall]:
     """Yield the calls that match, or the newest of them; memory grows only with open calls and the limit."""
-    still_open = [call for call in _open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
+    still_open = [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
     if limit is not None:
         still_open = still_open[-limit:]
     newest: deque[ListedCall] = deque()
@@ -356,7 +365,8 @@ def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) ->
     yield from still_open
 
 
-def _open_calls(reader: SqliteReader) -> Iterator[ListedCall]:
+def open_calls(reader: SqliteReader) -> Iterator[ListedCall]:
+    """Yield the open calls of all processes, the oldest first."""
     for call, owner in sorted(reader.open_owners(SystemClock().moment())):
         if facts := list(reader.facts_of(call)):
             yield ListedCall(facts, owner)

@@ -18,6 +18,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check them."),
     },
     "Look": {
+        "status": (
+            "status:status",
+            "Show open calls, approvals, sources, processes and the store.",
+        ),
         "log": ("log:log", "List calls, one line each, by time, tool, status, people or text."),
         "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
         "views": ("views:views", "Show the views that servers publish for each thread."),
@@ -79,6 +83,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "rap check": ("agenttool rap check http://127.0.0.1:8123",),
     "rap describe": ("agenttool rap describe garden:provider",),
     "demo": ("agenttool demo",),
+    "status": ("agenttool status", "agenttool status --json"),
     "log": (
         "agenttool log --since 2h --status failed",
         "agenttool log --tool 'files.*' --by ada --containing invoice",

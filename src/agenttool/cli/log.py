@@ -41,7 +41,10 @@ def log(  # noqa: PLR0913 -- one for each option of the command
         ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only calls of this actor, or answered by this approver")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only calls that this actor made, or that this person approved, denied or canceled"
+        ),
     ] = None,
     containing: Annotated[
         str | None,

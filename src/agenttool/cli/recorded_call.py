@@ -1,6 +1,7 @@
 """One call read from the journal: found by a part of its id, with all its events and records."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -113,11 +114,15 @@ def _server_of(reader: SqliteReader, invocation: ToolInvocation, owner: Ownershi
     """Return the state of the server that a call waits for, as the last process recorded it; none if it answers."""
     if owner is None or owner.waits_for is None or not owner.waits_for.startswith(RESULT_PREFIX):
         return None
-    body = reader.document(SOURCE_STATUS, source_name_in(invocation.tool_id))
-    try:
-        return None if body is None else read_own(body, SourceStatus)
-    except RecordError:
-        return None
+    name = source_name_in(invocation.tool_id)
+    return next((each for each in failing_servers(reader) if each.source == name), None)
+
+
+def failing_servers(reader: SqliteReader) -> Iterator[SourceStatus]:
+    """Yield the servers that did not answer when a process last tried them."""
+    for _, body in reader.documents(SOURCE_STATUS):
+        with suppress(RecordError):  # another version stored it
+            yield read_own(body, SourceStatus)
 
 
 def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]:
@@ -165,7 +170,12 @@ def server_state(server: SourceStatus | None) -> str:
     """Return what the server of a waiting call does; if it does not answer, since when, why, and the next attempt."""
     if server is None or server.is_ready:
         return "its server works on it"
-    state = f"its server {server.source!r} has not answered since {utc(server.since_ns)} ({server.fault})"
+    return f"its server {server.source!r} {fault_state(server)}"
+
+
+def fault_state(server: SourceStatus) -> str:
+    """Return since when a server has not answered, why, and when it is tried again."""
+    state = f"has not answered since {utc(server.since_ns)} ({server.fault})"
     if server.next_try_at_ns is None:
         return state
     is_past = server.next_try_at_ns < SystemClock().now_ns() - _LATE_NS

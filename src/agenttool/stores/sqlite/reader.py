@@ -32,7 +32,7 @@ from agenttool.stores.sqlite.fact_rows import (
     register_functions,
     split_rows,
 )
-from agenttool.stores.sqlite.leases import Ownership, find_open_calls, find_ownership
+from agenttool.stores.sqlite.leases import ALIVE_OWNERS, Ownership, find_open_calls, find_ownership, values_of
 from agenttool.stores.sqlite.schema import is_empty, missing
 from agenttool.stores.sqlite.verify import InspectFact, verify
 
@@ -244,11 +244,16 @@ class SqliteReader:
         with reading(self.path):
             return find_ownership(self._connection, self._steps, invocation_id, now)
 
-    def document(self, kind: str, key: str) -> bytes | None:
-        """Return a document; none if there is none."""
+    def documents(self, kind: str) -> list[tuple[str, bytes]]:
+        """Return the documents of a kind by their keys."""
         with reading(self.path):
-            found = self._connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key))
-            return next((body for (body,) in found), None)
+            query = "SELECT key, body FROM documents WHERE kind = ? ORDER BY key"
+            return self._connection.execute(query, (kind,)).fetchall()
+
+    def processes(self, now: Moment) -> list[str]:
+        """Return the owners with a lease: the processes that use the store."""
+        with reading(self.path):
+            return sorted(owner for (owner,) in self._connection.execute(ALIVE_OWNERS, values_of(now)))
 
     def open_owners(self, now: Moment) -> Iterator[tuple[InvocationId, Ownership]]:
         """Yield every open call with its owner."""

@@ -1,0 +1,154 @@
+"""`agenttool status`: what a store and its processes do now."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from agenttool.cli.call_list import ListedCall, open_calls
+from agenttool.cli.format import duration, print_json, short_id, tool_name
+from agenttool.cli.options import JournalOption, JsonOption, SettingsOption, StoreOptions, find_settings, open_journal
+from agenttool.cli.output import figures, heading, indented, one_line, plain_table, print_blocks
+from agenttool.cli.recorded_call import failing_servers, fault_state, owner_text
+from agenttool.config import load_config
+from agenttool.ports.deferred import RESULT_PREFIX
+from agenttool.ports.source import SourceStatus
+from agenttool.records import Json, JsonObject
+from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.world import SystemClock
+
+SHOWN_CALLS = 20
+"""So many open calls are printed; `agenttool log --open` prints all of them."""
+
+
+def status(*, store: JournalOption = None, settings: SettingsOption = None, as_json: JsonOption = False) -> None:
+    """Show open calls, approvals, sources, processes and the store.
+
+    It only reads the store, so it also works on a full disk and beside other processes. A source is listed with
+    the fault that a process recorded last, and with the time of its next attempt.
+    """
+    options = StoreOptions(store, settings).or_default()
+    kinds = {
+        name: str(each.members.get("kind", "")) for name, each in load_config(find_settings(settings)).sources.items()
+    }
+    with open_journal(str(options.existing_file())) as reader:
+        found = _read(reader, kinds)
+    if as_json:
+        print_json(found.document())
+    else:
+        print_blocks(found.blocks(options.journal_arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """The state of a store.
+
+    Attributes:
+        events: how many facts the journal holds.
+        processes: the processes that have the store open.
+        kinds: the sources of the settings, and their kinds.
+        failing: the servers that did not answer when a process last tried them.
+    """
+
+    path: Path
+    size_bytes: int
+    events: int
+    calls: int
+    processes: list[str]
+    open_calls: list[ListedCall]
+    kinds: dict[str, str]
+    failing: list[SourceStatus]
+
+    @property
+    def waiting(self) -> list[ListedCall]:
+        """The calls that wait for an approval."""
+        return [each for each in self.open_calls if _approval_of(each) is not None]
+
+    def document(self) -> JsonObject:
+        """Return the status as `--json` prints it."""
+        away = {each.source: each for each in self.failing}
+        sources: list[Json] = [
+            {"name": name, "kind": self.kinds.get(name), "fault": None, **(asdict(away[name]) if name in away else {})}
+            for name in sorted({*self.kinds, *away})
+        ]
+        return {
+            "store": {
+                "path": str(self.path),
+                "size_bytes": self.size_bytes,
+                "events": self.events,
+                "calls": self.calls,
+            },
+            "processes": [*self.processes],
+            "open_calls": [each.document() for each in self.open_calls],
+            "approvals": [_approval_of(each) for each in self.waiting],
+            "sources": sources,
+        }
+
+    def blocks(self, store_arguments: str) -> Iterator[RenderableType]:
+        """Yield what people read."""
+        size = f"{self.size_bytes:,} bytes, {self.calls:,} calls, {self.events:,} events"
+        yield Text(f"{self.path}  {size}", style="bold", no_wrap=True, overflow="ignore")
+        yield heading(f"Processes: {len(self.processes)}")
+        yield from _lines(self.processes)
+        yield heading(f"Open calls: {len(self.open_calls)}")
+        if self.open_calls:
+            rows = (_row(each) for each in islice(self.open_calls, SHOWN_CALLS))
+            yield indented(plain_table("call", "tool", "status", figures("open for"), "process", rows=rows))
+            yield from _lines(_commands(self.open_calls, store_arguments))
+        yield heading(f"Waiting approvals: {len(self.waiting)}")
+        if self.waiting:
+            yield from _lines([f"answer them: agenttool approvals{store_arguments}"])
+        yield heading(f"Sources: {len({*self.kinds, *(each.source for each in self.failing)})}")
+        away = {each.source: fault_state(each) for each in self.failing}
+        names = sorted({*self.kinds, *away})
+        yield from _lines(f"{name} {self.kinds.get(name, '')} {away.get(name, 'no fault recorded')}" for name in names)
+
+
+def _read(reader: SqliteReader, kinds: dict[str, str]) -> StoreStatus:
+    with reader.at_one_moment():
+        events, calls = reader.count()
+        beside = [reader.path, *(reader.path.with_name(f"{reader.path.name}{end}") for end in ("-wal", "-shm"))]
+        return StoreStatus(
+            path=reader.path,
+            size_bytes=sum(each.stat().st_size for each in beside if each.exists()),
+            events=events,
+            calls=calls,
+            processes=sorted({owner.partition("#")[0] for owner in reader.processes(SystemClock().moment())}),
+            open_calls=list(open_calls(reader)),
+            kinds=kinds,
+            failing=list(failing_servers(reader)),
+        )
+
+
+def _approval_of(call: ListedCall) -> str | None:
+    """Return the approval that a call waits for and that is not answered; none if there is none."""
+    owner = call.owner
+    if owner is None or owner.waits_for is None or owner.is_answered or owner.waits_for.startswith(RESULT_PREFIX):
+        return None
+    return owner.waits_for
+
+
+def _row(call: ListedCall) -> tuple[Text, ...]:
+    owner = "" if call.owner is None else owner_text(call.owner)
+    cells = (
+        short_id(str(call.facts[0][1].invocation_id)),
+        tool_name(call.tool_id),
+        call.status.value,
+        duration(call.taken_ns),
+        owner,
+    )
+    return tuple(map(Text, cells))
+
+
+def _commands(calls: list[ListedCall], store_arguments: str) -> Iterator[str]:
+    first = calls[0].facts[0][1].invocation_id
+    more = "" if len(calls) <= SHOWN_CALLS else f"; all {len(calls):,}: agenttool log --open{store_arguments}"
+    yield f"cancel one: agenttool cancel {first}{store_arguments}{more}"
+
+
+def _lines(lines: Iterable[str]) -> Iterator[RenderableType]:
+    for line in lines:
+        yield Text(f"  {one_line(line)}", no_wrap=True, overflow="ignore")  # a command to copy stays on one line
