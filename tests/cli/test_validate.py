@@ -232,8 +232,7 @@ def test_a_closed_pipe_ends_the_run_silently(tmp_path, options):
         assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 1)
 
 
-@pytest.mark.parametrize("options", ["", "--json"])
-@pytest.mark.parametrize("records", [[GOOD], [WRONG] * 500])
+@pytest.mark.parametrize(("options", "records"), [("", [GOOD]), ("--json", [WRONG] * 500)])
 @pytest.mark.parametrize(
     ("ending", "message"),
     [
