@@ -215,8 +215,6 @@ def _all_in(path: str) -> Iterator[tuple[str, griffe.Object]]:
     for each in sorted(exported, key=lambda alias: alias.name.lower()):
         yield each.name, each.final_target
     for submodule in () if exported else _modules(module):
-        if submodule.name == "call_facts":  # for tests of stores
-            continue
         for each in submodule.members.values():
             if isinstance(each, griffe.Class | griffe.Function) and each.is_public:
                 yield f"{path.removesuffix('.*')}.{submodule.name}.{each.name}", each

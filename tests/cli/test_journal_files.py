@@ -11,11 +11,11 @@ import sys
 from contextlib import closing
 
 import pytest
+from call_facts import story_of
 
 from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import story_of
 
 
 def test_what_is_exported_is_valid(run, journal, tmp_path):

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from call_facts import story_of
 
 from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
@@ -21,7 +22,6 @@ from agenttool.stores.fact_codec import decode_fact
 from agenttool.stores.sqlite import fact_rows
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import story_of
 
 BOUND_S = 60
 

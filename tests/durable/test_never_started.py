@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import invocation_number, story_of
 
 BOUND_S = 60
 

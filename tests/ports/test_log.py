@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext, suppress
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.journal import steps
 from agenttool.journal.projection import events_of, invocation_of, records_of
@@ -12,7 +13,6 @@ from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId
 from agenttool.stores.memory import MemoryLog
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import invocation_number, story_of
 
 
 def sqlite(folder):

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from call_facts import invocation_number
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import invocation_number
 
 OWNERS = ("a", "b", "c")
 OPENING = [("renew", "b", 30), ("renew", "c", 15)]

@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager, nullcontext, suppress
 
 import pytest
+from call_facts import invocation_number
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
@@ -12,7 +13,6 @@ from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import invocation_number
 
 NOW, LATER, LATEST = 1000, 2000, 3000
 

@@ -5,13 +5,14 @@ import inspect
 import os
 import re
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from agenttool.adapters.hook_commands.command_hook import find_program
 from agenttool.adapters.hook_commands.process import Program, run_program
@@ -47,24 +48,26 @@ _SAFE_ACTOR = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:+-]*")
 _PUBLIC_MODE = stat.S_IRWXG | stat.S_IRWXO
 
 
-class _Source(Protocol):
+class _Source(ABC):
     """One place that a secret is read from; texts with `{actor}` differ for each actor."""
+
+    __slots__ = ()
 
     def fault(self) -> str | None:
         """Return why it cannot be read, and the remedy; none if it can, or if only a fetch decides that."""
-        ...
+        return None
 
+    @abstractmethod
     async def read(self, actor: str | None) -> str | FetchedCredential:
         """Return the secret.
 
         Raises:
             CredentialMissing: it cannot be read.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Variable:
+class _Variable(_Source):
     name: str
 
     def fault(self) -> str | None:
@@ -78,7 +81,7 @@ class _Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class _SecretFile:
+class _SecretFile(_Source):
     path: str
     folder: Path
     left_behind: LeftBehind = field(default_factory=LeftBehind)
@@ -116,7 +119,7 @@ class _SecretFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyring:
+class _Keyring(_Source):
     service: str
     username: str
     left_behind: LeftBehind = field(default_factory=LeftBehind)
@@ -147,7 +150,7 @@ class _Keyring:
 
 
 @dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(_Source):
     argv: tuple[str, ...]
     folder: Path
     pass_env: tuple[str, ...]
@@ -179,15 +182,12 @@ class _Command:
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _Function(_Source):
     """A function of the program. The text of its exceptions may hold a secret, so only their class is shown."""
 
     function: CredentialFunction
     takes_actor: bool
     left_behind: LeftBehind = field(default_factory=LeftBehind)
-
-    def fault(self) -> str | None:
-        return None
 
     async def read(self, actor: str | None) -> str | FetchedCredential:
         call = partial(self.function, actor) if self.takes_actor else self.function
@@ -212,11 +212,8 @@ class _Function:
 
 
 @dataclass(frozen=True, slots=True)
-class _FixedText:
+class _FixedText(_Source):
     text: str = field(repr=False)
-
-    def fault(self) -> str | None:
-        return None
 
     async def read(self, actor: str | None) -> str:
         return self.text

@@ -3,10 +3,10 @@
 import sqlite3
 
 import pytest
+from call_facts import story_of
 
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import story_of
 
 
 @pytest.fixture

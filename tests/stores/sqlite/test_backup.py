@@ -8,12 +8,12 @@ import sys
 import time
 
 import pytest
+from call_facts import invocation_number
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.backup import STALE_COPY_S, copy_store
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.call_facts import invocation_number
 
 
 async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_store, write, tmp_path):

@@ -3,6 +3,7 @@
 from unittest.mock import Mock
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
@@ -12,7 +13,6 @@ from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, MAX_UNINDEXED
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.writer import WriteBatch
-from agenttool.testing.call_facts import invocation_number, story_of
 
 NOW, LATER = Moment(1), Moment(2)
 PER_CALL = len(story_of(1))

@@ -8,13 +8,13 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit, writer
-from agenttool.testing.call_facts import invocation_number, story_of
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from call_facts import invocation_number, story_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.writer import MAX_UNINDEXED_FACTS
-from agenttool.testing.call_facts import invocation_number, story_of
 
 NOW, LATER, LATEST = 1, 2, 3
 PER_CALL = len(story_of(1))

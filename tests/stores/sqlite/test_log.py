@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from call_facts import TOOL, invocation_number, story_of
 
 from agenttool.errors import StoreError
 from agenttool.journal import steps
@@ -13,7 +14,6 @@ from agenttool.ports.facts import Fact, Step
 from agenttool.ports.world import Moment
 from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite import log, writer
-from agenttool.testing.call_facts import TOOL, invocation_number, story_of
 
 CALLS = 40_000
 

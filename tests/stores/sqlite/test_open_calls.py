@@ -7,10 +7,10 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.world import Moment
-from agenttool.testing.call_facts import invocation_number, story_of
 
 WAITING = 100_000
 BOUND_S = 60

@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from call_facts import invocation_number
 
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.reader import SqliteReader
-from agenttool.testing.call_facts import invocation_number
 
 
 def look(path):

@@ -7,6 +7,7 @@ import tempfile
 from contextlib import closing
 
 import pytest
+from call_facts import TOOL, invocation_number, story_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from agenttool.stores.sqlite.connect import open_connection
 from agenttool.stores.sqlite.fact_rows import link, register_functions
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
-from agenttool.testing.call_facts import TOOL, invocation_number, story_of
 
 
 def flaws(store, pinned=None):

@@ -6,6 +6,7 @@ from contextlib import closing
 from itertools import cycle, islice
 
 import pytest
+from call_facts import invocation_number, story_of
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
@@ -14,7 +15,6 @@ from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.connect import open_connection
 from agenttool.stores.sqlite.fact_rows import MAX_UNINDEXED
 from agenttool.stores.sqlite.writer import UNINDEXED_BYTES, Writer
-from agenttool.testing.call_facts import invocation_number, story_of
 
 NOW, LATER = Moment(1), Moment(10**18)
 
