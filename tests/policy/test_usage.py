@@ -83,7 +83,7 @@ def test_a_command_with_a_word_that_is_not_listed_is_not_known(text):
         ("find src -name '*.py' -exec cat {} +", ["src/**/*.py"], []),
         ("find src -iname '.E*' -exec cat {} +", ["src/**/.E*"], []),
         ("find a b -name x -o -name '[yz]' -exec cat {} +", ["a/**/x", "a/**/?", "b/**/x", "b/**/?"], []),
-        ("find . -name x -name y -o -path z -exec cat {} +", ["./**"], []),
+        ("find . -name x -name y -o -path z -exec cat {} +", ["./**/x", "./**/*"], []),
         ("find src -type f -exec cat {} +", ["src"], []),
         ("find conf -type f -exec cat {} +", ["conf/**"], []),
         ("grep -r '' .", [".", "./**"], []),

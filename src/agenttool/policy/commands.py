@@ -108,7 +108,7 @@ class CommandPattern:
 
     def _has_assignments(self, subcommand: Subcommand) -> bool:
         return all(
-            word.text.partition("=")[0] in HARMLESS_VARIABLES
+            (word.text.partition("=")[0] in HARMLESS_VARIABLES and word.certainty is not Certainty.INHERITED)
             or (word.text.startswith("IFS=") and subcommand.name == "read")
             or (word.is_plain and any(fits(mine, word.text) for mine in self.assignments))
             for word in subcommand.assignments
@@ -146,11 +146,18 @@ class CommandPattern:
         return any(map(mention.search, texts))
 
 
+def _may_write(subcommand: Subcommand) -> bool:
+    """Return whether the program of a command may write files; a wrapper only runs others, which are listed."""
+    if subcommand.usage is not None:
+        return bool(subcommand.usage.writes)
+    return bool(subcommand.words) and not subcommand.is_wrapper
+
+
 def _may_be_used(kind: str, subcommand: Subcommand) -> bool:
     """Return whether a command may be of a kind; one without a usage may be of any."""
     usage = subcommand.usage
     if kind == WRITES:
-        return bool(subcommand.writes) or (bool(subcommand.words) and (usage is None or bool(usage.writes)))
+        return bool(subcommand.writes) or _may_write(subcommand)
     return bool(subcommand.words) and (usage is None or usage.kind == kind)
 
 

@@ -414,7 +414,11 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
             match = catch(rule, call)
             if match is None:
                 return None
-            found = replace(match, is_certain=match.is_certain and found.is_certain)
+            found = replace(
+                match,
+                is_certain=match.is_certain and found.is_certain,
+                is_exact=match.is_exact and found.is_exact,
+            )
     if found is not _ANY_CALL and call.subject.hides_fields:
         return replace(found, path=None, what="something in it that is sensitive")
     return found
@@ -464,11 +468,12 @@ def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
         for each in call.subcommands
         if any(pattern.hits(each) for pattern in rule.command_patterns.for_command(each))
     ]
+    if hit and rule.commands[0].usage_kind is not None:
+        is_exact = any(each.writes or each.usage is not None for each in hit)
+        return RuleMatch(what=f"command {hit[0].name!r}", is_exact=is_exact)
     for subcommand in hit:
         if any(pattern.surely_hits(subcommand) for pattern in rule.command_patterns.for_command(subcommand)):
             return RuleMatch(what=f"command {subcommand.name!r}")
-    if hit and rule.commands[0].usage_kind is not None:
-        return RuleMatch(what=f"command {hit[0].name!r}")
     if call.doubt is not None:
         return RuleMatch(what=f"this command, which is not understood ({call.doubt})", is_certain=False)
     if hit:
@@ -575,11 +580,10 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
     paths = (*(pattern for rule in rules for pattern in rule.paths), *READABLE)
     files = (*subcommand.writes, *subcommand.reads, *((*usage.writes, *usage.reads, *usage.looks) if usage else ()))
     places = [place for word in files[:MAX_WORDS] for place in call.word_places(_known_folder(word))]
-    outside = next((each.text for each in places if not all_covered(paths, each, call.workspace)), None)
+    outside = next((each for each in places if not all_covered(paths, each, call.workspace)), None)
     if outside is not None:
-        return (
-            f"{subcommand.name or 'a redirection'!r} uses {outside!r}, which is outside of the paths that rules allow"
-        )
+        why = "is outside of the paths that rules allow" if outside.candidates else "may be any path"
+        return f"{subcommand.name or 'a redirection'!r} uses {outside.text!r}, which {why}"
     return subcommand.opaque or f"what {subcommand.name or 'a redirection'!r} does to its files is not allowed"
 
 

@@ -266,6 +266,9 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
 
 def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
     """Return which variable may change what runs, such as `GIT_PAGER` or `LD_PRELOAD`."""
+    inherited = next((word.text for word in assignments if word.certainty is Certainty.INHERITED), None)
+    if inherited is not None:
+        return f"{inherited!r} copies a variable of the environment"
     names = (word.text.partition("=")[0].rstrip("+") for word in assignments)
     name = next((each for each in names if each not in HARMLESS_VARIABLES), None)
     return None if name is None else f"variable {name!r} may change which programs run"
@@ -273,10 +276,13 @@ def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
 
 def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
     """Do the same for variables of the shell itself: they reach programs only if these read a variable of that name."""
-    inherited = next((word.text for word in assignments if word.certainty is Certainty.INHERITED), None)
-    if inherited is not None:
-        return f"{inherited!r} copies a variable of the environment"
-    return _why_not_variables(tuple(word for word in assignments if _READ_BY_PROGRAMS.match(word.text[:200])))
+    return _why_not_variables(
+        tuple(
+            word
+            for word in assignments
+            if word.certainty is Certainty.INHERITED or _READ_BY_PROGRAMS.match(word.text[:200])
+        )
+    )
 
 
 def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:

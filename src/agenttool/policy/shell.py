@@ -353,6 +353,7 @@ class _Parser(WordParser):
             else:
                 break
         if words and words[0].is_plain and words[0].text in self._functions:
+            self._check_input(*words[1:])
             words = []  # The commands of the function are listed already.
         elif not words and not assignments:
             if found == Subcommand():

@@ -449,10 +449,11 @@ class WordParser(ABC):
         if self._parts > MAX_PARTS:
             raise NotUnderstoodError("the text has too many words")
 
-    def _check_input(self, word: Word) -> None:
-        """Check the text of a here-document or a here-string, which a program may print."""
-        if word.certainty is Certainty.INHERITED:
-            self._unclear(f"a program gets {word.text[:40]!r} as input, with a variable of the environment")
+    def _check_input(self, *words: Word) -> None:
+        """Check what programs may print: here-documents, here-strings, the arguments of functions."""
+        for word in words:
+            if word.certainty is Certainty.INHERITED:
+                self._unclear(f"a program gets {word.text[:40]!r}, with a variable of the environment")
 
     def _unclear(self, message: str) -> None:
         self.doubt = self.doubt or message

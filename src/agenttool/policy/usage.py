@@ -37,7 +37,7 @@ _SOURCE_FOLDERS = frozenset(
     "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- as above
 )
 """Folders that hold no secrets or settings unless the name of a file says so."""
-_SECRET_WORDS = re.compile(r"(?i)passw|secret|token|api_?key|credential|private|BEGIN")
+_SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|private|bearer|aws_|begin")
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
@@ -142,7 +142,7 @@ class _Tables:
 
     @staticmethod
     def _add(options: dict[str, _Option], text: str, *, is_words: bool) -> None:
-        match = re.fullmatch(r"(-[^:=!^~]+)(?:([:=])([a-z0-9]+))?([!^~]?)", text)
+        match = re.fullmatch(r"(-[^:=!^~/]+)(?:([:=])([a-z0-9]+))?([!^~/]?)", text)
         if match is None:
             raise ValueError(f"{text!r} is no option in programs.toml")
         names, joint, kind, mark = match.groups()
@@ -193,12 +193,12 @@ def usage_of(words: tuple[Word, ...]) -> Usage | None:
 def why_unknown(words: tuple[Word, ...]) -> str:
     """Return which part of a command is not known to be harmless."""
     name = words[0].text
-    if words[0].is_plain and "/" not in name and name not in _tables().first_words and name != "find":
+    if words[0].is_plain and "/" not in name and name not in {*_tables().first_words, *_tables().packages, "find"}:
         return f"program {name!r} is not known"
     try:
         _known_usage(words)
     except _NotKnownError as error:
-        return f"{name!r} gets {str(error) or 'an argument'}, which is not known to be harmless"
+        return f"{name!r} gets {str(error) or 'arguments'}; that is not known to be harmless"
     return f"{name!r} may run other programs"
 
 
@@ -273,7 +273,7 @@ def _listed(words: tuple[Word, ...]) -> Usage:
         if signatures:
             found = _fitting(signatures, words[ends[count - 1] :])
             return replace(found, reads=(*before.reads, *found.reads))
-    raise _NotKnownError
+    raise _NotKnownError(f"the arguments {' '.join(word.text for word in words[1:3])[:80]!r}")
 
 
 def _fitting(signatures: tuple[_ProgramLine, ...], words: tuple[Word, ...]) -> Usage:
@@ -416,8 +416,10 @@ def _usage(signature: _ProgramLine, reading: _Reading) -> Usage:
     if star is not None:
         count = max(len(operands) - len(kinds) + 1, int(star < len(kinds) - 1))
         kinds[star : star + 1] = [kinds[star].rstrip("*")] * count
-    if len(operands) > len(kinds) or any(each.endswith("+") for each in kinds[len(operands) :]):
-        raise _NotKnownError
+    if len(operands) > len(kinds):
+        raise _NotKnownError(f"the argument {operands[len(kinds)].text[:80]!r}")
+    if any(each.endswith("+") for each in kinds[len(operands) :]):
+        raise _NotKnownError("too few arguments")
     for kind, word in zip(kinds, operands, strict=False):
         _take_word(kind.rstrip("+"), word, reading)
     lists, searched = _searched(reading)
@@ -435,7 +437,8 @@ def _searched(reading: _Reading) -> tuple[list[Word], list[Word]]:
     filters = [word for word in reading.filters if not word.text.startswith("!")]
     folders = reading.reads or [Word(".")]
     lists = [_below_folder(folder, each.text) for folder in folders for each in filters or [Word("")]]
-    if not all(_is_specific(word) for word in reading.patterns):
+    is_vague = not all(map(_is_specific, reading.patterns)) or "/" in reading.marks
+    if is_vague or not (reading.patterns or "!" in reading.marks):
         return lists, lists if filters or "~" in reading.marks else []
     if reading.patterns:
         reading.reads = [_without_wildcard(word) for word in reading.reads]
@@ -459,13 +462,16 @@ def _is_common(name: str) -> bool:
 
 def _is_specific(pattern: Word) -> bool:
     """Return whether each alternative of a search has a word that is no secret's name, so that few lines match."""
-    text = _VAGUE.sub(" ", pattern.text)
-    return pattern.is_plain and not _SECRET_WORDS.search(text) and all(map(_LITERAL.search, text.split("|")))
+    parts = [_VAGUE.sub(" ", each) for each in re.split(r"\\?\||\n", pattern.text)]
+    is_secret = _SECRET_WORDS.search(re.sub(r"[\[\]\\.?*]", "", pattern.text))
+    return pattern.is_plain and not is_secret and all(map(_LITERAL.search, parts))
 
 
 def _below_folder(folder: Word, name: str = "") -> Word:
     """Return a word for the files of a name below a folder; a folder of sources stands for its files."""
-    if not name and folder.is_plain and _SOURCE_FOLDERS.intersection(folder.text.split("/")):
+    steps = folder.text.split("/")
+    has_dots = any(step.startswith(".") for step in steps[steps[0] == "." :])
+    if not name and folder.is_plain and not has_dots and _SOURCE_FOLDERS.intersection(steps):
         return folder
     name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
     text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
@@ -484,7 +490,8 @@ def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
         return words
     letters = words[1].text.removeprefix("-")
     action = next((each for each in letters if each in "ctx"), "x")
-    others = letters.replace(action, "", 1)
+    action = "x" if action == "c" and "f" not in letters else action  # It would write to its output.
+    others = re.sub("[ctx]", "", letters, count=1)
     options = [Word(f"-{others}")] if others else []
     return (words[0], Word(f"-{action}"), *options, *words[2:])
 
@@ -520,6 +527,7 @@ _LISTS_FILES = frozenset(
     {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rIl", "-il", "-li", "--files-with-matches", "--files", "--name-only"}
 )
 FIND_ACTIONS = frozenset({"-exec", "-execdir"})
+_OTHER_NAMES = frozenset({"-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-samefile", "-inum"})
 _NO_NAMES = frozenset({*FIND_ACTIONS, "-printf", "-ls"})
 _MAX_FOUND = 8
 _ANY_TEXT = Word("", Certainty.UNKNOWN)
@@ -595,8 +603,9 @@ def _found_below(words: tuple[Word, ...]) -> tuple[Word, ...]:
     texts = [word.text for word in words[first:]]
     names: list[str] = []
     for part in _split_list(texts, frozenset({"-o", "-or", ","})):
-        pairs = zip(["", *part], part, part[1:], strict=False)
-        named = [after for before, test, after in pairs if test in ("-name", "-iname") and before not in ("!", "-not")]
+        tests = list(zip(["", *part], part, part[1:], strict=False))
+        named = [after for before, test, after in tests if test in ("-name", "-iname") and before not in ("!", "-not")]
+        named += ["*" for _, test, _ in tests if not named and test in _OTHER_NAMES]
         is_pruned = part[-1:] == ["-prune"]
         names += [] if is_pruned else named[:1] or [""]
     if "" in names or any(pair in (("!", "("), ("-not", "(")) for pair in pairwise(texts)):

@@ -301,15 +301,18 @@ def _rule_votes(inputs: DecisionInput) -> list[Vote]:
     rules = [rule for rule in inputs.rules if rule.hook is None]
     matched = [(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
     found = [
-        _rule_vote(
-            rule, match, None if match.is_certain or inputs.call is None else why_not_covered(rules, inputs.call)
-        )
+        _rule_vote(rule, match, _why_not_allowed(rules, match, inputs.call))
         for rule, match in matched
         if not _is_answered(match, rules, inputs.call)
     ]
     if inputs.call is not None and not any(vote.weight is Weight.ALLOW for vote in found):
         found += _combined_allow(rules, inputs.call)
     return found
+
+
+def _why_not_allowed(rules: Iterable[Rule], match: RuleMatch, call: CallTargets | None) -> str | None:
+    is_sure = match.is_certain and match.is_exact
+    return None if is_sure or call is None else why_not_covered(rules, call)
 
 
 def _match(rule: Rule, call: CallTargets | None) -> RuleMatch | None:
