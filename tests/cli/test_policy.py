@@ -59,6 +59,12 @@ def test_the_recorded_rules_decide_as_recorded(outcomes):
     assert calls["edited"]["answer"] == "allow"
 
 
+@pytest.mark.parametrize(("words", "calls"), [(("--since", "30d"), 11), (("--until", "30d"), 0), (("--since", "2999-01-01"), 0)])  # fmt: skip
+def test_only_the_calls_of_a_time_are_replayed(outcomes, words, calls):
+    _, summary = outcomes(NOTHING_NEW, *words)
+    assert (summary["calls"], summary["differ"]) == (calls, 0)
+
+
 def test_an_added_rule_shows_where_it_would_have_decided(outcomes):
     calls, summary = outcomes(NOTHING_NEW + rule("no-bread", behavior="deny", tool="kitchen.bake"))
     assert {what for what, each in calls.items() if each["differs"]} == {"hooked"}

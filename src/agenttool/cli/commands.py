@@ -97,7 +97,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "settings": ("agenttool settings",),
     "policy rules": ("agenttool policy rules",),
     "policy forget": ("agenttool policy forget apr_01a1e669b742-1",),
-    "policy replay": ("agenttool policy replay stricter.toml --from mytools",),
+    "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
     "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
     "backup": ("agenttool backup /backups/calls.db",),

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.assemble.settings import make_policy
+from agenttool.cli.call_list import parse_time
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import (
     JournalOption,
@@ -129,6 +130,10 @@ def forget(
 def replay(
     rules_file: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
     *,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Calls that began at or after this time: 2h, 30d, or a date")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Calls that began before this time")] = None,
     places: ToolsOption = None,
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
@@ -140,6 +145,7 @@ def replay(
     If a decision depends on a redacted value, or on a fact that the journal does not
     hold, it is counted as unknown.
     """
+    since_ns, until_ns = parse_time("--since", since), parse_time("--until", until)
     settings = read_config(rules_file)
     tools = ReplayTools(load_tools(places or []))
     replay = PolicyReplay(
@@ -147,7 +153,7 @@ def replay(
     )
     totals = ReplayTotals()
     with open_journal(store) as reader, reader.at_one_moment():
-        for call in decided_calls(reader, tools):
+        for call in decided_calls(reader, tools, since_ns=since_ns, until_ns=until_ns):
             if call is None:
                 totals.undecided += 1
                 continue

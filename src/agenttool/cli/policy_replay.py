@@ -99,12 +99,14 @@ class DecidedCall:
         return self.decision.source in ("mode", "permission_profile", "default") and not self.decision.rule_refs
 
 
-def decided_calls(reader: SqliteReader, tools: "ReplayTools") -> Iterator[DecidedCall | None]:
-    """Yield every call about which rules decided, and none for every other; register the names of tools."""
+def decided_calls(
+    reader: SqliteReader, tools: "ReplayTools", *, since_ns: int | None = None, until_ns: int | None = None
+) -> Iterator[DecidedCall | None]:
+    """Yield every call of a time about which rules decided, and none for every other; register the names of tools."""
     for _, fact, call in walk_journal(reader):
         if fact.step is steps.DECLARED and isinstance(fact.data, dict):
             tools.add_name(str(fact.data.get("tool_id")), str(fact.data.get("name")))
-        if call:
+        if call and (since_ns or 0) <= fact.at_ns and (until_ns is None or fact.at_ns < until_ns):
             yield _decided_call(call)
 
 
