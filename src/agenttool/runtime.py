@@ -474,13 +474,13 @@ class Runtime(SurfaceAccess):
                 yield item
 
     async def cancel(
-        self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION, by: str | None = None
+        self, invocation_id: str, *, reason: AbortReason = AbortReason.USER_INTERRUPTION, by: str | None = None
     ) -> bool:
         """Request the cancellation of a call; return whether it is possible.
 
         With the reason `fallback` its result is discarded. `by` is recorded as in `approvals.decide`.
         """
-        return await self._agent.cancel(invocation_id, AbortReason(reason), by)
+        return await self._agent.cancel(InvocationId(invocation_id), AbortReason(reason), by)
 
     def interrupt(self) -> None:
         """Interrupt the turn: cancel calls that wait, and running calls whose tools may be interrupted.
@@ -535,13 +535,13 @@ class Runtime(SurfaceAccess):
         attach_request(planned, call)
         return await self._agent.background.start(planned)
 
-    async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
+    async def wait(self, invocation_id: str, within_s: float | None = None) -> ToolResult | None:
         """Wait for the result of a call, in whichever process it ends; None if it does not end within that time.
 
         Raises:
             ConfigError: no such call was started, the runtime is closed, or the call waits for the one that waits here.
         """
-        return await self._agent.background.wait(invocation_id, within_s)
+        return await self._agent.background.wait(InvocationId(invocation_id), within_s)
 
     def new_invocation_id(self) -> InvocationId:
         """Return an id for a call that is going to be started."""

@@ -14,7 +14,7 @@ from agenttool.errors import ConfigError
 from agenttool.pipeline.services import OpenQuestions
 from agenttool.policy.approvals import Answer, Question
 
-Decision: TypeAlias = Answer | bool | Literal["allow", "deny"]
+Decision: TypeAlias = Answer | bool | str
 """What an approver returns; anything else denies the call."""
 
 Approval: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]] | Literal["wait", "deny"]

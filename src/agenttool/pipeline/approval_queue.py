@@ -51,16 +51,16 @@ class ApprovalQueue:
         pending = self._core.questions.book.pending(timestamp(self._core.now_ns()))
         return tuple(_copy(each) for each in pending if after is None or each.approval_id > after)[:limit]
 
-    async def get(self, approval_id: ApprovalId) -> Question | None:
+    async def get(self, approval_id: str) -> Question | None:
         """Return one open question; None if it is not open."""
         if self._recovery is not None:
-            return await self._recovery.approvals.question(approval_id)
-        found = self._core.questions.book.get(approval_id)
+            return await self._recovery.approvals.question(ApprovalId(approval_id))
+        found = self._core.questions.book.get(ApprovalId(approval_id))
         return None if found is None else _copy(found)
 
     async def decide(
         self,
-        question: Question | ApprovalId,
+        question: Question | str,
         answer: str | Answer,
         *,
         input: JsonObject | None = None,  # noqa: A002 -- the name of the value that it replaces
@@ -89,8 +89,8 @@ class ApprovalQueue:
         if isinstance(question, Question):
             question, shown_digest = question.approval_id, shown_digest or question.shown_digest
         if self._recovery is not None:
-            return await self._recovery.answer(question, given, by=approver, shown_digest=shown_digest)
-        return answer_question(self._core, question, given, by=approver, shown_digest=shown_digest)
+            return await self._recovery.answer(ApprovalId(question), given, by=approver, shown_digest=shown_digest)
+        return answer_question(self._core, ApprovalId(question), given, by=approver, shown_digest=shown_digest)
 
     async def rules(self) -> tuple[Rule, ...]:
         """Return the rules that approvers asked to remember and that are in force, also those of other processes."""
@@ -98,13 +98,13 @@ class ApprovalQueue:
             await self._remembered.sync()
         return tuple(rule for rule in self._core.policy.book if rule.source == RuleSource.SESSION)
 
-    async def forget(self, approval_id: ApprovalId) -> bool:
+    async def forget(self, approval_id: str) -> bool:
         """Revoke the rule that an answer added, in every process on the store; return whether there was one.
 
         Raises:
             StoreError: the store could not be written.
         """
-        is_stored = self._remembered is not None and await self._remembered.forget(approval_id)
+        is_stored = self._remembered is not None and await self._remembered.forget(ApprovalId(approval_id))
         rule = self._core.policy.book.get(f"{RuleSource.SESSION}:{approval_id}")
         if rule is not None:
             forget(self._core, rule)

@@ -42,13 +42,13 @@ class JournalView:
         self._catalog = catalog
         self._surfaces = surfaces
 
-    async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
+    async def invocation(self, invocation_id: str) -> ToolInvocation | None:
         """Return the current state of a call; None if it is unknown."""
-        return invocation_of(self._core.journal.log.facts_of(invocation_id))
+        return invocation_of(self._core.journal.log.facts_of(InvocationId(invocation_id)))
 
-    async def result(self, invocation_id: InvocationId) -> ToolResult | None:
+    async def result(self, invocation_id: str) -> ToolResult | None:
         """Return the stored result of a call, in whichever process it ended; None if there is none yet."""
-        return result_in(self._core.journal.log.stored_facts_of(invocation_id))
+        return result_in(self._core.journal.log.stored_facts_of(InvocationId(invocation_id)))
 
     async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
         """Return stored bytes by their digest, id or ref, or a range of them; None if they are not stored (any more).

@@ -443,7 +443,8 @@ async def _events(stream: object) -> AsyncGenerator[object]:
             while found := await asyncio.to_thread(lambda: [*_first(rest)]):
                 yield found[0]
     finally:
-        close: object = getattr(stream, "aclose", None) or getattr(stream, "close", None)
+        given = cast("object", stream)
+        close: object = getattr(given, "aclose", None) or getattr(given, "close", None)
         if callable(close) and isinstance(stream, AsyncIterable):
             closed = close()
             if inspect.isawaitable(closed):
