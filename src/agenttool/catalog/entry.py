@@ -74,6 +74,7 @@ class Traits(Part, frozen=True, kw_only=True):
     Attributes:
         owner: the skill or the peer agent that the tool belongs to.
         needs: what a model must support, in the words of `ModelCapabilities`.
+        setup: why the tool is not set up, and the remedy after a semicolon; empty if its source does not say.
         is_deferred: the declaration asks for the tool to be deferred.
         is_pinned: the declaration asks for the tool to be shown, however many there are.
     """
@@ -84,6 +85,7 @@ class Traits(Part, frozen=True, kw_only=True):
     is_enabled: bool
     visibility: SchemaVisibility | None
     needs_setup: bool
+    setup: str
     needs_person: bool
     only_reads: bool
     credentials: frozenset[str]
@@ -103,6 +105,7 @@ def traits_of(tool: DeclaredTool) -> Traits:
         is_enabled=interface.is_enabled is not False,
         visibility=interface.schema_visibility,
         needs_setup=bool(interface.requires_setup),
+        setup=tool.setup or "",
         needs_person=bool(interface.requires_user_interaction),
         only_reads=acted_on(interface, "is_read_only") is True,
         credentials=frozenset(interface.required_credentials or ()),

@@ -108,7 +108,8 @@ def _excluded_by_circumstances(traits: Traits, now: Circumstances) -> Iterator[A
 
 def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
     if traits.needs_setup or traits.lifecycle is Lifecycle.REQUIRES_SETUP:
-        yield Absence(reason=AbsenceReason.SETUP_REQUIRED, message="it is not set up", change="finish its setup")
+        message, _, change = (traits.setup or "it is not set up; finish its setup").partition("; ")
+        yield Absence(reason=AbsenceReason.SETUP_REQUIRED, message=message, change=change)
     if absent := sorted(traits.credentials - situation.circumstances.credentials):
         missing, faults = ", ".join(absent), situation.circumstances.credential_faults
         cause, _, remedy = next((faults[name] for name in absent if name in faults), "").partition("; ")

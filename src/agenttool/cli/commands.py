@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("journal_files:export", "Write every record of the journal as JSON Lines."),
     },
     "Govern": {
+        "sources": ("sources:app", "List the servers of the settings, and review changed tools."),
         "credentials": (
             "credentials:credentials",
             "List the credentials, and whether calls can have them.",
@@ -98,6 +99,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "policy rules": ("agenttool policy rules",),
     "policy forget": ("agenttool policy forget apr_01a1e669b742-1",),
     "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
+    "sources": ("agenttool sources",),
+    "sources log": ("agenttool sources log github",),
+    "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
     "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
     "backup": ("agenttool backup /backups/calls.db",),

@@ -61,6 +61,7 @@ class DeclaredTool:
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     `output_check` checks an output whose type is known, and which has no schema because it is not structured.
+    `setup` is why a tool with the lifecycle `requires_setup` cannot be used, and the remedy after a semicolon.
     """
 
     declaration: ToolDeclaration
@@ -82,6 +83,7 @@ class DeclaredTool:
     later: DeferredTool | None = None
     copies_input: bool = False
     output_check: OutputCheck | None = None
+    setup: str | None = None
 
     def with_records(
         self,

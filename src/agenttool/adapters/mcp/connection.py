@@ -118,6 +118,11 @@ class Connection:
         attempt = self._attempt
         return attempt.done() and not attempt.cancelled() and attempt.exception() is None
 
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of the session; None if there is none."""
+        return self._attempt.result().protocol_version if self.is_connected else None
+
     async def session(self, on_wait: Callable[[], None]) -> McpSession:
         """Return the open session, after a wait if it is being opened; `on_wait` is called before a wait.
 

@@ -3,20 +3,22 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
-from agenttool.adapters.mcp.session import McpSession, MessageStreams, SessionId
+from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
+from agenttool.adapters.mcp.session import InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.config import environment
-from agenttool.errors import ConfigError, CredentialMissing
+from agenttool.errors import ConfigError, CredentialMissing, StoreError
 from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
@@ -32,6 +34,10 @@ IDLE_S = 600.0
 """After how long without a call the connection of one actor is closed."""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+REVIEW_POLL_S = 2.0
+"""How often a runtime looks for a review that it waits for."""
+
+_SHOWN_NAMES = 5
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
 
@@ -69,13 +75,21 @@ class McpSource:
         self.name = server.name
         self._actors: dict[str, Connection] = {}
         self._declared: dict[ToolId, DeclaredTool] = {}
-        self._faults: tuple[str, ...] = ()
+        self._reviewed, self._listed = ReviewedTools(), cast("Mapping[str, JsonObject]", {})
+        self._invalid: tuple[str, ...] = ()
+        self._watch: asyncio.Task[None] | None = None
 
     async def connect(self, host: SourceHost) -> None:
-        """Start the server, and declare its tools; one that takes long is awaited in the background."""
+        """Declare the tools that are known from before; otherwise start the server, and await it for some time."""
         self._host = host
         self._main = self._connection(None)
+        known = await load_reviewed(host.documents, self.name)
         self._main.start()
+        if known is not None and known.accepted:
+            await self._use(known, known.accepted)
+            self._main.assume_ready()
+            await self._report_state()
+            return
         first = self._main.want()
         await asyncio.wait([first], timeout=FIRST_ANSWER_S)
         if not first.done():
@@ -88,8 +102,26 @@ class McpSource:
         if not hasattr(self, "_main"):
             return ()
         status = self._main.status
-        faults = [each for each in (status.fault, *self._faults) if each is not None]
+        faults = [each for each in (status.fault, *self._invalid, self._review_fault) if each is not None]
         return (replace(status, fault="; ".join(faults) or None),)
+
+    @property
+    def _review_fault(self) -> str | None:
+        waiting = sorted(self._reviewed.waiting)
+        if not waiting:
+            return None
+        named = ", ".join(waiting[:_SHOWN_NAMES]) + (", …" if len(waiting) > _SHOWN_NAMES else "")
+        count = f"{len(waiting)} tools wait" if len(waiting) > 1 else "1 tool waits"
+        return f"{count} for a review ({named}): run `agenttool sources review {self.name}`"
+
+    async def check(self) -> None:
+        """Connect now if it is not connected, and wait for the outcome of the attempt."""
+        await asyncio.wait([self._main.want()], timeout=self.server.start_timeout_s)
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of the open session; None if there is none."""
+        return self._main.protocol_version
 
     @property
     def log(self) -> tuple[str, ...]:
@@ -98,6 +130,9 @@ class McpSource:
 
     async def close(self) -> None:
         """Close all connections, and stop the processes."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
         connections = [*self._actors.values(), *([self._main] if hasattr(self, "_main") else [])]
         await asyncio.gather(*(each.close() for each in connections))
 
@@ -119,7 +154,38 @@ class McpSource:
 
     def refusal(self, tool: str, /) -> str | None:
         """Return why a tool may not run now; None if it may."""
-        return None
+        if tool not in self._listed:
+            return f"the server {self.name!r} does not offer {tool!r} any more"
+        return self._setup(tool) if tool in self._reviewed.waiting else None
+
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
+        return self._reviewed.waiting
+
+    def describe_change(self, tool: str) -> JsonObject:
+        """Return what differs in a definition that waits for a review: each member before and after.
+
+        Raises:
+            KeyError: no definition of this name waits.
+        """
+        before, after = self._reviewed.accepted.get(tool), self._reviewed.waiting[tool]
+        changed = differences(before, after)
+        return {
+            "tool": tool,
+            "is_changed": before is not None,
+            "members": {key: [*both] for key, both in changed.items()},
+        }
+
+    async def accept(self, names: Iterable[str]) -> None:
+        """Accept waiting definitions, so that their tools can be used.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        chosen = tuple(names)
+        reviewed = await change_reviewed(self._host.documents, self.name, lambda each: each.accept(chosen))
+        await self._use(reviewed, self._listed)
 
     def _connection(self, actor: str | None) -> Connection:
         server = self.server
@@ -127,7 +193,7 @@ class McpSource:
             ConnectionOptions(
                 name=server.name,
                 open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
-                on_ready=self._load_tools if actor is None else _list_only,
+                on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
                 start_timeout_s=server.start_timeout_s,
                 mode=server.protocol,
@@ -176,30 +242,67 @@ class McpSource:
     async def _load_tools(self, session: McpSession) -> None:
         """Read the definitions of the server's tools, and declare those that are new or changed."""
         definitions = await session.list_tools()
-        faults = [fault for each in definitions if (fault := definition_fault(each)) is not None]
-        usable = {str(each["name"]): each for each in definitions if definition_fault(each) is None}
-        tools = [self._make(each) for each in usable.values()]
-        self._faults = (*faults, *await self._declare([*tools, *self._gone(tools)]))
+        faults = [definition_fault(each) for each in definitions]
+        self._invalid = tuple(fault for fault in faults if fault is not None)
+        listed = {str(each["name"]): each for each, fault in zip(definitions, faults, strict=True) if fault is None}
+        shows_new = self.server.new_tools == "show"
+        reviewed = await change_reviewed(
+            self._host.documents, self.name, lambda each: each.with_listed(listed, shows_new=shows_new)
+        )
+        await self._use(reviewed, listed)
+
+    async def _check_tools(self, session: McpSession) -> None:
+        """Check that the session of an actor has the definitions that were accepted.
+
+        Raises:
+            InvalidResult: a definition differs.
+        """
+        for each in await session.list_tools():
+            accepted = self._reviewed.accepted.get(str(each.get("name")))
+            if accepted is not None and not is_same(accepted, each):
+                raise InvalidResult(f"it offers this actor another {each['name']!r} than the one that was accepted")
+
+    async def _use(self, reviewed: ReviewedTools, listed: Mapping[str, JsonObject]) -> None:
+        """Declare the tools that the server lists; those that wait for a review cannot be called."""
+        self._reviewed, self._listed = reviewed, listed
+        tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
+        await self._declare([*tools, *self._gone(tools)])
+        if reviewed.waiting and self._watch is None:
+            self._watch = asyncio.create_task(self._watch_review())  # noqa: TID251 -- `close` is its parent
+
+    async def _watch_review(self) -> None:
+        """Notice reviews by other processes, such as the command line."""
+        while self._reviewed.waiting:
+            await asyncio.sleep(REVIEW_POLL_S)
+            with suppress(StoreError):
+                found = await load_reviewed(self._host.documents, self.name)
+                if found is not None and found != self._reviewed:
+                    await self._use(found, self._listed)
+        self._watch = None
+
+    def _setup(self, tool: str) -> str:
+        kind = "changed" if tool in self._reviewed.accepted else "is new"
+        return f"its definition {kind} and waits for a review; run `agenttool sources review {self.name}`"
 
     def _make(self, definition: JsonObject) -> DeclaredTool:
-        hints = definition.get("annotations")
+        name, hints = str(definition["name"]), definition.get("annotations")
         may_repeat = self.server.trust and isinstance(hints, dict) and hints.get("idempotentHint") is True
-        executor = McpExecutor(self.name, str(definition["name"]), self, may_repeat)
-        return declare(self.server, definition, executor)
+        executor = McpExecutor(self.name, name, self, may_repeat)
+        if name not in self._reviewed.waiting:
+            return declare(self.server, definition, executor)
+        tool = declare(self.server, definition, executor, lifecycle=Lifecycle.REQUIRES_SETUP)
+        return replace(tool, setup=self._setup(name))
 
-    async def _declare(self, tools: Iterable[DeclaredTool]) -> tuple[str, ...]:
-        """Declare new and changed tools; return why the runtime rejected any."""
-        faults: list[str] = []
+    async def _declare(self, tools: Iterable[DeclaredTool]) -> None:
+        """Declare new and changed tools; the runtime shows why it rejects any."""
         for count, tool in enumerate(tools, 1):
             declaration = tool.declaration
             before = self._declared.get(declaration.tool_id)
-            if before is None or _records_of(before) != _records_of(tool):
-                fault = self._host.declare(tool)
-                if fault is None:
-                    self._declared[declaration.tool_id] = tool
+            is_changed = before is None or _records_of(before) != _records_of(tool)
+            if is_changed and self._host.declare(tool) is None:
+                self._declared[declaration.tool_id] = tool
             if not count % _DECLARED_AT_A_TIME:
                 await asyncio.sleep(0)
-        return tuple(faults)
 
     def _gone(self, tools: Iterable[DeclaredTool]) -> list[DeclaredTool]:
         """Return the tools that the server no longer offers, as disabled tools."""
@@ -212,11 +315,6 @@ class McpSource:
 
     async def _report_state(self) -> None:
         await self._host.set_states({self.name: self._main.status.state})
-
-
-async def _list_only(session: McpSession) -> None:
-    """Read the list, which the SDK needs to send arguments as headers."""
-    await session.list_tools()
 
 
 def _records_of(tool: DeclaredTool) -> tuple[object, ...]:

@@ -1,0 +1,216 @@
+"""`agenttool sources`: the servers of the settings, whether they answer, and the review of changed tools."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Protocol, runtime_checkable
+
+import typer
+from rich.console import Console, RenderableType
+
+from agenttool.cli.format import print_json
+from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
+from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError
+from agenttool.ports.source import Source, SourceStatus
+from agenttool.records import Json, JsonObject, ToolDeclaration
+from agenttool.runtime import Runtime
+
+app = typer.Typer(add_completion=False)
+
+FAULTY = 1
+"""Exit code: a server does not answer, or tools wait for a review."""
+
+LOG_LINES = 5
+"""How many lines of the log of a server that does not answer are printed."""
+
+_StoreOption = Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the reviewed tools")]
+
+
+@runtime_checkable
+class ServerSource(Protocol):
+    """A source that is one server, such as an MCP server; the package behind it may not be installed."""
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The latest lines of its log."""
+        ...
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of its session."""
+        ...
+
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The definitions that wait for a review."""
+        ...
+
+    async def check(self) -> None:
+        """Connect now."""
+        ...
+
+    def describe_change(self, tool: str) -> JsonObject:
+        """Return what differs in a definition that waits for a review."""
+        ...
+
+    async def accept(self, names: Iterable[str]) -> None:
+        """Accept waiting definitions."""
+        ...
+
+
+@app.callback(invoke_without_command=True)
+def sources(
+    context: typer.Context, *, store: _StoreOption = None, settings: SettingsOption = None, as_json: JsonOption = False
+) -> None:
+    """List the servers of the settings, and review changed tools."""
+    if context.invoked_subcommand is not None:
+        return
+    found = asyncio.run(_states(store, settings))
+    if as_json:
+        for row in found:
+            print_json(row)
+    elif not found:
+        print_text(Console(stderr=True), f"there are no sources; add [sources.NAME] to {SETTINGS_FILE}", "dim")
+    else:
+        _print_states(found)
+    if any(row["state"] != "ready" or row["waiting"] for row in found):
+        raise typer.Exit(FAULTY)
+
+
+@app.command()
+def log(name: str, *, store: _StoreOption = None, settings: SettingsOption = None) -> None:
+    """Start a server, and print what it writes to its standard error and its log."""
+
+    async def lines() -> Sequence[str]:
+        async with _open(store, settings) as rt:
+            source = _mcp_source(rt, name)
+            await source.check()
+            return source.log
+
+    for line in asyncio.run(lines()):
+        typer.echo(printable(line))
+
+
+@app.command()
+def review(
+    name: str,
+    tools: Annotated[list[str] | None, typer.Argument(metavar="TOOL", help="Only these tools")] = None,
+    *,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept what is shown, so that it can be called")] = False,
+    store: _StoreOption = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how tools of a server changed, and accept the changes; until then these tools do not run."""
+
+    async def reviewed() -> list[JsonObject]:
+        async with _open(store, settings) as rt:
+            source = _mcp_source(rt, name)
+            await source.check()
+            unknown = [each for each in tools or () if each not in source.waiting]
+            if unknown:
+                raise ConfigError(f"no tool {unknown[0]!r} of {name!r} waits for a review; {_waiting(source)}")
+            shown = [source.describe_change(each) for each in tools or sorted(source.waiting)]
+            if accept:
+                await source.accept(tools or tuple(source.waiting))
+            return shown
+
+    changes = asyncio.run(reviewed())
+    for change in changes:
+        print_json({**change, "accepted": accept}) if as_json else _print_change(change)
+    if not as_json:
+        outcome = "accepted" if accept else "waiting for a review; accept them with --accept"
+        print_text(Console(), f"{len(changes)} tools {outcome}" if changes else "nothing waits for a review", "dim")
+    if changes and not accept:
+        raise typer.Exit(FAULTY)
+
+
+def _open(store: str | None, settings: Path | None) -> Runtime:
+    options = StoreOptions(store, settings).or_default()
+    return Runtime.open(config=find_settings(settings), store=options.store, approve="wait")
+
+
+def _waiting(source: ServerSource) -> str:
+    return f"these do: {', '.join(sorted(source.waiting))}" if source.waiting else "none does"
+
+
+def _mcp_source(rt: Runtime, name: str) -> ServerSource:
+    """Return an MCP server of the settings.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    found = rt.sources.get(name)
+    if found is None:
+        known = rt.sources.names
+        advice = suggestion(name, known) if known else f"add [sources.{name}] to {SETTINGS_FILE}"
+        raise ConfigError(f"no source is named {name!r}; {advice}")
+    if not isinstance(found, ServerSource):
+        raise ConfigError(f"the source {name!r} is not an MCP server; name one that is")
+    return found
+
+
+async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
+    async with _open(store, settings) as rt:
+        found = [each for name in rt.sources.names if (each := rt.sources.get(name)) is not None]
+        await asyncio.gather(*(each.check() for each in found if isinstance(each, ServerSource)))
+        counts = Counter(
+            [record.namespace async for record in rt.journal.export() if isinstance(record, ToolDeclaration)]
+        )
+        sources = {each.name: each for each in found}
+        statuses = await rt.sources.status()
+        return [_state(each, sources.get(each.source), counts[each.source]) for each in statuses]
+
+
+def _state(status: SourceStatus, source: Source | None, tools: int) -> JsonObject:
+    server = source if isinstance(source, ServerSource) else None
+    lines: list[Json] = [] if server is None else [*server.log]
+    waiting: list[Json] = [] if server is None else [*sorted(server.waiting)]
+    return {
+        "source": status.source,
+        "state": status.state.value,
+        "tools": tools,
+        "protocol": None if server is None else server.protocol_version,
+        "fault": status.fault,
+        "waiting": waiting,
+        "log": lines,
+    }
+
+
+def _print_states(found: Sequence[JsonObject]) -> None:
+    rows = (
+        (
+            escape_markup(str(row["source"])),
+            str(row["state"]),
+            str(row["tools"]),
+            str(row["protocol"] or ""),
+            escape_markup(str(row["fault"] or "")),
+        )
+        for row in found
+    )
+    blocks: list[RenderableType] = [plain_table("source", "state", "tools", "protocol", "fault", rows=rows)]
+    for row in found:
+        lines = row["log"]
+        if row["state"] != "ready" and isinstance(lines, list) and lines:
+            blocks.append(f"the log of {escape_markup(str(row['source']))} ends with:")
+            blocks += [indented(escape_markup(str(line))) for line in lines[-LOG_LINES:]]
+    print_blocks(blocks)
+
+
+def _print_change(change: JsonObject) -> None:
+    kind = "changed" if change["is_changed"] else "new"
+    blocks: list[RenderableType] = [f"[cyan]{escape_markup(str(change['tool']))}[/]  {kind}"]
+    members = change["members"]
+    for member, values in members.items() if isinstance(members, dict) else ():
+        before, after = values if isinstance(values, list) else (None, values)
+        blocks.append(indented(escape_markup(f"{member}:")))
+        blocks += [
+            indented(indented(escape_markup(f"{mark} {json.dumps(value, ensure_ascii=False)}")))
+            for mark, value in (("-", before), ("+", after))
+            if value is not None
+        ]
+    print_blocks(blocks)
