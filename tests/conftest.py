@@ -30,8 +30,8 @@ for profile, examples in (("project", 50), ("soak", 300)):
     )
 settings.load_profile("project")
 
-# Programs under test must not inherit output settings of the developer's shell.
-for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
+# Programs under test must not inherit output settings of the developer's shell, or the screen that readline sets.
+for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
 # Tests start many interpreters, and rewriting the assertions of all test modules takes half of the collection.

@@ -47,6 +47,7 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on():
     assert found == []
 
 
+@pytest.mark.slow
 def test_pages_show_what_their_commands_and_programs_print():
     done = subprocess.run(
         [sys.executable, "tools/write_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
