@@ -257,6 +257,16 @@ async def test_calls_that_wait_for_each_other_by_their_keys_fail_and_do_not_hang
         assert any(not result.ok for result in results)
 
 
+@pytest.mark.parametrize("key", [None, "k{}"])
+async def test_calls_that_only_wait_for_their_turn_are_not_searched_for_circles(opened, ran, monkeypatch, key):
+    monkeypatch.delattr("agenttool.scheduler.limiter.CallLimiter.ahead_of")
+    async with opened("memory") as rt:
+        surface, keys = await rt.surface(), [None if key is None else key.format(each) for each in range(AT_ONCE)]
+        calls = (rt.call("pay", {"number": 1}, surface=surface, idempotency_key=each) for each in keys)
+        assert {each.status for each in await asyncio.gather(*calls)} == {"succeeded"}
+    assert ran == {1: AT_ONCE}
+
+
 async def test_a_task_that_outlives_its_call_gets_the_result_of_that_call_by_its_key():
     tasks = []
 

@@ -17,7 +17,7 @@ from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
-from agenttool.pipeline.waits import running_within, waiting
+from agenttool.pipeline.waits import running_within, waiting_for_end
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.calls import CallObserver
 from agenttool.ports.facts import Fact
@@ -152,7 +152,7 @@ class BackgroundCalls:
         result = await self._stored_result(invocation_id)
         if result is not None:
             return result
-        with waiting(lambda: (invocation_id,)) as is_endless:
+        with waiting_for_end(invocation_id) as is_endless:
             if is_endless:
                 raise ConfigError(
                     f"{invocation_id} waits for the call that wants to wait for it here, so neither would end;"

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
 
 from agenttool.records import InvocationId
-
-_Awaited: TypeAlias = Callable[[], Iterable[InvocationId]]
 
 _within: ContextVar[frozenset[InvocationId]] = ContextVar("calls_within", default=frozenset())
 """The keyed, started and resumed calls that the present code runs within; its tasks and threads inherit them."""
 
-_waits: dict[InvocationId, list[_Awaited]] = {}
-"""What each call waits for at present. Ids are unique, so all runtimes of the process share it."""
+# Ids are unique, so all runtimes of the process share both.
+_awaited: dict[InvocationId, list[InvocationId]] = {}
+"""The calls whose ends the code of each call waits for."""
+_queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
+"""The calls that wait for a permit, each with a function that returns the calls ahead of it."""
 
 
 @contextmanager
@@ -28,30 +28,47 @@ def running_within(invocation_id: InvocationId, *, alone: bool = False) -> Gener
 
 
 @contextmanager
-def waiting(awaited: _Awaited, *more: InvocationId) -> Generator[bool]:
-    """Register that the present code, and `more` calls, wait for the calls that `awaited` returns.
-
-    It yields whether one of those waits in turn for a call that waits here, directly or not: such a wait never ends.
-    """
-    waiters = _within.get() | {*more}
+def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
+    """Register that the present code waits for the end of a call; yield whether that call waits for it in turn."""
+    waiters = _within.get()
     for waiter in waiters:
-        _waits.setdefault(waiter, []).append(awaited)
+        _awaited.setdefault(waiter, []).append(invocation_id)
     try:
-        yield not waiters.isdisjoint(_reached_from(awaited()))
+        yield not waiters.isdisjoint(_reached((), [invocation_id]))
     finally:
         for waiter in waiters:
-            _waits[waiter].remove(awaited)
-            if not _waits[waiter]:
-                del _waits[waiter]
+            _awaited[waiter].remove(invocation_id)
+            if not _awaited[waiter]:
+                del _awaited[waiter]
 
 
-def _reached_from(calls: Iterable[InvocationId]) -> set[InvocationId]:
-    """Return calls, and those that they wait for, directly or not."""
+@contextmanager
+def waiting_for_permit(invocation_id: InvocationId, ahead: Callable[[], Iterable[InvocationId]]) -> Generator[bool]:
+    """Register that a call waits for a permit; yield whether one of those ahead of it waits for it in turn.
+
+    `ahead` returns all of them, also those that are ahead of others.
+    """
+    waiters = _within.get()
+    _queued[invocation_id] = ahead
+    # Permits alone make no circle, and most calls are not awaited by code of others.
+    may_be_endless = bool(waiters) and bool(_awaited or waiters - {invocation_id})
+    try:
+        yield may_be_endless and not waiters.isdisjoint(_reached(ahead(), []))
+    finally:
+        del _queued[invocation_id]
+
+
+def _reached(calls: Iterable[InvocationId], ends: list[InvocationId]) -> set[InvocationId]:
+    """Return `calls`, those in `ends` and the calls ahead of these, and all that the code of each of them waits for."""
     reached: set[InvocationId] = set()
-    found = [*calls]
-    while found:
-        each = found.pop()
-        if each not in reached:
+    found, expanded = [*calls], set[InvocationId]()
+    while found or ends:
+        if ends:
+            end = ends.pop()
+            if end not in expanded:
+                expanded.add(end)
+                found += [end, *(_queued[end]() if end in _queued else ())]
+        elif (each := found.pop()) not in reached:
             reached.add(each)
-            found += [another for awaited in _waits.get(each, ()) for another in awaited()]
+            ends += _awaited.get(each, ())
     return reached

@@ -404,19 +404,21 @@ class CallLimiter:
                 if (mine or exclusive) and other.running and not permit.is_within(other):
                     yield other
 
-    def ahead_of(self, permit: Permit) -> Iterator[Permit]:
-        """Return the permits, running or waiting, that one waits for, or would if it were queued now."""
-        yield from self._blockers(permit)
+    def ahead_of(self, permit: Permit) -> set[Permit]:
+        """Return the permits that one waits for, directly or not, or would wait for if it were queued now."""
         if permit.within is not None:
-            return
-        yield from (nested for nested in self._nested if permit.conflicts_with(nested))
-        locked = (self._queues.get(resource) for resource, _ in permit.locks)
-        for queue in (self._global, *locked):
-            for other, _ in () if queue is None else queue.waiting:
-                if other is permit:
-                    break
-                if permit.conflicts_with(other):
-                    yield other
+            return {*self._blockers(permit)}
+        queued = {*(each for each, _ in self._global.waiting), *self._global.inside}
+        earlier = [each for each in queued if not each.running and 0 < each.ticket < (permit.ticket or maxsize)]
+        together, locks, ahead = Permit(alone=permit.alone, locks=permit.locks), dict(permit.locks), set[Permit]()
+        for other in (*sorted(earlier, key=lambda each: -each.ticket), *self._nested):
+            if not other.over and together.conflicts_with(other):
+                ahead.add(other)
+                together.alone = together.alone or other.alone
+                if other.locks:
+                    locks |= {resource: mine or locks.get(resource, False) for resource, mine in other.locks}
+                    together.locks = tuple(locks.items())
+        return ahead | {*self._blockers(together)}
 
     def _would_deadlock(self, permit: Permit) -> bool:
         """Return whether the blockers of a nested call wait, through their nested calls, for its callers."""

@@ -10,7 +10,7 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
-from agenttool.pipeline.waits import waiting
+from agenttool.pipeline.waits import waiting_for_permit
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts
 from agenttool.scheduler.drive import Drive, Stopped
@@ -121,7 +121,7 @@ async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) ->
         ahead = {*limiter.ahead_of(permit)}
         return [each.invocation_id for each in calls.values() if each.permit in ahead]
 
-    with waiting(calls_ahead, call.invocation_id) as is_endless:
+    with waiting_for_permit(call.invocation_id, calls_ahead) as is_endless:
         if is_endless:
             call.permit = None
             raise ToolFailure(WOULD_DEADLOCK)
