@@ -112,6 +112,10 @@ class Connection:
             self._wanted.set()
         return self._attempt
 
+    def assume_ready(self) -> None:
+        """Report the server as ready before it is connected, because its tools are known."""
+        self.status = replace(self.status, state=ProviderState.READY)
+
     @property
     def is_connected(self) -> bool:
         """Whether there is a session."""
