@@ -172,6 +172,7 @@ class SyncSources(LoopProxy[AttachedSources]):
     status = _awaited(AttachedSources.status)
     get = _called(AttachedSources.get)
     find = _called(AttachedSources.find)
+    all_of = _called(AttachedSources.all_of)
     status_of = _called(AttachedSources.status_of)
 
     @property

@@ -58,7 +58,7 @@ class ToolRun:
     """
 
     runtime: Runtime
-    exchange: "Exchange[types.CallToolResult]"
+    exchange: Exchange
     identity: CallIdentity
     waiting: WaitingCalls
     answer_command: str
@@ -220,7 +220,7 @@ def _answer_in(reply: JsonObject) -> Answer | None:
     return Deny(message=words)
 
 
-def _client_name(exchange: "Exchange[types.CallToolResult]") -> str:
+def _client_name(exchange: Exchange) -> str:
     """Return the name that the client gives itself; nothing proves it."""
     params = exchange.context.session.client_params
     return "an MCP client" if params is None else f"the MCP client {params.client_info.name}"

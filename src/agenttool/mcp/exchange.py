@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import cast
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -31,7 +31,6 @@ GATHER_S = 0.01
 RequestContext = ServerRequestContext[dict[str, object], object]
 """The context of a request, as the SDK passes it to a handler."""
 
-_T = TypeVar("_T")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
@@ -43,12 +42,25 @@ _REQUESTS: dict[str, tuple[type[types.InputRequest], type[types.Result]]] = {
 }
 """The requests that a server may make, and their replies."""
 
+_CAPABILITIES: dict[str, JsonObject] = {
+    "elicitation/create": {"elicitation": {"form": {}}},
+    "sampling/createMessage": {"sampling": {}},
+    "roots/list": {"roots": {}},
+}
+"""What a client declares if it answers these requests."""
+
 log = logging.getLogger("agenttool.mcp")
 
 
 def is_stateless(context: RequestContext) -> bool:
     """Return whether a request is of a revision in which the server makes no requests."""
     return is_version_at_least(context.protocol_version, STATELESS_REVISION)
+
+
+def missing_capability(members: JsonObject) -> MCPError:
+    """Return the error of a request that the server can only serve to a client with some capability."""
+    message = f"this request needs a client that declares {', '.join(members)}; use such a client"
+    return MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": members})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +72,40 @@ class PendingRequest:
 
 
 @dataclass(slots=True, eq=False)
-class Exchange(Generic[_T]):
+class Exchange:
     """The work for one request of a client, over all round trips. It is the `CallingClient` of what runs within it.
 
     Attributes:
         context: the client's open request; the last one, if none is open.
         log_level: the lowest level of log messages that the client wants; none for no messages.
-        pending: the requests to the client that have no reply, by key.
         replies: replies that arrived before their requests were made, as after a restart.
+        pending: the requests to the client that have no reply, by key.
         is_left: the server stops; what can wait is left to the next process.
+        lacks: the capability that the work needed and the client does not declare, by its members.
     """
 
     context: RequestContext
+    exchange_id: str
     log_level: str | None = None
-    pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     replies: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     is_left: bool = False
-    task: "asyncio.Task[_T] | None" = None
+    lacks: JsonObject | None = None
+    task: asyncio.Task[types.Result | Exception] | None = None
     _updates: deque[ToolProgress] = field(default_factory=lambda: deque[ToolProgress](maxlen=1000))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: int = 0
     _progress: float = 0.0
 
-    def start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[_T]]) -> None:
+    def start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[types.Result]]) -> None:
         """Start the work in a task of a group."""
 
-        async def run() -> _T:
+        async def run() -> types.Result | Exception:
             CALLER.set(self)
-            return await work()
+            try:
+                return await work()
+            except Exception as error:  # noqa: BLE001 -- it belongs to the request, not to the group
+                return error
 
         self.task = group.create_task(run())
         self.task.add_done_callback(lambda _: self._changed.set())
@@ -103,7 +121,7 @@ class Exchange(Generic[_T]):
         self._updates.append(update)
         self._changed.set()
 
-    async def attend(self, context: RequestContext) -> _T | None:
+    async def attend(self, context: RequestContext) -> types.Result | None:
         """Send progress to the client until the work ends; return its result, or None if it waits for the client.
 
         If the client cancels its request, the work is canceled.
@@ -116,7 +134,7 @@ class Exchange(Generic[_T]):
                 self._changed.clear()
                 await self._send_progress()
                 if self.task.done():
-                    return self.task.result()
+                    return self._returned(self.task.result())
                 if self.pending and is_stateless(context):
                     await asyncio.sleep(GATHER_S)
                     return None
@@ -125,6 +143,15 @@ class Exchange(Generic[_T]):
             if not self.task.done():
                 self.task.cancel()
             raise
+
+    def _returned(self, outcome: types.Result | Exception) -> types.Result:
+        """Return a result, or raise why there is none; work that failed for a missing capability names that."""
+        is_failure = isinstance(outcome, Exception) or (isinstance(outcome, types.CallToolResult) and outcome.is_error)
+        if is_failure and self.lacks is not None and is_stateless(self.context):
+            raise missing_capability(self.lacks)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     async def _send_progress(self) -> None:
         while self._updates:
@@ -144,7 +171,7 @@ class Exchange(Generic[_T]):
         for key, response in responses.items():
             found = self.pending.get(key)
             if found is not None and not found.reply.done() and _fits(found.request, response):
-                found.reply.set_result(_members(response))
+                found.reply.set_result(reply_members(response))
                 del self.pending[key]
 
     def accepts(self, method: str) -> bool:
@@ -171,6 +198,7 @@ class Exchange(Generic[_T]):
             CallerError: the client does not declare the method, or gave no usable reply.
         """
         if not self.accepts(method):
+            self.lacks = _CAPABILITIES.get(method)
             raise CallerError(f"the client cannot answer {method!r}; use a client that declares this capability")
         kind, reply_kind = _REQUESTS[method]
         made = kind.model_validate({"method": method, "params": params} if params else {"method": method})
@@ -178,7 +206,7 @@ class Exchange(Generic[_T]):
             return await self._request_later(made, key)
         related = ServerMessageMetadata(related_request_id=self.context.request_id)
         try:
-            return _members(await self.context.session.send_request(made, reply_kind, metadata=related))
+            return reply_members(await self.context.session.send_request(made, reply_kind, metadata=related))
         except MCPError as error:
             raise CallerError(f"the client did not answer {method!r}: {error}") from error
 
@@ -210,7 +238,7 @@ class Exchange(Generic[_T]):
 
 def _fits(request: types.InputRequest, response: object) -> bool:
     """Return whether a reply is one to this request."""
-    members = _members(response)
+    members = reply_members(response)
     try:
         _REQUESTS[request.method][1].model_validate(members, by_name=False)
     except ValueError:
@@ -222,7 +250,8 @@ def _fits(request: types.InputRequest, response: object) -> bool:
     return True
 
 
-def _members(response: object) -> JsonObject:
+def reply_members(response: object) -> JsonObject:
+    """Return a reply of a client as JSON."""
     if isinstance(response, types.Result):
         return response.model_dump(by_alias=True, mode="json", exclude_none=True)
     return cast("JsonObject", response) if isinstance(response, dict) else {}

@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,22 +12,29 @@ import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.mcp.calls import RequestedTool, ToolRun
-from agenttool.mcp.exchange import Exchange, RequestContext
+from agenttool.mcp.exchange import Exchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
+from agenttool.mcp.offers import Offers
 from agenttool.mcp.results import text_result
+from agenttool.mcp.sessions import ClientSessions
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
+from agenttool.ports.resources import OfferKind
 from agenttool.ports.surfacing import Role
-from agenttool.records import InvocationId, JsonObject, SearchMatch
+from agenttool.records import JsonObject, SearchMatch
 from agenttool.runtime import Runtime
 
 LIST_TTL_MS = 30_000
 """How long a client may use a list without asking again, if it does not listen to changes."""
+
+WATCH_S = 1.0
+"""How often the list of tools is compared with the one before."""
 
 _DEFAULT_MATCHES = 5
 
@@ -53,6 +60,22 @@ class McpOptions:
     asks_client: bool = True
 
 
+class NotifyingServer(Server[dict[str, object]]):
+    """The server of the SDK; it declares to clients of older revisions that it notifies them of changes."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, object]] | None = None,
+        extensions: dict[str, dict[str, object]] | None = None,
+    ) -> InitializationOptions:
+        """Return the reply to the handshake."""
+        all_changes = NotificationOptions(tools_changed=True, resources_changed=True, prompts_changed=True)
+        return super().create_initialization_options(
+            notification_options or all_changes, experimental_capabilities, extensions
+        )
+
+
 class McpServer:
     """Serves one runtime to MCP clients: `async with McpServer.open(rt) as server`.
 
@@ -75,7 +98,9 @@ class McpServer:
         self._waiting = waiting
         self._group = group
         self._lister = ToolLister(runtime, options.role)
-        self._exchanges: dict[str, Exchange[types.CallToolResult]] = {}
+        self._offers = Offers(runtime, options.role)
+        self._sessions = ClientSessions()
+        self._exchanges: dict[str, Exchange] = {}
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -91,9 +116,11 @@ class McpServer:
         await waiting.load()
         async with asyncio.TaskGroup() as group:
             server = cls(runtime, options or McpOptions(), states, waiting, group)
+            watching = group.create_task(server._watch())
             try:
                 yield server
             finally:
+                watching.cancel()
                 server.close()
 
     def close(self) -> None:
@@ -101,26 +128,51 @@ class McpServer:
         for each in self._exchanges.values():
             each.leave()
 
-    def initialization(self) -> InitializationOptions:
-        """Return the reply to the handshake of older revisions."""
-        return self.lowlevel.create_initialization_options(NotificationOptions(tools_changed=True))
-
-    def _make_lowlevel(self) -> Server[dict[str, object]]:
-        server: Server[dict[str, object]] = Server(
+    def _make_lowlevel(self) -> "NotifyingServer":
+        hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="private")
+        server = NotifyingServer(
             self._options.name,
             version=__version__,
             title="agenttool",
             instructions=_INSTRUCTIONS,
-            cache_hints={"tools/list": CacheHint(ttl_ms=LIST_TTL_MS, scope="private")},
+            cache_hints={
+                "tools/list": hint,
+                "prompts/list": hint,
+                "resources/list": hint,
+                "resources/templates/list": hint,
+            },
             get_tool_input_schema=self._lister.schema_of,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
+            on_subscriptions_listen=ListenHandler(self._sessions.bus),
         )
+        add = server.add_request_handler
+        add("tools/list", types.PaginatedRequestParams, self._list_tools)
+        add("tools/call", types.CallToolRequestParams, self._call_tool)
+        add("resources/list", types.PaginatedRequestParams, self._list_resources)
+        add("resources/templates/list", types.PaginatedRequestParams, self._list_templates)
+        add("resources/read", types.ReadResourceRequestParams, self._read_resource)
+        add("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
+        add("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
+        add("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
+        add("prompts/list", types.PaginatedRequestParams, self._list_prompts)
+        add("prompts/get", types.GetPromptRequestParams, self._get_prompt)
+        add("completion/complete", types.CompleteRequestParams, self._complete)
         return server
 
-    async def _list_tools(
-        self, context: RequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def _watch(self) -> None:
+        """Notify clients of changed lists, as long as the server runs."""
+        changes: asyncio.Queue[tuple[OfferKind, str | None]] = asyncio.Queue()
+        self._offers.watch(lambda kind, uri: changes.put_nowait((kind, uri)))
+        listed = await self._lister.current()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_S):
+                    await self._sessions.offers_changed(*await changes.get())
+            before, listed = listed, await self._lister.current()
+            if listed is not before and listed.shown != before.shown:
+                await self._sessions.tools_changed()
+
+    async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
+        self._sessions.of(context)  # it is notified from now on
         tools = await self._tools()
         try:
             page, cursor = tools.page(None if params is None else params.cursor)
@@ -134,9 +186,7 @@ class McpServer:
         except ConfigError as error:  # the runtime is closed
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
-    async def _call_tool(
-        self, context: RequestContext, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    async def _call_tool(self, context: RequestContext, params: types.CallToolRequestParams) -> types.Result:
         tools, name = await self._tools(), params.name
         arguments = cast("JsonObject", params.arguments or {})
         if tools.is_searched and name == TOOL_SEARCH:
@@ -151,37 +201,28 @@ class McpServer:
             surface=tools.surface if found is None else None,
             native_call_id=None if context.request_id is None else str(context.request_id),
         )
-        identity = CallIdentity(
-            actor=self._options.actor,
-            profile=self._options.profile,
-            target=f"tools/call {tool.name}",
-            arguments=arguments,
-        )
-        exchange_id, exchange = self._continued(context, params, identity)
+        identity = self._identity(f"tools/call {tool.name}", arguments)
+        exchange = self._continued(context, params, identity)
         if exchange.task is None:
-            self._start(exchange, tool, identity)
-        return await self._attended(context, exchange_id, exchange, identity)
-
-    def _start(self, exchange: Exchange[types.CallToolResult], tool: RequestedTool, identity: CallIdentity) -> None:
-        """Start a call, or continue the same call that waits for its approval."""
-        run = ToolRun(
-            runtime=self._runtime,
-            exchange=exchange,
-            identity=identity,
-            waiting=self._waiting,
-            answer_command=self._options.answer_command,
-            asks_client=self._options.asks_client,
-        )
-        waiting: InvocationId | None = self._waiting.find(identity)
-        exchange.start(self._group, lambda: run.run(tool) if waiting is None else run.resume(waiting))
+            run = ToolRun(
+                runtime=self._runtime,
+                exchange=exchange,
+                identity=identity,
+                waiting=self._waiting,
+                answer_command=self._options.answer_command,
+                asks_client=self._options.asks_client,
+            )
+            waiting = self._waiting.find(identity)
+            exchange.start(self._group, lambda: run.run(tool) if waiting is None else run.resume(waiting))
+        return await self._attended(context, exchange, identity)
 
     def _continued(
         self, context: RequestContext, params: types.InputResponseRequestParams, identity: CallIdentity
-    ) -> tuple[str, Exchange[types.CallToolResult]]:
+    ) -> Exchange:
         """Return the exchange that a request continues, with the replies of the client; else a new one."""
-        replies = cast("Mapping[str, object]", params.input_responses or {})
+        replies = {key: reply_members(each) for key, each in (params.input_responses or {}).items()}
         if params.request_state is None:
-            return secrets.token_hex(8), Exchange(context)
+            return Exchange(context, secrets.token_hex(8), self._sessions.log_level(context))
         try:
             exchange_id = self._states.verify(params.request_state, identity, time.time())
         except StateError as error:
@@ -189,34 +230,102 @@ class McpServer:
         found = self._exchanges.get(exchange_id)
         if found is not None:
             found.reply(replies)
-            return exchange_id, found
+            return found
         if self._waiting.find(identity) is None:
             message = "the call of this requestState has ended, or its process was restarted; make the call again"
             raise MCPError(types.INVALID_PARAMS, message)
-        exchange: Exchange[types.CallToolResult] = Exchange(context)
-        exchange.replies |= {key: _reply_members(each) for key, each in replies.items()}
-        return exchange_id, exchange
+        return Exchange(context, exchange_id, replies=replies)
 
-    async def _attended(
-        self,
-        context: RequestContext,
-        exchange_id: str,
-        exchange: Exchange[types.CallToolResult],
-        identity: CallIdentity,
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        self._exchanges[exchange_id] = exchange
+    async def _attended(self, context: RequestContext, exchange: Exchange, identity: CallIdentity) -> types.Result:
+        """Return the result of an exchange, or what it needs of the client first."""
+        self._exchanges[exchange.exchange_id] = exchange
         result = None
         try:
             result = await exchange.attend(context)
         finally:
             if exchange.task is None or exchange.task.done() or exchange.task.cancelling():
-                self._exchanges.pop(exchange_id, None)
+                self._exchanges.pop(exchange.exchange_id, None)
         if result is not None:
             return result
         return types.InputRequiredResult(
             input_requests=exchange.input_requests(),
-            request_state=self._states.sign(identity, exchange_id, time.time()),
+            request_state=self._states.sign(identity, exchange.exchange_id, time.time()),
         )
+
+    def _identity(self, target: str, arguments: JsonObject) -> CallIdentity:
+        return CallIdentity(
+            actor=self._options.actor, profile=self._options.profile, target=target, arguments=arguments
+        )
+
+    async def _list_resources(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.Result:
+        entries = await self._offers.entries(OfferKind.RESOURCES)
+        return types.ListResourcesResult(resources=[types.Resource.model_validate(each) for each in entries])
+
+    async def _list_templates(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.Result:
+        entries = await self._offers.entries(OfferKind.TEMPLATES)
+        return types.ListResourceTemplatesResult(
+            resource_templates=[types.ResourceTemplate.model_validate(each) for each in entries]
+        )
+
+    async def _list_prompts(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
+        entries = await self._offers.entries(OfferKind.PROMPTS)
+        return types.ListPromptsResult(prompts=[types.Prompt.model_validate(each) for each in entries])
+
+    async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.Result:
+        async def work() -> types.Result:
+            members = await self._offers.read(params.uri, is_stateless=is_stateless(context))
+            return types.ReadResourceResult.model_validate(members)
+
+        return await self._exchanged(context, params, self._identity(f"resources/read {params.uri}", {}), work)
+
+    async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> types.Result:
+        arguments = params.arguments or {}
+
+        async def work() -> types.Result:
+            return types.GetPromptResult.model_validate(await self._offers.prompt(params.name, arguments))
+
+        identity = self._identity(f"prompts/get {params.name}", {**arguments})
+        return await self._exchanged(context, params, identity, work)
+
+    async def _exchanged(
+        self,
+        context: RequestContext,
+        params: types.InputResponseRequestParams,
+        identity: CallIdentity,
+        work: Callable[[], Awaitable[types.Result]],
+    ) -> types.Result:
+        """Return the result of some work that may ask the client."""
+        exchange = self._continued(context, params, identity)
+        if exchange.task is None:
+            exchange.start(self._group, work)
+        return await self._attended(context, exchange, identity)
+
+    async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:
+        session = self._sessions.of(context)
+        if session is not None:
+            session.watched.add(params.uri)
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.Result:
+        session = self._sessions.of(context)
+        if session is not None:
+            session.watched.discard(params.uri)
+        return types.EmptyResult()
+
+    async def _set_log_level(self, context: RequestContext, params: types.SetLevelRequestParams) -> types.Result:
+        session = self._sessions.of(context)
+        if session is not None:
+            session.log_level = params.level
+        return types.EmptyResult()
+
+    async def _complete(self, context: RequestContext, params: types.CompleteRequestParams) -> types.Result:
+        members = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        members.pop("_meta", None)
+        return types.CompleteResult.model_validate(await self._offers.completion(members))
 
     async def _search(self, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)
@@ -244,9 +353,3 @@ def _inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
     """Return the tool and the arguments of a `tool_call`."""
     name, inner = arguments.get("name"), arguments.get("arguments", {})
     return name if isinstance(name, str) else "", inner if isinstance(inner, dict) else {}
-
-
-def _reply_members(reply: object) -> JsonObject:
-    if isinstance(reply, types.Result):
-        return reply.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return cast("JsonObject", reply) if isinstance(reply, dict) else {}

@@ -68,7 +68,8 @@ class RequestStates:
 
     def sign(self, call: CallIdentity, continues: str, now_s: float) -> str:
         """Return a state that continues a call, for the same call by the same actor only."""
-        body = json_bytes({"call": call.digest, "continues": continues, "until": int(now_s + STATE_SECONDS)})
+        members: JsonObject = {"call": call.digest, "continues": continues, "until": int(now_s + STATE_SECONDS)}
+        body = json_bytes({**members, "nonce": secrets.token_hex(4)})
         return f"{_text(body)}.{_text(self._signature(body))}"
 
     def verify(self, state: str, call: CallIdentity, now_s: float) -> str:

@@ -13,4 +13,4 @@ async def serve_stdio(runtime: Runtime, options: McpOptions | None = None) -> No
         StoreError: the store cannot be used.
     """
     async with McpServer.open(runtime, options) as server, stdio_server() as (received, sent):
-        await server.lowlevel.run(received, sent, server.initialization())
+        await server.lowlevel.run(received, sent, server.lowlevel.create_initialization_options())

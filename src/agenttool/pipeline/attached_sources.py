@@ -65,8 +65,12 @@ class AttachedSources:
 
     def find(self, kind: type[_S]) -> _S | None:
         """Return the first connected source of a class, for what only its kind can do; None if there is none."""
+        return next(iter(self.all_of(kind)), None)
+
+    def all_of(self, kind: type[_S]) -> tuple[_S, ...]:
+        """Return the connected sources of a class or of a runtime-checkable protocol."""
         connected = (each for each in self._sources if each.name not in self._failed)
-        return next((each for each in connected if isinstance(each, kind)), None)
+        return tuple(each for each in connected if isinstance(each, kind))
 
     def status_of(self, name: str) -> SourceStatus | None:
         """Return the state of one server; None if there is none with that name."""

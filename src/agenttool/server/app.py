@@ -9,28 +9,43 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.request_guard import RequestGuard
 from agenttool.runtime import Runtime
 from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
-from agenttool.server.security import Problem, local_only, problem_response
+from agenttool.server.security import LocalOnlyApp, Problem, local_only, problem_response
 
 
 def app_of(
-    runtime: Runtime, *, admits: Bearer | None = None, origins: Collection[str] = (), url: str | None = None
+    runtime: Runtime,
+    *,
+    admits: Bearer | None = None,
+    origins: Collection[str] = (),
+    url: str | None = None,
+    mcp: ASGIApp | None = None,
 ) -> Starlette:
     """Return an application for a runtime that the caller has opened and will close.
 
     With `admits`, every route except callbacks and `/healthz` requires one of its tokens. Browsers are refused on every
     route, except for pages of one of the `origins`. Requests must be for an address, for `localhost`, or for the host
-    of `url`, under which other machines reach the runtime.
+    of `url`, under which other machines reach the runtime. `mcp` serves `/mcp` and `/mcp/NAME`.
     """
     guard = Middleware(RequestGuard, origins=origins, url=url, sealed=f"{PATH}/")
-    app = Starlette(routes=ROUTES, exception_handlers=_HANDLERS, middleware=[guard])
+    served = LocalOnlyApp(mcp or _no_mcp)
+    routes = (*ROUTES, Route("/mcp", served), Route("/mcp/{profile}", served))
+    app = Starlette(routes=routes, exception_handlers=_HANDLERS, middleware=[guard])
     app.state.runtime, app.state.admits = runtime, admits
     return app
+
+
+async def _no_mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    await problem_response(Problem(HTTPStatus.NOT_FOUND, _NO_MCP))(scope, receive, send)
+
+
+_NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; run: pip install 'agenttool[mcp]'"
 
 
 async def no_route(request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
 from agenttool.adapters.rap.request_body import is_json, read_body
@@ -84,11 +85,8 @@ def local_only(handler: Handler) -> Handler:
 
     @wraps(handler)
     async def answer(request: Request) -> Response:
-        if not is_local_program(request):
-            return problem_response(Problem(HTTPStatus.FORBIDDEN, _LOCAL_ONLY))
-        if not _has_token(request):
-            rejected = problem_response(Problem(HTTPStatus.UNAUTHORIZED, _UNAUTHORIZED))
-            rejected.headers["WWW-Authenticate"] = "Bearer"
+        rejected = _rejection(request)
+        if rejected is not None:
             return rejected
         try:
             return await handler(request)
@@ -96,6 +94,29 @@ def local_only(handler: Handler) -> Handler:
             return problem_response(error)
 
     return answer
+
+
+class LocalOnlyApp:
+    """Wraps an ASGI application as `local_only` wraps a handler; it reports its own errors."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take the application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request of an authorized program on this machine, or reject it."""
+        await (_rejection(Request(scope)) or self._app)(scope, receive, send)
+
+
+def _rejection(request: Request) -> Response | None:
+    """Return why a request is not answered; None if it is of an authorized program on this machine."""
+    if not is_local_program(request):
+        return problem_response(Problem(HTTPStatus.FORBIDDEN, _LOCAL_ONLY))
+    if not _has_token(request):
+        rejected = problem_response(Problem(HTTPStatus.UNAUTHORIZED, _UNAUTHORIZED))
+        rejected.headers["WWW-Authenticate"] = "Bearer"
+        return rejected
+    return None
 
 
 def is_local_program(request: Request) -> bool:

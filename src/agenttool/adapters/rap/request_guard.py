@@ -60,7 +60,7 @@ class RequestGuard:
 
         Args:
             app: the application.
-            origins: pages of these may use it, each with scheme, host and port.
+            origins: pages of these may use it, as those of this server may; each with scheme, host and port.
             url: the URL under which other machines reach it.
             sealed: posts to URLs below this path may name any host, because no URL there can be guessed, and an earlier
                 address of the store may still lead here.
@@ -83,7 +83,8 @@ class RequestGuard:
                 return problem_document(HTTPStatus.BAD_REQUEST, detail)
             found[name] = value
         origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
-        if not BROWSER_HEADERS.isdisjoint(found) and origin not in self._origins:
+        is_own_page = self._is_own(parse_host(host)) and origin == f"http://{host}"  # a page of this very server
+        if not BROWSER_HEADERS.isdisjoint(found) and not is_own_page and origin not in self._origins:
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
         is_sealed = self._sealed is not None and scope["path"].startswith(self._sealed) and scope["method"] == "POST"
         if b"host" in found and not is_sealed and not self._is_own(parse_host(host)):

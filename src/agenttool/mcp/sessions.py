@@ -1,0 +1,97 @@
+"""What the server remembers of its clients: sessions of older revisions, and who wants to know about changes."""
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from starlette.datastructures import Headers
+
+from agenttool.mcp.exchange import RequestContext, is_stateless
+from agenttool.ports.resources import OfferKind
+
+MAX_SESSIONS = 10_000
+"""Of more sessions, the oldest are not notified any more."""
+
+log = logging.getLogger("agenttool.mcp")
+
+
+@dataclass(slots=True, eq=False)
+class ClientSession:
+    """One session of an older revision.
+
+    Attributes:
+        channel: sends notifications to the client.
+        log_level: the lowest level of log messages that it wants.
+        watched: the resources that it subscribed to.
+    """
+
+    channel: ServerSession
+    log_level: str = "info"
+    watched: set[str] = field(default_factory=set[str])
+
+
+class ClientSessions:
+    """Notifies clients of changes: on their sessions, or on the streams of `subscriptions/listen`.
+
+    Attributes:
+        bus: carries changes to the streams.
+    """
+
+    def __init__(self) -> None:
+        """Start without clients."""
+        self.bus = InMemorySubscriptionBus()
+        self._sessions: OrderedDict[str, ClientSession] = OrderedDict()
+
+    def of(self, context: RequestContext) -> ClientSession | None:
+        """Return the session of a request; None on a revision without sessions."""
+        if is_stateless(context):
+            return None
+        headers: object = getattr(context.request, "headers", None)  # on stdio there is no request
+        key = headers.get("mcp-session-id", "") if isinstance(headers, Headers) else ""
+        found = self._sessions.get(key)
+        if found is None:
+            found = self._sessions[key] = ClientSession(context.session)
+            if len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+        return found
+
+    def log_level(self, context: RequestContext) -> str | None:
+        """Return the log level of a session; None on a revision in which each request states it."""
+        session = self.of(context)
+        return None if session is None else session.log_level
+
+    async def tools_changed(self) -> None:
+        """Notify all clients that the list of tools has changed."""
+        await self._publish(ToolsListChanged(), types.ToolListChangedNotification())
+
+    async def offers_changed(self, kind: OfferKind, uri: str | None) -> None:
+        """Notify clients that a list or a resource has changed."""
+        if kind is OfferKind.PROMPTS:
+            await self._publish(PromptsListChanged(), types.PromptListChangedNotification())
+        elif uri is None:
+            await self._publish(ResourcesListChanged(), types.ResourceListChangedNotification())
+        else:
+            params = types.ResourceUpdatedNotificationParams(uri=uri)
+            await self._publish(ResourceUpdated(uri=uri), types.ResourceUpdatedNotification(params=params), uri)
+
+    async def _publish(
+        self, event: ServerEvent, notification: types.ServerNotification, uri: str | None = None
+    ) -> None:
+        await self.bus.publish(event)
+        for key, session in tuple(self._sessions.items()):
+            if uri is None or uri in session.watched:
+                try:
+                    await session.channel.send_notification(notification)
+                except Exception:  # noqa: BLE001 -- whatever ended the session
+                    log.debug("session %r is gone", key)
+                    self._sessions.pop(key, None)

@@ -1,0 +1,52 @@
+"""What a source may offer besides tools: resources and prompts, in the words of the Model Context Protocol."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from agenttool.records import ClosedEnum, JsonObject
+
+
+class OfferKind(ClosedEnum):
+    """The lists of a provider; the values are the members of the protocol's list results."""
+
+    RESOURCES = "resources"
+    TEMPLATES = "resourceTemplates"
+    PROMPTS = "prompts"
+
+
+OfferChanged = Callable[[OfferKind, str | None], None]
+"""Takes the list that changed, or with a URI the resource; called in the event loop, and returns at once."""
+
+
+@runtime_checkable
+class ResourceProvider(Protocol):
+    """A source with resources and prompts. All members of its objects are passed on as they are.
+
+    `read_resource`, `get_prompt` and `complete` may ask the client by `ports.caller.CALLER`. They return None for what
+    this provider does not have, and raise `CallerError` or `ConnectionError` for what it cannot give now.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        ...
+
+    async def list_offers(self, kind: OfferKind) -> Sequence[JsonObject]:
+        """Return all entries of one list."""
+        ...
+
+    async def read_resource(self, uri: str) -> JsonObject | None:
+        """Return the result of `resources/read`."""
+        ...
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonObject | None:
+        """Return the result of `prompts/get`."""
+        ...
+
+    async def complete(self, params: JsonObject) -> JsonObject | None:
+        """Return the result of `completion/complete`; the params are those of the request."""
+        ...
+
+    def watch(self, changed: OfferChanged) -> None:
+        """Report changes from now on."""
+        ...

@@ -1,0 +1,96 @@
+"""`/mcp` of a server: clients of both revisions, profiles, and which requests are refused."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpcore
+import pytest
+from mcp import Client
+from mcp_clients import NEW, Person, text_of
+
+from agenttool import Runtime, tool
+from agenttool.adapters.rap.credentials import Bearer
+from agenttool.mcp.http import McpOptions, serve_http
+from agenttool.ports.surfacing import Role
+from agenttool.server.app import app_of
+
+
+@tool(read_only=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(namespace="mail")
+def send(to: str) -> str:
+    """Send a message."""
+    return f"sent to {to}"
+
+
+@pytest.fixture
+def serving(serve_app):
+    @asynccontextmanager
+    async def serving(**options):
+        profiles = {"": McpOptions(), "readers": McpOptions(profile="readers", role=Role(name="r", tools=("local.*",)))}
+        async with (
+            Runtime.open(tools=[add, send], approve="wait") as runtime,
+            serve_http(runtime, profiles) as mcp,
+            serve_app(app_of(runtime, mcp=mcp, **options), lifespan="off") as url,
+        ):
+            yield url
+        for task in asyncio.all_tasks():
+            if "_shutdown_watcher" in repr(task):  # sse-starlette leaves it running
+                task.cancel()
+
+    return serving
+
+
+async def test_a_client_lists_calls_and_is_asked(serving, mode):
+    person = Person(decision="allow")
+    async with serving() as url, Client(f"{url}/mcp", mode=mode, elicitation_callback=person) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["add", "read_result", "send"]
+        assert text_of(await client.call_tool("add", {"a": 19, "b": 23})) == "42"
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+        assert len(person.asked) == 1
+
+
+async def test_a_profile_has_an_endpoint_of_its_own(serving, mode):
+    async with serving() as url, Client(f"{url}/mcp/readers", mode=mode) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["add"]
+        assert (await client.call_tool("send", {"to": "ada"})).is_error
+
+
+DISCOVER = (
+    b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{'
+    b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+)
+
+
+async def post(url, **headers):
+    sent = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": NEW,
+        "mcp-method": "server/discover",
+        **headers,
+    }
+    async with httpcore.AsyncConnectionPool() as pool:
+        return (await pool.request("POST", url, headers=sent, content=DISCOVER)).status
+
+
+async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving):
+    async with serving() as url:
+        host = url.removeprefix("http://")
+        assert await post(f"{url}/mcp") == 200
+        assert await post(f"{url}/mcp", origin=url) == 200
+        assert await post(f"{url}/mcp", origin="http://evil.example") == 403
+        assert await post(f"{url}/mcp", host="evil.example", origin="http://evil.example") == 403
+        assert await post(f"{url}/mcp", host=host, **{"x-forwarded-for": "203.0.113.9"}) == 403
+        assert await post(f"{url}/mcp", **{"mcp-method": "tools/list"}) == 400
+        assert await post(f"{url}/mcp/nobody") == 404
+
+
+async def test_a_server_with_a_token_requires_it(serving):
+    async with serving(admits=Bearer("a-long-secret-token")) as url:
+        assert await post(f"{url}/mcp") == 401
+        assert await post(f"{url}/mcp", authorization="Bearer a-long-secret-token") == 200

@@ -1,0 +1,408 @@
+"""The tools, resources and prompts that the official conformance suite expects of a server, with our public API.
+
+`agenttool serve --from everything` serves the tools; `source` in a settings file adds resources and prompts.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agenttool import Context, Media, Runtime, make_tool, tool
+from agenttool.cli.http_server import bind, run_server
+from agenttool.errors import CallerError
+from agenttool.mcp.http import McpOptions, serve_http
+from agenttool.ports.caller import CALLER
+from agenttool.ports.output import NativeOutput
+from agenttool.ports.resources import OfferKind
+from agenttool.ports.source import SourceStatus
+from agenttool.ports.surfacing import ProviderState
+from agenttool.records import ContentClass, ContentItem
+from agenttool.server.app import app_of
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+)
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+
+free = tool(read_only=True, concurrency_safe=True)
+
+
+def schema(required=(), **properties):
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
+async def ask(method, params, key=None):
+    caller = CALLER.get()
+    if caller is None:
+        raise CallerError("there is no client to ask")
+    return await caller.request(method, params, key=key)
+
+
+async def elicit(message, wanted, key=None):
+    return await ask("elicitation/create", {"message": message, "requestedSchema": wanted}, key)
+
+
+def sampled(text, tokens=100):
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return {"messages": [message], "maxTokens": tokens}
+
+
+def text_in(reply):
+    content = reply["content"]
+    return (content[0] if isinstance(content, list) else content)["text"]
+
+
+def resource(uri, media_type, text):
+    return ContentItem(type=ContentClass.EMBEDDED_RESOURCE, uri=uri, media_type=media_type, text=text)
+
+
+@free
+def test_simple_text() -> str:
+    """Return a text."""
+    return "This is a simple text response for testing."
+
+
+@free
+def test_image_content() -> Media:
+    """Return an image."""
+    return Media(PNG, "image/png")
+
+
+@free
+def test_audio_content() -> Media:
+    """Return audio."""
+    return Media(WAV, "audio/wav")
+
+
+@free
+def test_embedded_resource() -> NativeOutput:
+    """Return an embedded resource."""
+    text = "This is an embedded resource content."
+    return NativeOutput(content=(resource("test://embedded-resource", "text/plain", text),))
+
+
+@free
+def test_multiple_content_types() -> NativeOutput:
+    """Return several kinds of content."""
+    text = ContentItem(type=ContentClass.TEXT, text="Multiple content types test:")
+    data = resource("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
+    return NativeOutput(content=(text, Media(PNG, "image/png"), data))
+
+
+@free
+def test_error_handling() -> str:
+    """Fail."""
+    raise ValueError("This tool intentionally returns an error for testing")
+
+
+@free
+async def test_tool_with_logging() -> str:
+    """Send log messages."""
+    caller = CALLER.get()
+    for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await caller.log("info", message)
+        await asyncio.sleep(0.05)
+    return "logged"
+
+
+@free
+async def test_tool_with_progress(ctx: Context) -> str:
+    """Report progress."""
+    for percent in (0, 50, 100):
+        ctx.progress(f"Completed step {percent} of 100", percent=percent)
+        await asyncio.sleep(0.05)
+    return "done"
+
+
+@free
+async def test_sampling(prompt: str) -> str:
+    """Let the model of the client write something."""
+    return f"LLM response: {text_in(await ask('sampling/createMessage', sampled(prompt)))}"
+
+
+@free
+async def test_elicitation(message: str) -> str:
+    """Ask the user."""
+    text = {"type": "string"}
+    wanted = schema(
+        ["username", "email"],
+        username={**text, "description": "User's response"},
+        email={**text, "description": "User's email address"},
+    )
+    reply = await elicit(message, wanted)
+    return f"User response: <action: {reply['action']}, content: {json.dumps(reply.get('content'))}>"
+
+
+async def elicited(wanted):
+    reply = await elicit("Please fill in the form", wanted)
+    return f"Elicitation completed: action={reply['action']}, content={json.dumps(reply.get('content', {}))}"
+
+
+@free
+async def test_elicitation_sep1034_defaults() -> str:
+    """Ask with defaults."""
+    return await elicited(
+        schema(
+            name={"type": "string", "description": "Name", "default": "John Doe"},
+            age={"type": "integer", "description": "Age", "default": 30},
+            score={"type": "number", "description": "Score", "default": 95.5},
+            status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+            verified={"type": "boolean", "description": "Verified", "default": True},
+        )
+    )
+
+
+@free
+async def test_elicitation_sep1330_enums() -> str:
+    """Ask with choices."""
+    options = ["option1", "option2", "option3"]
+    titled = [
+        {"const": f"value{number}", "title": f"{word} Option"}
+        for number, word in enumerate(("First", "Second", "Third"), 1)
+    ]
+    chosen = [{**each, "title": each["title"].replace("Option", "Choice")} for each in titled]
+    return await elicited(
+        schema(
+            untitledSingle={"type": "string", "enum": options},
+            titledSingle={"type": "string", "oneOf": titled},
+            legacyEnum={
+                "type": "string",
+                "enum": ["opt1", "opt2", "opt3"],
+                "enumNames": ["Option One", "Option Two", "Option Three"],
+            },
+            untitledMulti={"type": "array", "items": {"type": "string", "enum": options}},
+            titledMulti={"type": "array", "items": {"anyOf": chosen}},
+        )
+    )
+
+
+NAME = schema(["name"], name={"type": "string"})
+
+
+@free
+async def test_input_required_result_elicitation() -> str:
+    """Ask for a name."""
+    reply = await elicit("What is your name?", NAME, "user_name")
+    return f"Hello, {(reply.get('content') or {}).get('name')}!"
+
+
+@free
+async def test_input_required_result_sampling() -> str:
+    """Ask the model of the client."""
+    return text_in(await ask("sampling/createMessage", sampled("What is the capital of France?"), "capital_question"))
+
+
+@free
+async def test_input_required_result_list_roots() -> str:
+    """Ask for the roots of the client."""
+    return json.dumps(await ask("roots/list", {}, "client_roots"))
+
+
+@free
+async def test_input_required_result_request_state() -> str:
+    """Ask for a confirmation."""
+    await elicit("Please confirm", schema(["ok"], ok={"type": "boolean"}), "confirm")
+    return "state-ok"
+
+
+@free
+async def test_input_required_result_tampered_state() -> str:
+    """Ask for a confirmation."""
+    await elicit("Please confirm", schema(["ok"], ok={"type": "boolean"}), "confirm")
+    return "state-ok"
+
+
+@free
+async def test_input_required_result_multiple_inputs() -> str:
+    """Ask for three things at once."""
+    replies = await asyncio.gather(
+        elicit("What is your name?", NAME, "user_name"),
+        ask("sampling/createMessage", sampled("Generate a greeting", 50), "greeting"),
+        ask("roots/list", {}, "client_roots"),
+    )
+    return json.dumps(replies)
+
+
+@free
+async def test_input_required_result_multi_round() -> str:
+    """Ask twice."""
+    name = await elicit("Step 1: What is your name?", NAME, "step1")
+    wanted = schema(["color"], color={"type": "string"})
+    color = await elicit("Step 2: What is your favorite color?", wanted, "step2")
+    return f"{name['content']['name']} likes {color['content']['color']}"
+
+
+@free
+async def test_input_required_result_capabilities() -> str:
+    """Ask only what the client can answer."""
+    caller = CALLER.get()
+    requests = (
+        ("elicitation/create", {"message": "What is your name?", "requestedSchema": NAME}, "user_name"),
+        ("sampling/createMessage", sampled("Generate a greeting"), "greeting"),
+    )
+    wanted = [ask(*each) for each in requests if caller.accepts(each[0])]
+    return json.dumps(await asyncio.gather(*wanted))
+
+
+@free
+async def test_missing_capability() -> str:
+    """Ask the model of the client."""
+    return text_in(await ask("sampling/createMessage", sampled("Hello")))
+
+
+SCHEMA_2020: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+
+RESOURCES = {
+    "test://static-text": ("text/plain", "This is the content of the static text resource."),
+    "test://static-binary": ("image/png", PNG),
+    "test://watched-resource": ("text/plain", "This one changes."),
+}
+TEMPLATE = "test://template/{id}/data"
+PROMPTS = {
+    "test_simple_prompt": (),
+    "test_prompt_with_arguments": ("arg1", "arg2"),
+    "test_prompt_with_embedded_resource": ("resourceUri",),
+    "test_prompt_with_image": (),
+    "test_input_required_result_prompt": (),
+}
+
+
+class Everything:
+    """Resources and prompts of the suite, as a source."""
+
+    name = "everything"
+
+    async def connect(self, host):
+        """Declare nothing."""
+
+    def health(self):
+        return (SourceStatus(source=self.name, state=ProviderState.READY),)
+
+    async def close(self):
+        """Release nothing."""
+
+    def watch(self, changed):
+        self.changed = changed
+
+    async def list_offers(self, kind):
+        if kind is OfferKind.RESOURCES:
+            return [
+                {"uri": uri, "name": uri.removeprefix("test://"), "description": "A resource", "mimeType": media_type}
+                for uri, (media_type, _) in RESOURCES.items()
+            ]
+        if kind is OfferKind.TEMPLATES:
+            return [
+                {"uriTemplate": TEMPLATE, "name": "template", "description": "Data", "mimeType": "application/json"}
+            ]
+        return [
+            {
+                "name": name,
+                "description": "A prompt",
+                "arguments": [{"name": each, "description": "A text", "required": True} for each in arguments],
+            }
+            for name, arguments in PROMPTS.items()
+        ]
+
+    async def read_resource(self, uri):
+        if uri in RESOURCES:
+            media_type, data = RESOURCES[uri]
+            body = {"text": data} if isinstance(data, str) else {"blob": base64.b64encode(data).decode()}
+            return {"contents": [{"uri": uri, "mimeType": media_type, **body}]}
+        head, tail = TEMPLATE.split("{id}")
+        if not uri.startswith(head) or not uri.endswith(tail):
+            return None
+        number = uri.removeprefix(head).removesuffix(tail)
+        text = json.dumps({"id": number, "templateTest": True, "data": f"Data for ID: {number}"})
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+
+    async def get_prompt(self, name, arguments):
+        match name:
+            case "test_simple_prompt":
+                said = prompt("This is a simple prompt for testing.")
+            case "test_prompt_with_arguments":
+                said = prompt(f"Prompt with arguments: arg1='{arguments['arg1']}', arg2='{arguments['arg2']}'")
+            case "test_prompt_with_embedded_resource":
+                uri = arguments["resourceUri"]
+                text = "Embedded resource content for testing."
+                block = {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": text}}
+                said = prompt(block, "Please process the embedded resource above.")
+            case "test_prompt_with_image":
+                block = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+                said = prompt(block, "Please analyze the image above.")
+            case "test_input_required_result_prompt":
+                wanted = schema(["context"], context={"type": "string"})
+                reply = await elicit("What context should the prompt use?", wanted, "user_context")
+                said = prompt(f"Use the context {(reply.get('content') or {}).get('context')}")
+            case _:
+                said = None
+        return said
+
+    async def complete(self, params):
+        values = [each for each in ("paris", "park", "party") if each.startswith(params["argument"]["value"])]
+        return {"completion": {"values": values, "total": len(values), "hasMore": False}}
+
+
+def prompt(*blocks):
+    blocks = [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks]
+    return {"messages": [{"role": "user", "content": each} for each in blocks]}
+
+
+async def nothing(**arguments):
+    """Return the arguments."""
+    return json.dumps(arguments)
+
+
+HEADERS = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "query": {"type": "string"}},
+    "required": ["region"],
+}
+
+TOOLS = [each for name, each in list(globals().items()) if name.startswith("test_")]
+TOOLS.append(make_tool("json_schema_2020_12_tool", SCHEMA_2020, nothing, read_only=True))
+TOOLS.append(make_tool("header_tool", HEADERS, nothing, read_only=True))
+
+
+def main():
+    port = int(sys.argv[1])
+    with bind("127.0.0.1", port) as listening:
+
+        @asynccontextmanager
+        async def app():
+            async with (
+                Runtime.open(tools=TOOLS, sources=[Everything()], store=sys.argv[2], approve="wait") as runtime,
+                serve_http(runtime, {"": McpOptions()}) as mcp,
+            ):
+                yield app_of(runtime, mcp=mcp)
+
+        run_server(listening, app(), lambda: print("ready", flush=True))
+
+
+if __name__ == "__main__":
+    main()
