@@ -211,12 +211,12 @@ class Agent:
             ConfigError: some cannot match; the message names each with its file and line.
         """
         self.core.policy.groups.check(rules)
+        own = f"{BUILT_IN}."  # built-in tools are declared when they are needed
+        named = [rule for rule in rules if not any(each.startswith(own) for each in rule.tools)]
+        if not named or all(entry.tool.declaration.namespace == BUILT_IN for entry in self.catalog):
+            return
         subjects = self.core.tools.subjects
         tools = [(entry.tool.declaration, partial(subjects.__getitem__, entry)) for entry in self.catalog]
-        if all(declaration.namespace == BUILT_IN for declaration, _ in tools):
-            return
-        own = f"{BUILT_IN}."  # built-in tools are declared when they are needed
-        named = (rule for rule in rules if not any(each.startswith(own) for each in rule.tools))
         unmatched = list(unmatched_rules(named, tools))
         errors = [each.message for each in unmatched if each.is_error and self._sources.are_ready]
         if errors:
