@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.errors import ConfigError
-from agenttool.policy.paths import WORKSPACE, PathPattern, Workspace, all_covered, resolve_path, resolve_word
+from agenttool.policy.paths import (
+    WORKSPACE,
+    PathPattern,
+    PathPatterns,
+    Workspace,
+    all_covered,
+    resolve_path,
+    resolve_word,
+)
 
 names = st.sampled_from(["a", "b", "secrets", "src"])
 spellings = st.lists(names | st.sampled_from(["..", ".", ""]), min_size=1, max_size=7)
@@ -211,3 +219,19 @@ def test_an_exception_takes_exact_paths_from_a_rule(decide, shell, rules):
     assert list(verdicts.values()) == ["allow", "allow", "ask", "ask", "ask"]
     with pytest.raises(ConfigError, match="an allow cannot except a path"):
         rules({"behavior": "allow", "tool": "local.*", "path": [".", "!x"]})
+
+
+steps = st.sampled_from(["a", "b", "x.py", "*", "*.py", "a*", "?", "**", "..", ".env", ".*"])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "/", "**/", "/**/", "a/"]), st.lists(steps, min_size=1, max_size=2))),
+    st.lists(steps, min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_patterns_together_match_what_one_of_them_matches(patterns, path, expands):
+    workspace = Workspace(roots=("/ws",), resolve=os.path.normpath)
+    each = [PathPattern(start + "/".join(rest)) for start, rest in patterns]
+    place = resolve_word("/".join(path), workspace, base="/ws", expands=expands)
+    expected = any(pattern.hits(place, workspace) for pattern in each)
+    assert PathPatterns(each).hits(place, workspace, is_ask=False) == expected

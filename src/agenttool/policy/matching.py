@@ -24,7 +24,7 @@ from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.urls import Url, url_of
-from agenttool.policy.usage import Usage, why_unknown
+from agenttool.policy.usage import WRITES, Usage, why_unknown
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, Json, ToolDeclaration
 
@@ -33,6 +33,9 @@ MAX_WORDS = 30
 
 MAX_FOLDERS = 5
 """How many folders the words of a line may be relative to; a line that changes it more often may be anywhere."""
+
+MAX_STEPS = 32
+"""A word of a command with more steps may be any path."""
 
 MAX_PLACES = 60
 """How many paths the words may be, from all of these folders; more count as everywhere."""
@@ -169,9 +172,9 @@ class CallTargets:
         for subcommand in self.subcommands:
             if subcommand.name in _MOVES:
                 targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
-                if not at or len(targets) != 1 or not targets[0].is_plain:
+                to = targets[0].text if len(targets) == 1 and targets[0].is_plain else None
+                if not at or to is None or to.count("/") > MAX_STEPS:
                     return None
-                to = targets[0].text
                 at = tuple(resolve_word(to, self.workspace, base=each, expands=False).text for each in at)
                 found.update(dict.fromkeys(at))
                 if len(found) > MAX_FOLDERS:
@@ -180,7 +183,7 @@ class CallTargets:
 
     def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
         """Return the resolved paths of a word, from every directory that the command may be in."""
-        if word.is_unknown or self._bases is None:
+        if word.is_unknown or self._bases is None or word.text.count("/") > MAX_STEPS:
             return (ResolvedPath(text=word.text),)
         if word not in self._word_places:
             expands = word.certainty is Certainty.EXPANDS
@@ -193,9 +196,17 @@ class CallTargets:
     @cached_property
     def possible_paths(self) -> tuple[ResolvedPath, ...]:
         """The paths that words of commands may be, for a deny or an ask."""
+        return self._resolved(word for subcommand in self.subcommands for word in _path_words(subcommand))
+
+    @cached_property
+    def possible_writes(self) -> tuple[ResolvedPath, ...]:
+        """The paths among them that commands may write."""
+        return self._resolved(word for subcommand in self.subcommands for word in _written_words(subcommand))
+
+    def _resolved(self, found: Iterable[Word]) -> tuple[ResolvedPath, ...]:
         if not self.lines:
             return ()
-        words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
+        words = dict.fromkeys(found)
         hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
         if len(words) > MAX_WORDS or len(words) * len(self._bases or ()) > MAX_PLACES:
             return (ResolvedPath(text="one of very many words"),)
@@ -281,6 +292,15 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
         elif word.certainty is not Certainty.NUMBER:
             names = [each for each in _pieces(word.text) if not each.startswith("-")]
             yield from (Word(each, word.certainty) for each in names)
+
+
+def _written_words(subcommand: Subcommand) -> Iterator[Word]:
+    """Return what a command may write; of a program that is not known every path."""
+    yield from subcommand.writes
+    if subcommand.usage is not None:
+        yield from subcommand.usage.writes
+    elif not subcommand.is_wrapper:
+        yield from _path_words(subcommand)
 
 
 def _pieces(text: str) -> list[str]:
@@ -426,7 +446,9 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
     listed = call.listed_paths if rule.behavior == Behavior.DENY else ()
-    places = [each for each in (*call.paths, *call.possible_paths, *listed) if _hits_path(rule, each, call)]
+    is_about_writes = bool(rule.commands) and rule.commands[0].usage_kind == WRITES
+    possible = call.possible_writes if is_about_writes else call.possible_paths
+    places = [each for each in (*call.paths, *possible, *listed) if _hits_path(rule, each, call)]
     # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
     known = sorted(
         (each for each in places if each.candidates or each in call.paths), key=lambda each: not each.is_exact
@@ -584,7 +606,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
     if outside is not None:
         why = "is outside of the paths that rules allow" if outside.candidates else "may be any path"
         return f"{subcommand.name or 'a redirection'!r} uses {outside.text!r}, which {why}"
-    return subcommand.opaque or f"what {subcommand.name or 'a redirection'!r} does to its files is not allowed"
+    return subcommand.opaque or f"the files of {subcommand.name or 'a redirection'!r} are too many, or not all allowed"
 
 
 def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:

@@ -238,8 +238,9 @@ class PathPattern:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether it names files at any depth."""
-        return self.text.startswith(("**/", "/**/"))
+        """Whether it ends with a name that may be at any depth."""
+        steps = self.text.split("/")
+        return self.text.startswith(("**/", "/**/")) and steps[-1] not in ("", "**") and not {".", ".."} & set(steps)
 
     def excepts(self, path: ResolvedPath, workspace: Workspace) -> bool:
         """Return whether every reading of a path is excepted."""
@@ -275,7 +276,7 @@ class PathPatterns:
             name = _key(pattern.text.rpartition("/")[2])
             if pattern.is_exception:
                 self._exceptions.append(pattern)
-            elif not pattern.is_anywhere or name in ("", "**"):
+            elif not pattern.is_anywhere:
                 self._other.append(pattern)
             elif has_wildcard(name):
                 self._wild.append((Wild(name), pattern))
@@ -293,12 +294,14 @@ class PathPatterns:
         )
         return is_hit and not any(pattern.excepts(path, workspace) for pattern in self._exceptions)
 
-    def _named(self, path: ResolvedPath) -> Iterable[PathPattern]:
+    def _named(self, path: ResolvedPath) -> Iterator[PathPattern]:
         """Return the patterns whose last name may be a step of a path; all of them for a path that is not known."""
         steps = {each for candidate in path.folded_candidates for each in candidate}
         if not path.candidates or Depth.ANY in steps:
             steps = {Depth.ANY}
-        return dict.fromkeys(pattern for each in steps for pattern in _ending_with(self, each))
+        for each in steps:
+            # The patterns of a wildcard are many, and the first that matches is enough.
+            yield from _ending_with(self, each) if isinstance(each, str) else self.ending_with(each)
 
     def ending_with(self, name: Step) -> Iterator[PathPattern]:
         """Return the patterns at any depth that may end with a name."""

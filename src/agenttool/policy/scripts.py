@@ -22,7 +22,7 @@ def is_plain_sed(script: str) -> bool:
     """Return whether a sed script only edits text: it neither runs commands nor reads or writes other files."""
     if len(script) > MAX_SCRIPT:
         return False
-    at = 0
+    script, at = re.sub(r"[ \t]{2,}", " ", script), 0
     while at < len(script):
         match = _SED_COMMAND.match(script, at)
         if match is None or match.end() == at:

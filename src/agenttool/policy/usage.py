@@ -25,10 +25,13 @@ _KINDS_OF_PROGRAMS = ("read", "edit", "move", "git", "build", "services", "local
 RUNS_NOTHING = frozenset({"read", "edit", "move"})
 """The kinds of programs that run no others."""
 _SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
-_ASKS_FOR_HELP = frozenset({"--version", "--help", "-version"})
+_ASKS_FOR_HELP = frozenset({"--version", "--help", "-version", "-V"})
 _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
 _STREAMS = frozenset({"-", "/dev/fd/63", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _MAX_SUBCOMMANDS = 5
+_MAX_VALUE = 300
+"""A longer value is compared only with the expressions for any text."""
+_ANYTHING = frozenset({"(?s).*", "[^\\n]+"})
 _ANY_VALUE = frozenset({"text", "number", "pair", "pattern"})
 """The kinds of values that may be computed."""
 _COMMON_FILES = re.compile(r"\*\.(?:(\w+)|\{([\w,]+)\})")
@@ -209,13 +212,16 @@ def _known_usage(words: tuple[Word, ...]) -> Usage:
     if inherited is not None:
         raise _NotKnownError(f"the variable {inherited!r} of the environment")
     name = words[0].text
-    is_help = [word.text for word in words[1:] if word.is_plain and word.text in _ASKS_FOR_HELP]
-    if is_help and len(words[1:]) == 1 and _PROGRAM.fullmatch(name):
+    if _is_help(words) and _PROGRAM.fullmatch(name):
         return Usage("read")
     for directory in _SYSTEM_DIRECTORIES:
         name = name.removeprefix(directory)
     words = (Word(name), *words[1:])
     return _local_program(words) if "/" in name else _found_program(words)
+
+
+def _is_help(words: tuple[Word, ...]) -> bool:
+    return len(words[1:]) == 1 and words[1].is_plain and words[1].text in _ASKS_FOR_HELP
 
 
 def _local_program(words: tuple[Word, ...]) -> Usage:
@@ -239,6 +245,8 @@ def _built(usage: Usage) -> Usage:
 
 def _found_program(words: tuple[Word, ...]) -> Usage:
     words = _tar_words(words)
+    if _is_help(words) and words[0].text in _tables().first_words:
+        return Usage("build")
     if words[0].text == "find":
         return _find_usage(words[1:])
     try:
@@ -369,7 +377,8 @@ def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = Fal
     role, pattern = _tables().kinds[name]
     is_number = word.certainty is Certainty.NUMBER and role in ("text", "pattern")
     is_free = is_number or (is_value and word.certainty is Certainty.COMPUTED and name in _ANY_VALUE)
-    if not is_free and (word.is_unknown or _compiled(pattern).fullmatch(word.text) is None):
+    is_long = len(word.text) > _MAX_VALUE and pattern not in _ANYTHING
+    if not is_free and (word.is_unknown or is_long or _compiled(pattern).fullmatch(word.text) is None):
         raise _NotKnownError(f"the argument {word.text[:80]!r}")
     check = SCRIPT_CHECKS.get(role)
     if check is not None and not (word.is_plain and check(word.text)):
@@ -387,9 +396,11 @@ def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
 
 
 def _note_word(role: str, word: Word, reading: _Reading) -> None:
-    if role in ("read", "run", "source"):
+    if role in ("read", "run", "source", "linked"):
         reading.reads.append(word)
-    if role == "source":
+    if role == "linked":
+        reading.writes.append(word)  # What is written to the link later changes this file.
+    if role in ("source", "linked"):
         reading.sources.append(word)
     elif role == "rev":
         texts = dict.fromkeys((word.text, *word.text.split(":")))
