@@ -294,7 +294,7 @@ async def test_the_url_of_an_authorization_is_deleted_as_soon_as_it_is_not_shown
     within_s = 1.0 if ending == "no result in time" else None
     async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}, within_s=within_s) as rt:
         call, invocation = await started(rt, server)
-        url = "https://id.example.test/authorize?state=5b1c"
+        url = "https://id.example.test/authorize?state=Qz-state"
         assert await server.post(invocation, "oauth", auth_url=url) == 200
         assert [each.url for each in await rt.prompts.list()] == [url]
         if ending == "result":
@@ -308,7 +308,7 @@ async def test_the_url_of_an_authorization_is_deleted_as_soon_as_it_is_not_shown
             assert await rt.wait(call.invocation_id, within_s=60) is not None
         await rt._core.durability.checkpoints.settle()
         stored = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
-    assert b"5b1c" not in stored
+    assert b"Qz-state" not in stored
 
 
 @pytest.mark.requirement("RAP-222", "RAP-223", "RAP-225")
@@ -316,7 +316,7 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
     server = tool_server()
     async with running(server) as rt:
         call, invocation = await started(rt, server)
-        url = "https://id.example.test/authorize?state=5b1c"
+        url = "https://id.example.test/authorize?state=Qz-state"
         assert await server.post(invocation, "oauth", auth_url=url) == 200
         (prompt,) = await rt.prompts.list()
         assert (prompt.kind.value, prompt.url) == ("authorization", url)
@@ -325,7 +325,7 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
         await rt.wait(call.invocation_id)
         assert await rt._core.durability.documents.page("prompt", limit=9) == []
         exported = [repr(record) async for record in rt.journal.export()]
-        assert not [told for told in exported if "5b1c" in told]
+        assert not [told for told in exported if "Qz-state" in told]
         assert len(server.invocations) == 1
 
 
@@ -347,11 +347,11 @@ async def test_a_pending_authorization_is_reported_as_progress(running, tool_ser
     server = tool_server()
     async with running(server) as rt:
         call, invocation = await started(rt, server)
-        await server.post(invocation, "oauth", auth_url="https://id.example.test/authorize?state=5b1c")
+        await server.post(invocation, "oauth", auth_url="https://id.example.test/authorize?state=Qz-state")
         told = [record async for record in rt.journal.export() if isinstance(record, ToolProgress)]
         assert told[-1].status is ProgressStatus.WAITING_FOR_INPUT
         assert told[-1].invocation_id == call.invocation_id
-        assert "5b1c" not in str(told)
+        assert "Qz-state" not in str(told)
 
 
 async def test_while_developing_a_page_of_this_machine_may_be_shown(running, tool_server, started):
