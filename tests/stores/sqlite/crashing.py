@@ -16,12 +16,14 @@ import sys
 import time
 from pathlib import Path
 
-from call_facts import invocation_number, story_of
-
 from agenttool.journal.steps import STARTED, STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit, writer
 from agenttool.stores.sqlite.store import SqliteStore
+
+sys.path.append(str(Path(__file__).parents[2] / "support"))
+
+from call_facts import invocation_number, story_of
 
 CALLERS = 6
 PER_ROUND = 20_000

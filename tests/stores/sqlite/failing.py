@@ -14,13 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from call_facts import invocation_number, story_of
-
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
+
+sys.path.append(str(Path(__file__).parents[2] / "support"))
+
+from call_facts import invocation_number, story_of
 
 CALLERS = 10
 

@@ -10,10 +10,12 @@ import sys
 from itertools import count, pairwise
 from pathlib import Path
 
-from call_facts import story_of
-
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
+
+sys.path.append(str(Path(__file__).parents[2] / "support"))
+
+from call_facts import story_of
 
 CALLERS = 4
 PER_WRITER = 1_000_000
