@@ -43,7 +43,7 @@ TOOLS = [
     tool("die", "End the process.", annotations={"destructiveHint": True}),
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
-    tool("ask", "Ask the user for a name."),
+    tool("ask", "Ask the user.", {"field": {"type": "string"}, "mode": {"type": "string"}}),
     tool("no_content", "Return a result that is not valid."),
 ]
 RESOURCES = [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
@@ -126,12 +126,21 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
 
 
 def ask(params):
+    field, mode = params["arguments"].get("field", "name"), params["arguments"].get("mode")
+    schema = {"type": "object", "properties": {field: {"type": "string", "minLength": 2}}, "required": [field]}
+    question = {"message": f"Your {field}?", "requestedSchema": schema}
+    if mode == "url":
+        question = {"mode": "url", "message": "Sign in.", "url": "https://login.example/x", "elicitationId": "e1"}
+    if "modern" in OPTIONS:
+        if "inputResponses" in params:
+            return text(json.dumps([params["inputResponses"]["q"], params["requestState"]]))
+        requests = {"q": {"method": "elicitation/create", "params": {"mode": "form", **question}}}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": "s1"}
     event = threading.Event()
     ANSWERS["q1"] = [event, None]
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    send({"id": "q1", "method": "elicitation/create", "params": {"message": "Your name?", "requestedSchema": schema}})
+    send({"id": "q1", "method": "elicitation/create", "params": question})
     event.wait(30)
-    return text(json.dumps(ANSWERS["q1"][1]))
+    return text(json.dumps([ANSWERS["q1"][1], "s1"]))
 
 
 def big(number, given):

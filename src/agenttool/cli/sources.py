@@ -16,7 +16,7 @@ from agenttool.cli.output import escape_markup, indented, plain_table, print_blo
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.ports.source import Source, SourceStatus
-from agenttool.records import Json, JsonObject, ToolDeclaration
+from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.runtime import Runtime
 
 app = typer.Typer(add_completion=False)
@@ -159,7 +159,11 @@ async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
         found = [each for name in rt.sources.names if (each := rt.sources.get(name)) is not None]
         await asyncio.gather(*(each.check() for each in found if isinstance(each, ServerSource)))
         counts = Counter(
-            [record.namespace async for record in rt.journal.export() if isinstance(record, ToolDeclaration)]
+            [
+                record.namespace
+                async for record in rt.journal.export()
+                if isinstance(record, ToolDeclaration) and record.lifecycle is Lifecycle.AVAILABLE
+            ]
         )
         sources = {each.name: each for each in found}
         statuses = await rt.sources.status()

@@ -14,8 +14,17 @@ from typing import cast
 
 import anyio
 import httpx2
+from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptListChangedNotification, ServerNotification, ToolListChangedNotification
+from mcp_types import (
+    INVALID_REQUEST,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    PromptListChangedNotification,
+    ServerNotification,
+    ToolListChangedNotification,
+)
 
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.session import (
@@ -29,8 +38,10 @@ from agenttool.adapters.mcp.session import (
     open_session,
 )
 from agenttool.errors import ConfigError, CredentialMissing, words_of
+from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
+from agenttool.records import JsonObject
 
 log = logging.getLogger("agenttool.mcp")
 
@@ -66,6 +77,7 @@ class ConnectionOptions:
         open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
+        elicit: asks the user a question of the server within a call.
         idle_s: after how long without a call it is closed; None for never.
     """
 
@@ -73,6 +85,7 @@ class ConnectionOptions:
     open_transport: Callable[[ServerLog, SessionId], Transport]
     on_ready: Callable[[McpSession], Awaitable[None]]
     on_status: Callable[[], Awaitable[None]]
+    elicit: Callable[[Job, JsonObject], Awaitable[JsonObject]]
     start_timeout_s: float
     mode: str
     now_ns: Callable[[], int]
@@ -92,7 +105,7 @@ class Connection:
     _task: "asyncio.Task[None] | None" = None
     _retry_at: float = 0.0
     _ready_at: float | None = None
-    _calls: int = 0
+    _jobs: list[Job] = field(default_factory=list[Job])
     _used_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -143,13 +156,13 @@ class Connection:
         except Unavailable as error:
             raise Unavailable(error.reason, max(self._retry_at - time.monotonic(), 0.0)) from error
 
-    def begin_call(self) -> None:
-        """Count a call, so that the connection is not idle."""
-        self._calls += 1
+    def begin_call(self, job: Job) -> None:
+        """Note a call, so that the connection is not idle."""
+        self._jobs.append(job)
 
-    def end_call(self) -> None:
-        """End a counted call."""
-        self._calls -= 1
+    def end_call(self, job: Job) -> None:
+        """Forget a call that has ended."""
+        self._jobs.remove(job)
         self._used_at = time.monotonic()
 
     def refresh(self) -> None:
@@ -194,7 +207,7 @@ class Connection:
         """Open a session and keep it until it ends; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
-        callbacks = SessionCallbacks(on_message=self.on_message, on_log=self.on_log)
+        callbacks = SessionCallbacks(on_message=self.on_message, on_log=self.on_log, elicit=self._elicit)
         session_id = SessionId()
         try:
             with anyio.fail_after(options.start_timeout_s) as limit:
@@ -227,7 +240,7 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(idle_s):
                     await session.closed.wait()
-            if idle_s is not None and not self._calls and time.monotonic() - self._used_at >= idle_s:
+            if idle_s is not None and not self._jobs and time.monotonic() - self._used_at >= idle_s:
                 return
 
     async def _refresh_lists(self, session: McpSession) -> None:
@@ -260,6 +273,15 @@ class Connection:
         """Handle a notification."""
         if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
             self.refresh()
+
+    async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """Ask a question of the server within the call that it belongs to: the latest one, if all are of one actor."""
+        jobs = list(self._jobs)
+        if not jobs or len({each.actor_ref for each in jobs}) > 1:
+            message = "the question belongs to no call, or calls of several actors are running"
+            return ErrorData(code=INVALID_REQUEST, message=message)
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return ElicitResult.model_validate(await self.options.elicit(jobs[-1], asked))
 
     async def on_log(self, params: object) -> None:
         """Add a log message of the server to its log."""

@@ -21,6 +21,7 @@ from agenttool.adapters.mcp.session import (
 )
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job
+from agenttool.ports.output import NativeOutput
 from agenttool.records import UNSET, ErrorClass, Json, JsonObject, McpMapping, RetryGuidance, ToolError, UnsetType
 
 SESSION_TERMINATED = "Session terminated"
@@ -31,6 +32,10 @@ _CLASSES = {
     NOT_CONNECTED: ErrorClass.DEPENDENCY_UNAVAILABLE,
     UNAUTHORIZED: ErrorClass.CREDENTIAL_MISSING,
 }
+
+
+MAX_ROUNDS = 10
+"""How often a server may ask for input during one call."""
 
 
 class ConnectionPool(Protocol):
@@ -46,6 +51,14 @@ class ConnectionPool(Protocol):
 
     def refusal(self, tool: str, /) -> str | None:
         """Return why a tool may not run now; None if it may."""
+        ...
+
+    async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
+        """Return the answers to what a server needs before a call can continue, by the keys of the requests.
+
+        Raises:
+            ToolFailure: it needs something that is not offered.
+        """
         ...
 
 
@@ -65,25 +78,24 @@ class McpExecutor:
             ToolFailure: the server cannot be used, answered with an error, or was lost.
         """
         connection = self.pool.connection_of(job)
-        connection.begin_call()
+        connection.begin_call(job)
         try:
             return await self._call(job, connection, is_first=True)
         finally:
-            connection.end_call()
+            connection.end_call(job)
 
     async def _call(self, job: Job, connection: Connection, *, is_first: bool) -> object:
         try:
             session = await connection.session(lambda: job.report(f"waits for the server {self.server!r} to start"))
         except Unavailable as error:
             raise self._unavailable(error) from error
-        refusal = self.pool.refusal(self.tool)
+        refusal = self.refusal()
         if refusal is not None:
             raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
         mapping = self._mapping(session)
         exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_noting(job, mapping))
-        request = CallToolRequest(params=CallToolRequestParams(name=self.tool, arguments=job.call_input))
         try:
-            result = await session.request(request, exchange, _reporting(job))
+            result = await self.send(job, session, exchange)
         except MCPError as error:
             fault = fault_of(error)
             is_unknown = error.code == INVALID_REQUEST and error.message == SESSION_TERMINATED
@@ -96,9 +108,46 @@ class McpExecutor:
             raise self._invalid(str(error)) from error
         mapping = self._mapping(session, exchange.request_id, result)
         try:
-            return output_of(result, mapping)
+            return self.output(result, mapping)
         except ValueError as error:
             raise self._invalid(str(error)) from error
+
+    @property
+    def method(self) -> str:
+        """The method of its requests."""
+        return "tools/call"
+
+    def refusal(self) -> str | None:
+        """Return why the tool may not run now; None if it may."""
+        return self.pool.refusal(self.tool)
+
+    def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
+        """Return the native output of a result.
+
+        Raises:
+            ValueError: the result is not valid; says why.
+        """
+        return output_of(result, mapping)
+
+    async def send(self, job: Job, session: McpSession, exchange: Exchange) -> JsonObject:
+        """Send the call, and send it again with answers as long as the server needs input; return its result."""
+        params = CallToolRequestParams(name=self.tool, arguments=job.call_input)
+        for _ in range(MAX_ROUNDS):
+            result = await session.request(CallToolRequest(params=params), exchange, _reporting(job))
+            if result.get("resultType") != "input_required":
+                return result
+            requests = result.get("inputRequests")
+            answers = await self.pool.answer(job, requests) if isinstance(requests, dict) else {}
+            state = result.get("requestState")
+            params = CallToolRequestParams.model_validate(
+                {
+                    "name": self.tool,
+                    "arguments": job.call_input,
+                    "inputResponses": answers,
+                    **({"requestState": state} if isinstance(state, str) else {}),
+                }
+            )
+        raise InvalidResult(f"it asked for input more than {MAX_ROUNDS} times")
 
     def _mapping(
         self, session: McpSession, request_id: int | str | None = None, result: JsonObject | None = None
@@ -110,7 +159,7 @@ class McpExecutor:
             server_name=session.server_name,
             mcp_session_id=session.session_id,
             mcp_protocol_version=session.protocol_version,
-            method="tools/call",
+            method=self.method,
             tool_name=self.tool,
             jsonrpc_request_id=request_id,
             is_error=is_error if isinstance(is_error, bool) else None,

@@ -11,7 +11,7 @@ from agenttool.codec import digest_of_any, read_own, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import Json, JsonObject, Part
-from agenttool.records.record import field
+from agenttool.records.record import field, replace
 
 REVIEWED = "mcp_tools"
 """The kind of the document with the definitions of a server, by its name."""
@@ -29,18 +29,22 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
     Attributes:
         accepted: those that may run, by name; also of tools that the server does not list at present.
         waiting: those that wait for a review, by name: changed ones, and new ones.
+        features: which of resources and prompts the server has.
     """
 
     accepted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     waiting: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    features: tuple[str, ...] = ()
 
     def accept(self, names: Iterable[str]) -> "ReviewedTools":
         """Return these with waiting definitions accepted."""
         chosen = {name: self.waiting[name] for name in names if name in self.waiting}
         left = {name: each for name, each in self.waiting.items() if name not in chosen}
-        return ReviewedTools(accepted={**self.accepted, **chosen}, waiting=left)
+        return replace(self, accepted={**self.accepted, **chosen}, waiting=left)
 
-    def with_listed(self, listed: Mapping[str, JsonObject], *, shows_new: bool) -> "ReviewedTools":
+    def with_listed(
+        self, listed: Mapping[str, JsonObject], features: tuple[str, ...], *, shows_new: bool
+    ) -> "ReviewedTools":
         """Return these after a server listed its tools."""
         accepted, waiting = dict(self.accepted), dict[str, JsonObject]()
         for name, definition in listed.items():
@@ -51,7 +55,7 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
                 waiting[name] = definition
             else:
                 accepted[name] = definition  # members that decide nothing may differ
-        return ReviewedTools(accepted=accepted, waiting=waiting)
+        return ReviewedTools(accepted=accepted, waiting=waiting, features=features)
 
 
 def is_same(first: JsonObject, second: JsonObject) -> bool:

@@ -201,7 +201,7 @@ class NotedWriter(_StreamContext):
             self._open.pop(exchange.request_id, None)
 
 
-class InvalidResult(Exception):
+class InvalidResult(ValueError):
     """The server's result is not valid for the request; the message says why."""
 
 
@@ -257,6 +257,7 @@ class McpSession:
             InvalidResult: the result is not an object.
         """
         exchange = exchange or Exchange()
+        exchange.result = None
         token = _EXCHANGE.set(exchange)
         try:
             await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)

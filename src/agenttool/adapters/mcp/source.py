@@ -10,19 +10,22 @@ from typing import cast
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
+from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
+from agenttool.adapters.mcp.resources import OPERATIONS, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
 from agenttool.adapters.mcp.session import InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.config import environment
-from agenttool.errors import ConfigError, CredentialMissing, StoreError
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError, CredentialMissing, StoreError, ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import JsonObject, Lifecycle, ToolId
+from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolId
 from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.mcp")
@@ -158,10 +161,41 @@ class McpSource:
             return f"the server {self.name!r} does not offer {tool!r} any more"
         return self._setup(tool) if tool in self._reviewed.waiting else None
 
+    async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
+        """Return the answers of the user to the questions of the server.
+
+        Raises:
+            ToolFailure: the server needs something else than answers.
+        """
+        answers: JsonObject = {}
+        for key, request in requests.items():
+            method = request.get("method") if isinstance(request, dict) else None
+            params = request.get("params") if isinstance(request, dict) else None
+            if method != "elicitation/create" or not isinstance(params, dict):
+                message = f"the server {self.name!r} needs {method!r} to continue, which is not offered"
+                raise ToolFailure(ToolError(error_class=ErrorClass.CAPABILITY_GAP, message=message))
+            answers[key] = await elicit(self.server, job, params)
+        return answers
+
     @property
     def waiting(self) -> Mapping[str, JsonObject]:
         """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
         return self._reviewed.waiting
+
+    async def read(self, operation: str, **members: Json) -> JsonObject:
+        """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
+
+        This is for programs; it passes no permission check, and is not recorded.
+
+        Raises:
+            ConfigError: there is no such operation.
+            Unavailable: the server cannot be used now.
+            MCPError: the server answered with an error.
+        """
+        if operation not in OPERATIONS:
+            raise ConfigError(f"no operation is named {operation!r}; {suggestion(operation, OPERATIONS)}")
+        session = await self._main.session(lambda: None)
+        return await session.request(request_of(operation, members))
 
     def describe_change(self, tool: str) -> JsonObject:
         """Return what differs in a definition that waits for a review: each member before and after.
@@ -195,6 +229,7 @@ class McpSource:
                 open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
+                elicit=lambda job, params: elicit(server, job, params),
                 start_timeout_s=server.start_timeout_s,
                 mode=server.protocol,
                 now_ns=self._host.now_ns,
@@ -246,8 +281,9 @@ class McpSource:
         self._invalid = tuple(fault for fault in faults if fault is not None)
         listed = {str(each["name"]): each for each, fault in zip(definitions, faults, strict=True) if fault is None}
         shows_new = self.server.new_tools == "show"
+        features = features_of(session.client.server_capabilities)
         reviewed = await change_reviewed(
-            self._host.documents, self.name, lambda each: each.with_listed(listed, shows_new=shows_new)
+            self._host.documents, self.name, lambda each: each.with_listed(listed, features, shows_new=shows_new)
         )
         await self._use(reviewed, listed)
 
@@ -266,6 +302,10 @@ class McpSource:
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
         self._reviewed, self._listed = reviewed, listed
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
+        tools += [] if ASK_USER in listed else [ask_tool(self.server)]
+        if self.server.resources:
+            usable = {name for name, each in OPERATIONS.items() if each.feature in reviewed.features}
+            tools += [reading_tool(self.server, name, self) for name in sorted(usable - listed.keys())]
         await self._declare([*tools, *self._gone(tools)])
         if reviewed.waiting and self._watch is None:
             self._watch = asyncio.create_task(self._watch_review())  # noqa: TID251 -- `close` is its parent

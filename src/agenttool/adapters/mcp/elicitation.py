@@ -1,0 +1,166 @@
+"""Questions of a server to the user: each is an approval request, whose input the approver completes.
+
+A question is a nested call of the tool `ask_user` of the server. The approver edits `answer` and allows the call, or
+denies it. So questions are recorded, stored and answered as all other approvals, by the console or the command line.
+"""
+
+import logging
+import re
+from collections.abc import Collection
+
+from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.ssrf import auth_url_error
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.ports.executor import Job
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    ErrorClass,
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
+    JsonObject,
+    Lifecycle,
+    PermissionProfile,
+    PermissionProfileId,
+    RiskLevel,
+    ToolDeclaration,
+    ToolError,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+)
+from agenttool.schema.compile import compile_schema
+
+log = logging.getLogger("agenttool.mcp")
+
+ASK_USER = "ask_user"
+
+_SECRET = re.compile(r"passw|passphrase|secret|token|api.?key|credential|private.?key|\bpin\b|\bcvv\b", re.IGNORECASE)
+_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string"},
+        "schema": {"type": "object", "description": "What the answer must look like."},
+        "answer": {"type": "object", "description": "Complete this before you allow the call."},
+        "url": {"type": "string", "description": "Open this page before you allow the call."},
+    },
+    "required": ["message"],
+}
+
+
+class AskExecutor:
+    """Returns the answer as the approver completed it."""
+
+    async def start(self, job: Job, /) -> object:
+        """Check the answer, and return it.
+
+        Raises:
+            ToolFailure: it does not fit the schema of the question.
+        """
+        answer, schema = job.call_input.get("answer") or {}, job.call_input.get("schema")
+        if isinstance(schema, dict):
+            try:
+                misfits = compile_schema(schema).misfits(answer)
+            except RecordError as error:
+                raise _invalid(f"the schema of the question cannot be used: {error}") from error
+            if misfits:
+                place = f"{misfits[0].pointer or 'the answer'} must be {misfits[0].expected}"
+                raise _invalid(f"the answer does not fit: {place}; complete `answer` in the input")
+        return {"answer": answer}
+
+
+def _invalid(message: str) -> ToolFailure:
+    return ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, error_code="invalid_answer", message=message))
+
+
+def ask_tool(server: McpServer) -> DeclaredTool:
+    """Return the tool by which a server's questions reach an approver.
+
+    It is declared as deprecated, so that calls reach it and models are not shown it.
+    """
+    tool_id = ToolId(f"tool_{server.name}.{ASK_USER}")
+    reason = "the server asks the user: complete `answer`, or open `url`, and allow the call; deny it to decline"
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=tool_id,
+            namespace=server.name,
+            name=ASK_USER,
+            description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
+            lifecycle=Lifecycle.DEPRECATED,
+            tool_kind=ToolKind.CUSTOM,
+            input_contract=InputContract(model_input_schema=_INPUT, runtime_input_schema=_INPUT),
+        ),
+        interface=ToolInterface(
+            interface_id=InterfaceId(f"interface:{tool_id}"),
+            tool_id=tool_id,
+            is_read_only=True,
+            is_destructive=False,
+            is_concurrency_safe=True,
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
+            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
+        ),
+        permission_profile=PermissionProfile(
+            permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
+            risk_level=RiskLevel.MEDIUM,
+            write_effects=(WriteEffect.NONE,),
+            approval_required=True,
+            approval_reason=reason,
+        ),
+        executor=AskExecutor(),
+    )
+
+
+async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
+    """Ask the user a question of a server within a call, and return the result of the elicitation."""
+    message, url, schema = params.get("message"), params.get("url"), params.get("requestedSchema")
+    question: JsonObject = {"message": message if isinstance(message, str) else ""}
+    if params.get("mode") == "url" or isinstance(url, str):
+        fault = auth_url_error(str(url), allows_http=True)
+        if fault is not None:
+            log.warning("a question of the server %r is declined: its URL: %s", server.name, fault)
+            return {"action": "decline"}
+        question["url"] = str(url)
+    else:
+        form: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
+        secret = secret_field(form)
+        if secret is not None:
+            log.warning("a question of the server %r is declined: its form asks for %r", server.name, secret)
+            return {"action": "decline"}
+        question |= {"schema": form, "answer": _defaults(form)}
+    result = await job.call(f"{server.name}.{ASK_USER}", question)
+    if result.error is not None:
+        is_refusal = result.error.error_class in _REFUSALS
+        return {"action": "decline" if is_refusal else "cancel"}
+    if "url" in question:
+        return {"action": "accept"}
+    found = result.structured_content
+    answer = found.get("answer") if isinstance(found, dict) else None
+    return {"action": "accept", "content": answer if isinstance(answer, dict) else {}}
+
+
+_REFUSALS: Collection[ErrorClass] = (
+    ErrorClass.APPROVAL_REJECTED,
+    ErrorClass.PERMISSION_DENIED,
+    ErrorClass.POLICY_BLOCKED,
+)
+
+
+def secret_field(form: JsonObject) -> str | None:
+    """Return a field of a form that asks for a secret, which must not pass through a form; None if there is none."""
+    properties = form.get("properties")
+    for name, each in properties.items() if isinstance(properties, dict) else ():
+        words = (each.get("title"), each.get("format")) if isinstance(each, dict) else ()
+        if any(isinstance(word, str) and _SECRET.search(word) for word in (name, *words)):
+            return name
+    return None
+
+
+def _defaults(form: JsonObject) -> JsonObject:
+    properties = form.get("properties")
+    found = properties.items() if isinstance(properties, dict) else ()
+    return {name: each["default"] for name, each in found if isinstance(each, dict) and "default" in each}

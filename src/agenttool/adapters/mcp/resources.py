@@ -1,0 +1,157 @@
+"""The resources and prompts of a server, as tools that read them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from mcp_types import (
+    ClientRequest,
+    GetPromptRequest,
+    ListPromptsRequest,
+    ListResourcesRequest,
+    ListResourceTemplatesRequest,
+    ReadResourceRequest,
+    ServerCapabilities,
+)
+from pydantic import BaseModel, ValidationError
+
+from agenttool.adapters.mcp.content import content_item, resource_item
+from agenttool.adapters.mcp.declare import declare
+from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
+from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
+from agenttool.adapters.mcp.settings import McpServer
+from agenttool.ports.executor import Job
+from agenttool.ports.output import NativeOutput
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import ContentItem, Json, JsonObject, McpMapping, ToolKind
+from agenttool.records import replace as replace_record
+
+_CURSOR: JsonObject = {"cursor": {"type": "string", "description": "nextCursor of the page before; none at first."}}
+_URI: JsonObject = {"uri": {"type": "string", "description": "The URI of the resource."}}
+_PROMPT: JsonObject = {
+    "name": {"type": "string"},
+    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request about resources or prompts.
+
+    Attributes:
+        feature: the capability of the server that it needs.
+        items: returns the content that a model reads; None returns the result as a value.
+    """
+
+    feature: str
+    method: str
+    request: type[BaseModel]
+    description: str
+    properties: JsonObject
+    required: tuple[str, ...] = ()
+    items: Callable[[JsonObject], tuple[ContentItem, ...]] | None = None
+
+
+def _contents(result: JsonObject) -> tuple[ContentItem, ...]:
+    return tuple(resource_item(each) for each in _objects(result, "contents"))
+
+
+def _messages(result: JsonObject) -> tuple[ContentItem, ...]:
+    blocks = [each.get("content") for each in _objects(result, "messages")]
+    return tuple(content_item(each) for each in blocks if isinstance(each, dict))
+
+
+def _objects(result: JsonObject, member: str) -> list[JsonObject]:
+    found = result.get(member)
+    if not isinstance(found, list):
+        raise InvalidResult(f"it has no {member!r}")
+    return [cast("JsonObject", each) for each in found if isinstance(each, dict)]
+
+
+OPERATIONS = {
+    "list_resources": Operation(
+        "resources", "resources/list", ListResourcesRequest, "List the resources of the server.", _CURSOR
+    ),
+    "list_resource_templates": Operation(
+        "resources",
+        "resources/templates/list",
+        ListResourceTemplatesRequest,
+        "List the templates of the URIs of resources of the server.",
+        _CURSOR,
+    ),
+    "read_resource": Operation(
+        "resources", "resources/read", ReadResourceRequest, "Read a resource of the server.", _URI, ("uri",), _contents
+    ),
+    "list_prompts": Operation(
+        "prompts", "prompts/list", ListPromptsRequest, "List the prompts of the server, with their arguments.", _CURSOR
+    ),
+    "get_prompt": Operation(
+        "prompts", "prompts/get", GetPromptRequest, "Fill in a prompt of the server.", _PROMPT, ("name",), _messages
+    ),
+}
+"""The tools that read resources and prompts, by name."""
+
+
+def features_of(capabilities: ServerCapabilities) -> tuple[str, ...]:
+    """Return which of resources and prompts a server has."""
+    return tuple(name for name in ("resources", "prompts") if getattr(capabilities, name) is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadingExecutor(McpExecutor):
+    """Sends one request about resources or prompts."""
+
+    @property
+    def method(self) -> str:
+        """The method of its requests."""
+        return OPERATIONS[self.tool].method
+
+    def refusal(self) -> str | None:
+        """Return None: there is no definition of the server that could change."""
+        return None
+
+    async def send(self, job: Job, session: McpSession, exchange: Exchange) -> JsonObject:
+        """Send the request, and return its result."""
+        return await session.request(request_of(self.tool, job.call_input), exchange)
+
+    def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
+        """Return the result as a value, or its contents as content.
+
+        Raises:
+            ValueError: it has none.
+        """
+        items = OPERATIONS[self.tool].items
+        members: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
+        if items is None:
+            return NativeOutput(value=members, external_mappings=(mapping,))
+        return NativeOutput(content=items(result), external_mappings=(mapping,))
+
+
+def request_of(operation: str, members: JsonObject) -> ClientRequest:
+    """Return the request of an operation.
+
+    Raises:
+        InvalidResult: the members do not fit it.
+    """
+    try:
+        return cast("ClientRequest", OPERATIONS[operation].request.model_validate({"params": members}))
+    except ValidationError as error:
+        raise InvalidResult(f"the arguments do not fit: {error.errors()[0]['msg']}") from error
+
+
+def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> DeclaredTool:
+    """Return the tool of one operation."""
+    operation = OPERATIONS[name]
+    required: list[Json] = [*operation.required]
+    definition: JsonObject = {
+        "name": name,
+        "description": operation.description,
+        "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
+        "annotations": {"readOnlyHint": True},
+    }
+    tool = declare(server, definition, ReadingExecutor(server.name, name, pool, may_repeat=True))
+    mapping = McpMapping(server_id=server.name, method=operation.method)
+    declaration = replace_record(
+        tool.declaration, annotations=None, external_mappings=(mapping,), tool_kind=ToolKind.RETRIEVAL
+    )
+    return replace(tool, declaration=declaration)

@@ -1,0 +1,150 @@
+"""Servers that others wrote, from npm and PyPI; they are installed once into a folder that git ignores."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from agenttool import McpServer, ProviderState, Runtime
+from agenttool.records import ContentClass, ToolProgress
+
+CACHE = Path(__file__).parents[3] / ".cache" / "mcp-servers"
+NPM = ("server-everything", "server-filesystem", "server-memory", "server-sequential-thinking")
+PYPI = ("mcp<2", "mcp-server-git", "mcp-server-time", "mcp-server-fetch", "mcp-server-sqlite")
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm"),
+]
+
+
+@pytest.fixture(scope="session")
+def installed() -> Path:
+    """Install the servers, if they are not there yet."""
+    if not (CACHE / "done").exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        packages = [f"@modelcontextprotocol/{name}" for name in NPM]
+        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, *packages], check=True)
+        subprocess.run([sys.executable, "-m", "venv", CACHE / "py"], check=True)
+        subprocess.run([CACHE / "py" / "bin" / "pip", "install", "-q", *PYPI], check=True)
+        (CACHE / "done").touch()
+    return CACHE
+
+
+def node_server(installed: Path, name: str, *args: str, **settings: object) -> McpServer:
+    main = installed / "node_modules" / "@modelcontextprotocol" / name / "dist" / "index.js"
+    return McpServer(name, command="node", args=(str(main), *args), **settings)
+
+
+def python_server(installed: Path, name: str, *args: str, **settings: object) -> McpServer:
+    return McpServer(name, command=str(installed / "py" / "bin" / name), args=args, **settings)
+
+
+def opened(*servers: McpServer) -> Runtime:
+    return Runtime.open(sources=servers, approve=lambda _: True)
+
+
+@pytest.fixture(params=["stdio", "streamableHttp", "sse"])
+def everything(request, installed, free_port):
+    """Return the reference server over each transport."""
+    name = "server-everything"
+    if request.param == "stdio":
+        yield node_server(installed, name, "stdio")
+        return
+    port = free_port()
+    main = installed / "node_modules" / "@modelcontextprotocol" / name / "dist" / "index.js"
+    log = installed / "everything.log"
+    with log.open("w") as out:
+        variables = {**os.environ, "PORT": str(port)}
+        process = subprocess.Popen(["node", main, request.param], env=variables, stdout=out, stderr=out)
+        try:
+            wait_until(lambda: str(port) in log.read_text())
+            path, transport = ("/sse", "sse") if request.param == "sse" else ("/mcp", "http")
+            yield McpServer(name, url=f"http://127.0.0.1:{port}{path}", transport=transport)
+        finally:
+            process.kill()
+            process.wait()
+
+
+async def test_the_reference_server(everything):
+    async with opened(everything) as rt:
+        call = {
+            name: await rt.call(f"server-everything.{name}", arguments)
+            for name, arguments in {
+                "echo": {"message": "hi"},
+                "get-sum": {"a": 2, "b": 3},
+                "get-tiny-image": {},
+                "get-structured-content": {"location": "Chicago"},
+                "get-resource-links": {"count": 2},
+                "get-resource-reference": {"resourceType": "Text", "resourceId": 1},
+                "trigger-long-running-operation": {"duration": 1, "steps": 3},
+                "list_resources": {},
+                "list_prompts": {},
+            }.items()
+        }
+        progress = [each async for each in rt.journal.export() if isinstance(each, ToolProgress)]
+    failed = {name: each for name, each in call.items() if not each.ok}
+    assert failed == {}
+    assert "hi" in call["echo"].text
+    assert "5" in call["get-sum"].text
+    assert any(each.type is ContentClass.IMAGE for each in call["get-tiny-image"].content)
+    assert "temperature" in call["get-structured-content"].value
+    links = [each for each in call["get-resource-links"].content if each.type is ContentClass.RESOURCE_LINK]
+    assert len(links) == 2
+    assert any(each.type is ContentClass.EMBEDDED_RESOURCE for each in call["get-resource-reference"].content)
+    assert progress
+    assert call["list_resources"].value["resources"]
+    assert call["list_prompts"].value["prompts"]
+
+
+async def test_the_file_server(installed, tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    async with opened(node_server(installed, "server-filesystem", str(tmp_path))) as rt:
+        read = await rt.call("server-filesystem.read_text_file", {"path": str(tmp_path / "a.txt")})
+        outside = await rt.call("server-filesystem.read_text_file", {"path": "/etc/hostname"})
+        await rt.call("server-filesystem.write_file", {"path": str(tmp_path / "b.txt"), "content": "new"})
+    assert read.ok
+    assert "hello" in read.text
+    assert outside.is_error
+    assert (tmp_path / "b.txt").read_text() == "new"
+
+
+async def test_the_memory_and_thinking_servers(installed, tmp_path):
+    env = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
+    servers = (node_server(installed, "server-memory", env=env), node_server(installed, "server-sequential-thinking"))
+    async with opened(*servers) as rt:
+        entity = {"name": "Ada", "entityType": "person", "observations": ["likes tea"]}
+        made = await rt.call("server-memory.create_entities", {"entities": [entity]})
+        graph = await rt.call("server-memory.read_graph", {})
+        thought = await rt.call(
+            "server-sequential-thinking.sequentialthinking",
+            {"thought": "first", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
+        )
+    assert made.ok
+    assert "likes tea" in graph.text
+    assert thought.ok, thought.error
+
+
+async def test_servers_with_the_older_sdk(installed, tmp_path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    servers = (
+        python_server(installed, "mcp-server-git", "--repository", str(tmp_path)),
+        python_server(installed, "mcp-server-time", "--local-timezone", "UTC"),
+        python_server(installed, "mcp-server-fetch", "--ignore-robots-txt"),
+        python_server(installed, "mcp-server-sqlite", "--db-path", str(tmp_path / "x.db")),
+    )
+    async with opened(*servers) as rt:
+        states = {each.source: each for each in await rt.sources.status()}
+        status = await rt.call("mcp-server-git.git_status", {"repo_path": str(tmp_path)})
+        now = await rt.call("mcp-server-time.get_current_time", {"timezone": "Europe/Berlin"})
+        await rt.call("mcp-server-sqlite.create_table", {"query": "create table t (a int)"})
+        tables = await rt.call("mcp-server-sqlite.list_tables", {})
+    assert {each.state for each in states.values()} == {ProviderState.READY}, states
+    assert "branch" in status.text
+    assert "Europe/Berlin" in json.loads(now.text)["timezone"]
+    assert "'t'" in tables.text

@@ -1,0 +1,37 @@
+"""Resources and prompts of a server: as tools, and for programs."""
+
+import pytest
+
+from agenttool import ConfigError
+from agenttool.records import ContentClass
+
+
+async def test_resources_and_prompts_are_read_by_tools(open_server):
+    async with open_server() as rt:
+        listed = await rt.call("fx.list_resources", {})
+        read = await rt.call("fx.read_resource", {"uri": "memo://one"})
+        prompts = await rt.call("fx.list_prompts", {})
+        prompt = await rt.call("fx.get_prompt", {"name": "greet", "arguments": {"who": "Ada"}})
+    assert listed.value["resources"] == [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
+    assert (read.content[0].type, read.content[0].uri, read.text) == (
+        ContentClass.EMBEDDED_RESOURCE,
+        "memo://one",
+        "the memo",
+    )
+    assert read.external_mappings[0].method == "resources/read"
+    assert prompts.value["prompts"][0]["name"] == "greet"
+    assert prompt.text == "Greet Ada."
+
+
+async def test_programs_read_them_as_the_server_sent_them(open_server):
+    async with open_server() as rt:
+        source = rt.sources.get("fx")
+        assert (await source.read("read_resource", uri="ui://view"))["contents"][0]["text"] == "the memo"
+        with pytest.raises(ConfigError, match="did you mean 'list_resources'"):
+            await source.read("list_resource")
+
+
+async def test_the_tools_are_left_out_by_a_setting(open_server):
+    async with open_server(resources=False) as rt:
+        result = await rt.call("fx.list_resources", {})
+    assert result.error.error_code == "unknown_tool"
