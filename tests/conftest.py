@@ -68,12 +68,16 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the property tests, so that `make soak` finds them, and run slow tests first, so that no worker ends late."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the property tests, so that `make soak` finds them; let each worker begin with its share of slow tests."""
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)  # each gets an equal part of the list first
+    shares = [each[len(each) * at // workers : len(each) * (at + 1) // workers] for at in range(workers) for each in (slow, quick)]  # fmt: skip
+    items[:] = [item for share in shares for item in share]
 
 
 def pytest_collection_finish() -> None:
