@@ -57,12 +57,13 @@ def at_night(folder, path, breaking):
     script = ["sh", "-c", AT_NIGHT.format(**{"break": breaking}), "sh", str(folder), str(path), sys.executable]
     if shutil.which("unshare") is None:
         pytest.skip("a small file system of its own needs unshare")
-    done = subprocess.run([*apart, *script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*apart, *script], capture_output=True, text=True, check=False)
     if "status" not in done.stdout:
         pytest.skip(f"this system lets nobody mount a small file system: {done.stderr}")
     return [line for line in done.stdout.splitlines() if line.startswith("status")], done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("breaking", "told"),
     [
