@@ -45,7 +45,7 @@ KNOWS = {
         "conformance/",
         "cli/",
     },
-    "pydantic": {"schema/signature/"},
+    "pydantic": {"schema/signature/", "adapters/mcp/"},  # The types of the MCP SDK are its models.
     "griffe": {"schema/signature/"},
     "jsonschema_rs": {"schema/"},
     "rfc8785": {"codec/encode.py"},
@@ -59,7 +59,7 @@ KNOWS = {
         "adapters/embedding/vectors.py",
     },
     "httptools": {"adapters/rap/http_client.py"},
-    "starlette": {"rap/", "server/", "adapters/rap/", "cli/http_server.py"},
+    "starlette": {"rap/", "server/", "mcp/", "adapters/rap/", "cli/"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
     "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},

@@ -6,7 +6,7 @@ import mcp_types as types
 from mcp import Client
 
 from agenttool import Runtime
-from agenttool.mcp.server import McpOptions, McpServer
+from agenttool.mcp.server import McpOptions, RuntimeMcpServer
 
 NEW, OLD = "2026-07-28", "legacy"
 
@@ -26,7 +26,7 @@ class Person:
 async def connected(runtime, mode=NEW, person=None, **options):
     """Yield a client; without a `person`, it cannot be asked."""
     async with (
-        McpServer.open(runtime, McpOptions(**options)) as server,
+        RuntimeMcpServer.open(runtime, McpOptions(**options)) as server,
         Client(server.lowlevel, mode=mode, elicitation_callback=person) as client,
     ):
         yield client

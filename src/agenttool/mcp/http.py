@@ -7,7 +7,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agenttool.mcp.server import McpOptions, McpServer
+from agenttool.mcp.server import McpOptions, RuntimeMcpServer
 from agenttool.runtime import Runtime
 
 MAX_BODY_BYTES = 20_000_000
@@ -40,7 +40,7 @@ async def serve_http(runtime: Runtime, profiles: Mapping[str, McpOptions]) -> As
     async with AsyncExitStack() as stack:
         apps: dict[str, ASGIApp] = {}
         for name, options in profiles.items():
-            server = await stack.enter_async_context(McpServer.open(runtime, options))
+            server = await stack.enter_async_context(RuntimeMcpServer.open(runtime, options))
             manager = StreamableHTTPSessionManager(server.lowlevel, max_request_body_size=MAX_BODY_BYTES)
             await stack.enter_async_context(manager.run())
             apps[name] = manager.handle_request

@@ -76,8 +76,8 @@ class NotifyingServer(Server[dict[str, object]]):
         )
 
 
-class McpServer:
-    """Serves one runtime to MCP clients: `async with McpServer.open(rt) as server`.
+class RuntimeMcpServer:
+    """Serves one runtime to MCP clients: `async with RuntimeMcpServer.open(rt) as server`.
 
     Attributes:
         lowlevel: the server of the MCP SDK, which transports run.
@@ -105,7 +105,7 @@ class McpServer:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, runtime: Runtime, options: McpOptions | None = None) -> AsyncGenerator["McpServer"]:
+    async def open(cls, runtime: Runtime, options: McpOptions | None = None) -> AsyncGenerator["RuntimeMcpServer"]:
         """Yield the server of a runtime that the caller has entered; leaving it stops what runs for clients.
 
         Raises:

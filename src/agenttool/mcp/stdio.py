@@ -2,7 +2,7 @@
 
 from mcp.server.stdio import stdio_server
 
-from agenttool.mcp.server import McpOptions, McpServer
+from agenttool.mcp.server import McpOptions, RuntimeMcpServer
 from agenttool.runtime import Runtime
 
 
@@ -12,5 +12,5 @@ async def serve_stdio(runtime: Runtime, options: McpOptions | None = None) -> No
     Raises:
         StoreError: the store cannot be used.
     """
-    async with McpServer.open(runtime, options) as server, stdio_server() as (received, sent):
+    async with RuntimeMcpServer.open(runtime, options) as server, stdio_server() as (received, sent):
         await server.lowlevel.run(received, sent, server.lowlevel.create_initialization_options())
