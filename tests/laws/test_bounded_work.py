@@ -20,6 +20,7 @@ from agenttool.records import ErrorClass, Phase
 from agenttool.results import mapping, media, persistence
 from agenttool.results.failure import complete_error, guided
 from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES
+from agenttool.results.mapping_plan import PLAIN
 from agenttool.results.media import MediaExtractor
 from agenttool.results.redaction import MARKER, MAX_SECRETS, compile_scrubber, map_json, scrubbed_message
 from agenttool.schema.compile import compile_schema
@@ -48,18 +49,18 @@ class Counted(list):
 @pytest.mark.parametrize("kind", [list, tuple, set, lambda items: dict.fromkeys(items, 0)])
 def test_an_output_over_the_limit_is_refused_before_its_items_are_read(kind):
     with pytest.raises(ToolFailure) as caught:
-        mapping.map_output(kind(range(MAX_VALUES + 1)), mapping.PLAIN, "inv_x", "2026-01-01T00:00:00Z")
+        mapping.map_output(kind(range(MAX_VALUES + 1)), PLAIN, "inv_x", "2026-01-01T00:00:00Z")
     assert caught.value.error.error_code == "too_many_values"
     counted = Counted(range(MAX_VALUES + 1))
     with pytest.raises(ToolFailure):
-        mapping.map_output(counted, mapping.PLAIN, "inv_x", "2026-01-01T00:00:00Z")
+        mapping.map_output(counted, PLAIN, "inv_x", "2026-01-01T00:00:00Z")
     assert counted.reads == 0
 
 
 @pytest.mark.parametrize("output", ["x" * (MAX_TEXT_CHARS + 1), ["x" * (MAX_TEXT_CHARS + 1)]])
 def test_a_text_over_the_limit_is_refused(output):
     with pytest.raises(ToolFailure) as caught:
-        mapping.map_output(output, mapping.PLAIN, "inv_x", "2026-01-01T00:00:00Z")
+        mapping.map_output(output, PLAIN, "inv_x", "2026-01-01T00:00:00Z")
     assert caught.value.error.error_code == "too_many_characters"
 
 

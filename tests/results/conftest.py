@@ -3,7 +3,8 @@
 import pytest
 
 from agenttool.codec import to_json
-from agenttool.results.mapping import PLAIN, map_output
+from agenttool.results.mapping import map_output
+from agenttool.results.mapping_plan import PLAIN
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.record_schemas import schema_of
 

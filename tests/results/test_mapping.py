@@ -31,7 +31,8 @@ from agenttool.records import (
 )
 from agenttool.results import mapping
 from agenttool.results.failure import result_of_failure, stopped_by
-from agenttool.results.mapping import EMPTY_TEXT, PLAIN, MappingPlan, measured, plan_mapping
+from agenttool.results.mapping import EMPTY_TEXT, measured
+from agenttool.results.mapping_plan import PLAIN, MappingPlan, plan_mapping
 from agenttool.schema.compile import Checker
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8

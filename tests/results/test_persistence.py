@@ -20,7 +20,8 @@ from agenttool.records import (
     replace,
 )
 from agenttool.results.failure import guided, result_of_failure
-from agenttool.results.mapping import MappingPlan, measured
+from agenttool.results.mapping import measured
+from agenttool.results.mapping_plan import MappingPlan
 from agenttool.results.persistence import (
     INLINE,
     SELF_BOUNDED_CHARS,

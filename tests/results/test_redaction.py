@@ -15,7 +15,7 @@ from agenttool.ports.output import FailedItem, Media, NativeError, NativeOutput,
 from agenttool.records import ErrorClass, Phase, Ref, ResultStatus, ToolResult
 from agenttool.results import redaction
 from agenttool.results.failure import guided, result_of_failure
-from agenttool.results.mapping import MappingPlan
+from agenttool.results.mapping_plan import MappingPlan
 from agenttool.results.persistence import native_payloads
 from agenttool.results.redaction import (
     MARKER,

@@ -15,9 +15,10 @@ from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
-from agenttool.policy.matching import Caller, CallTargets, matches
+from agenttool.policy.matching import matches
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject, subject_of
+from agenttool.policy.targets import Caller, CallTargets
 from agenttool.policy.verdict import Verdict, Weight
 from agenttool.policy.votes import ExternalVote, HookVote, PermissionMode
 from agenttool.ports.facts import Fact

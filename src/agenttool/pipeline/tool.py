@@ -30,7 +30,7 @@ from agenttool.records import (
     complete_interface,
     complete_profile,
 )
-from agenttool.results.mapping import MappingPlan, output_checker, plan_mapping
+from agenttool.results.mapping_plan import MappingPlan, output_checker, plan_mapping
 from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
-from agenttool.policy.matching import UNKNOWN_CALLER, Caller
 from agenttool.policy.rules import Rule
+from agenttool.policy.targets import UNKNOWN_CALLER, Caller
 from agenttool.policy.wildcards import fits
 
 Members = Mapping[str, tuple[str, ...]]

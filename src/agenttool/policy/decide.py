@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 
 from agenttool.policy.actors import ActorGroups
-from agenttool.policy.matching import CallTargets, covers, is_outdated, missing_fields, names_caller, names_tool
+from agenttool.policy.matching import covers, is_outdated, missing_fields, names_caller, names_tool
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
 from agenttool.policy.subject import EffectFacts, Subject
+from agenttool.policy.targets import CallTargets
 from agenttool.policy.verdict import Verdict, Vote, Weight
 from agenttool.policy.votes import (
     DecisionInput,

@@ -1,4 +1,4 @@
-"""Match rules with a call: the paths, commands, URLs and resources among its arguments.
+"""Decide whether a rule matches a call, and whether an allow covers it.
 
 An allow matches only if it surely covers the whole call. A deny or an ask matches whatever it cannot rule out.
 """
@@ -6,45 +6,19 @@ An allow matches only if it surely covers the whole call. A deny or an ask match
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 
-from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
-from agenttool.policy.paths import (
-    PathPattern,
-    ResolvedPath,
-    Workspace,
-    all_covered,
-    resolve_path,
-    resolve_word,
-)
-from agenttool.policy.programs import NO_FILES, WRITERS, list_argv, list_commands
+from agenttool.policy.fields import MatchingField
+from agenttool.policy.paths import PathPattern, ResolvedPath, all_covered
+from agenttool.policy.programs import WRITERS
 from agenttool.policy.rules import Rule
-from agenttool.policy.shell import CommandLine, Subcommand
+from agenttool.policy.shell import Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
-from agenttool.policy.urls import Url, url_of
+from agenttool.policy.targets import FOLDER_CHANGES, MAX_WORDS, Caller, CallTargets, path_words
 from agenttool.policy.usage import WRITES, Usage, why_unknown
 from agenttool.policy.wildcards import fits
-from agenttool.records import Behavior, Json, ToolDeclaration
-
-MAX_WORDS = 30
-"""How many words of commands are looked up as paths; more count as everywhere."""
-
-MAX_FOLDERS = 5
-"""How many folders the words of a line may be relative to; a line that changes it more often may be anywhere."""
-
-MAX_STEPS = 32
-"""A word of a command with more steps may be any path."""
-
-MAX_PLACES = 60
-"""How many paths the words may be, from all of these folders; more count as everywhere."""
-
-MAX_PIECES = 8
-"""How many parts of a word may be names, or texts of another command; a word with more may be anything."""
-
-MAX_WORD = 512
-"""A longer word of a command may be any path."""
+from agenttool.records import Behavior, ToolDeclaration
 
 READABLE = tuple(
     PathPattern(each)
@@ -59,269 +33,6 @@ READABLE = tuple(
 )
 """Places outside of a workspace that known programs may read."""
 _NO_EFFECT = frozenset({":", "true"})
-_MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
-_HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
-_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
-_JOINTS = re.compile(r"[=@:,;]")
-_TEXT_BREAKS = re.compile(r"[\s'\"`();|&<>!]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The actor that makes a call, with its roles and teams; the actor is none if the caller did not name one."""
-
-    actor: str | None = None
-    roles: frozenset[str] = frozenset()
-    teams: frozenset[str] = frozenset()
-
-
-UNKNOWN_CALLER = Caller()
-
-
-class CallTargets:
-    """The paths, commands, URLs and resources of one call, read on first use.
-
-    A value of the wrong type counts as unreadable, so that a deny matches it. Paths and URLs that words of a command
-    may name (`cat secrets/key`) are separate: a deny matches them, an allow does not.
-    """
-
-    def __init__(
-        self, subject: Subject, arguments: Json, workspace: Workspace, caller: Caller = UNKNOWN_CALLER
-    ) -> None:
-        """Store the call; nothing is parsed yet."""
-        self.subject = subject
-        self.arguments = arguments
-        self.workspace = workspace
-        self.caller = caller
-        self._word_places: dict[Word, tuple[ResolvedPath, ...]] = {}
-
-    def _values(self, field: MatchingField) -> list[Json]:
-        fields = self.subject.fields
-        if field in fields.anywhere:
-            return [*texts_in(self.arguments)]
-        found = [value for steps in self._places(field) for value in values_at(self.arguments, steps)]
-        return [value for value in found if value is not None]
-
-    def _places(self, field: MatchingField) -> tuple[tuple[str, ...], ...]:
-        declared = self.subject.fields.places.get(field, ())
-        return (*declared, *self._named.get(field, ())) if self.subject.fields.is_open else declared
-
-    @cached_property
-    def _named(self) -> dict[MatchingField, list[tuple[str, ...]]]:
-        """The members of undeclared arguments whose names suggest a field."""
-        found: dict[MatchingField, list[tuple[str, ...]]] = {}
-        for steps in pointers_in(self.arguments):
-            field = field_named(steps[-1])
-            declared = () if field is None else self.subject.fields.places.get(field, ())
-            if field is not None and not any(_leads_to(place, steps) for place in declared):
-                found.setdefault(field, []).append(steps)
-        return found
-
-    def is_sure_of(self, field: MatchingField) -> bool:
-        """Return whether the place of a field is declared; if not, any text may be it, and no allow relies on it."""
-        return field not in self.subject.fields.anywhere
-
-    @cached_property
-    def paths(self) -> tuple[ResolvedPath, ...]:
-        """The resolved path arguments."""
-        values = flatten_lists(self._values(MatchingField.PATH))
-        return tuple(
-            resolve_path(value, self.workspace) if isinstance(value, str) else ResolvedPath(text=str(value))
-            for value in values
-        )
-
-    @cached_property
-    def urls(self) -> tuple[Url, ...]:
-        """The parsed URL arguments."""
-        values = flatten_lists(self._values(MatchingField.URL))
-        return tuple(url_of(value) if isinstance(value, str) else Url(text=str(value)) for value in values)
-
-    @cached_property
-    def resources(self) -> tuple[str | None, ...]:
-        """The resource arguments; None for one that is not text."""
-        values = flatten_lists(self._values(MatchingField.RESOURCE))
-        return tuple(value if isinstance(value, str) else None for value in values)
-
-    @cached_property
-    def lines(self) -> tuple[CommandLine, ...]:
-        """The command lines among the arguments, in every way that the tool may read them."""
-        if MatchingField.COMMAND in self.subject.fields.anywhere:
-            return tuple(list_commands(text) for text in texts_in(self.arguments))
-        return tuple(
-            line
-            for steps in self._places(MatchingField.COMMAND)
-            for outer in values_at(self.arguments, steps[:-1])
-            for line in _lines(outer, steps[-1:])
-        )
-
-    @cached_property
-    def subcommands(self) -> tuple[Subcommand, ...]:
-        """Every command that the call would run, each once."""
-        return tuple(dict.fromkeys(subcommand for line in self.lines for subcommand in line.subcommands))
-
-    @property
-    def doubt(self) -> str | None:
-        """Why a command line is not understood, so that it may run more than is listed; None if it is understood."""
-        return next((line.doubt for line in self.lines if line.doubt is not None), None)
-
-    @cached_property
-    def _bases(self) -> tuple[str, ...] | None:
-        """The directories of relative words; None if a command changes to an unknown directory."""
-        at = self.workspace.starts
-        found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
-        for subcommand in self.subcommands:
-            if subcommand.name in _MOVES:
-                targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
-                to = targets[0].text if len(targets) == 1 and targets[0].is_plain else None
-                if not at or to is None or to.count("/") > MAX_STEPS:
-                    return None
-                at = tuple(resolve_word(to, self.workspace, base=each, expands=False).text for each in at)
-                found.update(dict.fromkeys(at))
-                if len(found) > MAX_FOLDERS:
-                    return None
-        return tuple(found)
-
-    def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
-        """Return the resolved paths of a word, from every directory that the command may be in."""
-        if word.is_unknown or self._bases is None or word.text.count("/") > MAX_STEPS:
-            return (ResolvedPath(text=word.text),)
-        if word not in self._word_places:
-            expands = word.certainty is Certainty.EXPANDS
-            bases = self._bases or (None,)
-            self._word_places[word] = tuple(
-                resolve_word(word.text, self.workspace, base=base, expands=expands) for base in bases
-            )
-        return self._word_places[word]
-
-    @cached_property
-    def possible_paths(self) -> tuple[ResolvedPath, ...]:
-        """The paths that words of commands may be, for a deny or an ask."""
-        return self._resolved(word for subcommand in self.subcommands for word in _path_words(subcommand))
-
-    @cached_property
-    def possible_writes(self) -> tuple[ResolvedPath, ...]:
-        """The paths among them that commands may write."""
-        return self._resolved(word for subcommand in self.subcommands for word in _written_words(subcommand))
-
-    def _resolved(self, found: Iterable[Word]) -> tuple[ResolvedPath, ...]:
-        if not self.lines:
-            return ()
-        words = dict.fromkeys(found)
-        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.doubt is not None else ()
-        if len(words) > MAX_WORDS or len(words) * len(self._bases or ()) > MAX_PLACES:
-            return (ResolvedPath(text="one of very many words"),)
-        return (*(place for word in words for place in self.word_places(word)), *hidden)
-
-    @cached_property
-    def listed_paths(self) -> tuple[ResolvedPath, ...]:
-        """The wildcards of commands that only show names, sizes or counts, for a deny."""
-        usages = [each.usage for each in self.subcommands if each.usage is not None]
-        words = [word for usage in usages for word in usage.looks if not word.is_plain]
-        return tuple(place for word in words[:MAX_WORDS] for place in self.word_places(word))
-
-    @cached_property
-    def possible_urls(self) -> tuple[Url, ...]:
-        """The URLs that words of commands may be, for a deny or an ask."""
-        if not self.lines:
-            return ()
-        words = {word: None for subcommand in self.subcommands for word in _arguments(subcommand)}
-        hidden = (Url(text="a command that cannot be known"),) if self.doubt is not None else ()
-        if len(words) > MAX_WORDS:
-            return (Url(text="one of very many words"),)
-        return (*(url for word in words for url in _word_urls(word)), *hidden)
-
-
-def _leads_to(place: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    return len(place) == len(steps) and all(mine in ("*", yours) for mine, yours in zip(place, steps, strict=True))
-
-
-_UNREADABLE_COMMAND = CommandLine(doubt="the command is not text")
-
-
-def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
-    """Parse the commands at the last step of a pointer; further words may be in a sibling `args`."""
-    beside = [outer[name] for name in ("args", "arguments") if name in outer] if isinstance(outer, dict) else []
-    for value in values_at(outer, last):
-        if value is None:
-            continue
-        if isinstance(value, str):
-            if not beside or re.search(r"\s", value):
-                yield list_commands(value)
-            yield from (_argv([value, *more]) if isinstance(more, list) else _UNREADABLE_COMMAND for more in beside)
-        elif isinstance(value, list):
-            yield _argv(value)
-            if last and last[0].endswith("s"):
-                # `commands`, unlike `command`, may be one text after another.
-                yield from (list_commands(each) if isinstance(each, str) else _UNREADABLE_COMMAND for each in value)
-        else:
-            yield _UNREADABLE_COMMAND
-
-
-def _argv(words: list[Json]) -> CommandLine:
-    """Return the commands of a list of words that run without a shell."""
-    texts = [word for word in words if isinstance(word, str)]
-    return list_argv(texts) if texts and len(texts) == len(words) else _UNREADABLE_COMMAND
-
-
-def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
-    """Return the words of a command; for an opaque one also their parts, which may be text of another command."""
-    for word in subcommand.words[first:]:
-        parts = [word.text]
-        if subcommand.opaque is not None and not word.is_unknown and len(word.text) <= MAX_WORD:
-            parts = list(dict.fromkeys((word.text, *_TEXT_BREAKS.split(word.text))))
-        is_long = len(word.text) > MAX_WORD or len(parts) > MAX_WORDS
-        if word.is_unknown or is_long or any(len(_JOINTS.findall(each)) > MAX_PIECES for each in parts[1:] or parts):
-            yield Word(word.text[:MAX_WORD], Certainty.UNKNOWN)
-        else:
-            yield from (Word(each, word.certainty) for each in parts if len(_JOINTS.findall(each)) <= MAX_PIECES)
-
-
-def _path_words(subcommand: Subcommand) -> Iterator[Word]:
-    """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
-    yield from (*subcommand.reads, *subcommand.writes)
-    if subcommand.usage is not None:
-        exact = [word for word in subcommand.usage.looks if word.is_plain]
-        yield from (*subcommand.usage.reads, *subcommand.usage.writes, *exact)
-        return
-    if subcommand.name in NO_FILES:
-        return
-    is_path = bool(subcommand.words) and (subcommand.name is None or "/" in subcommand.name)
-    for word in _arguments(subcommand, 0 if is_path else 1):
-        if word.is_unknown:
-            yield word
-        elif word.certainty is not Certainty.NUMBER:
-            names = [each for each in _pieces(word.text) if not each.startswith("-")]
-            yield from (Word(each, word.certainty) for each in names)
-
-
-def _written_words(subcommand: Subcommand) -> Iterator[Word]:
-    """Return what a command may write; of a program that is not known every path."""
-    yield from subcommand.writes
-    if subcommand.usage is not None:
-        yield from subcommand.usage.writes
-    elif not subcommand.is_wrapper:
-        yield from _path_words(subcommand)
-
-
-def _pieces(text: str) -> list[str]:
-    """Return the parts of a word that may be names: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
-    value = [text[2:]] if re.match(r"^-[^-]", text) else []
-    rests = [text[joint.end() :] for joint in _JOINTS.finditer(text)]
-    fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
-    return [each for each in dict.fromkeys((text, *value, *rests, *fields)) if each]
-
-
-def _word_urls(word: Word) -> Iterator[Url]:
-    """Return the URLs that a word may be, with or without a scheme, as `curl` reads it."""
-    if word.is_unknown:
-        yield Url(text=word.text)
-    elif "://" in word.text:
-        yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
-    else:
-        # A file name such as `x.y` may look like a host.
-        hosts = [each for each in _pieces(word.text) if _HOST.match(each)]
-        urls = (url_of(f"{scheme}://{host}") for host in hosts for scheme in ("http", "https"))
-        yield from (url for url in urls if url.host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -647,7 +358,7 @@ def _runs_what_is_written(usage: Usage, call: CallTargets) -> bool:
 def _folder(subcommand: Subcommand, call: CallTargets) -> Iterator[Word]:
     """Return the folder that a command runs in if the line changes it and the program may run files of it."""
     if (subcommand.opaque is not None or subcommand.name == "git") and any(
-        each.name in _MOVES for each in call.subcommands
+        each.name in FOLDER_CHANGES for each in call.subcommands
     ):
         yield Word(".")
 
@@ -664,7 +375,7 @@ def _operands(subcommand: Subcommand) -> Iterator[Word]:
     elif words and (name in WRITERS or in_place or subcommand.opaque is not None):
         takes_urls = name in ("curl", "wget") or name not in WRITERS
         files = [word for word in words[1 + in_place :] if not (takes_urls and "://" in word.text)]
-        for word in _path_words(Subcommand(words=(words[0], *files))):
+        for word in path_words(Subcommand(words=(words[0], *files))):
             if word.text != "/dev/null" or name not in ("curl", "tee", "wget"):
                 yield _known_folder(word)
 

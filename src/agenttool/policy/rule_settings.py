@@ -45,10 +45,11 @@ from agenttool.config.table import Meta, Switch, Text, Texts, key, members_of, r
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingFields, steps_of
-from agenttool.policy.matching import Caller, CallTargets, find_match, matches, names_caller
+from agenttool.policy.matching import find_match, matches, names_caller
 from agenttool.policy.paths import PathPattern, Workspace
 from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse_timestamp
 from agenttool.policy.subject import Subject, subject_of
+from agenttool.policy.targets import Caller, CallTargets
 from agenttool.policy.urls import url_pattern
 from agenttool.records import (
     Behavior,

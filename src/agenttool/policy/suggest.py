@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from agenttool.config import Setting
 from agenttool.policy.decide import Policy
-from agenttool.policy.matching import CallTargets, matches
+from agenttool.policy.matching import matches
 from agenttool.policy.paths import ResolvedPath, Steps, Workspace
 from agenttool.policy.rule_settings import read_rule, rule_toml
 from agenttool.policy.subject import Subject
+from agenttool.policy.targets import CallTargets
 from agenttool.policy.verdict import Verdict, Weight
 from agenttool.policy.votes import PermissionMode
 from agenttool.policy.wildcards import has_wildcard

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import (
-    CallTargets,
     RuleMatch,
     covers,
     covers_around,
@@ -16,6 +15,7 @@ from agenttool.policy.matching import (
 from agenttool.policy.paths import WORKSPACE, all_covered
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject
+from agenttool.policy.targets import CallTargets
 from agenttool.policy.verdict import BELOW_RULES, Vote, Weight
 from agenttool.records import (
     AccessKind,

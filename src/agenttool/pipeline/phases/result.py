@@ -29,7 +29,8 @@ from agenttool.records import (
     ToolResult,
     replace,
 )
-from agenttool.results.mapping import PLAIN, Mapped, MappingPlan, map_output
+from agenttool.results.mapping import Mapped, map_output
+from agenttool.results.mapping_plan import PLAIN, MappingPlan
 from agenttool.results.payloads import Payload, expire_payload
 from agenttool.results.persistence import (
     INLINE,
