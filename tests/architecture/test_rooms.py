@@ -59,7 +59,7 @@ KNOWS = {
         "adapters/embedding/vectors.py",
     },
     "httptools": {"adapters/rap/http_client.py"},
-    "starlette": {"rap/", "server/", "mcp/", "adapters/rap/", "cli/"},
+    "starlette": {"rap/", "mcp/", "server/", "adapters/rap/", "cli/http_server.py"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
     "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},

@@ -5,21 +5,26 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from agenttool import Context, Media, Runtime, make_tool, tool
+from agenttool.adapters.python.source import declared
 from agenttool.cli.http_server import bind, run_server
 from agenttool.errors import CallerError
 from agenttool.mcp.http import McpOptions, serve_http
+from agenttool.mcp.tasks import TASK_AFTER_S
 from agenttool.ports.caller import CALLER
 from agenttool.ports.output import NativeOutput
 from agenttool.ports.resources import OfferKind
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import ContentClass, ContentItem
+from agenttool.records import replace as replace_record
 from agenttool.server.app import app_of
 
 PNG = base64.b64decode(
@@ -308,7 +313,7 @@ class Everything:
         """Release nothing."""
 
     def watch(self, changed):
-        self.changed = changed
+        self.changed, self.loop = changed, asyncio.get_running_loop()
 
     async def list_offers(self, kind):
         if kind is OfferKind.RESOURCES:
@@ -378,6 +383,63 @@ async def nothing(**arguments):
     return json.dumps(arguments)
 
 
+@free
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+long = tool(read_only=True, concurrency_safe=True, background=True)
+
+
+@long
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Take some time."""
+    await asyncio.sleep(seconds)
+    return f"computed {label}"
+
+
+@long
+async def failing_job() -> str:
+    """Fail after a second."""
+    await asyncio.sleep(1)
+    raise ValueError("the job failed")
+
+
+@long
+async def protocol_error_job() -> dict[str, int]:
+    """Return something else than declared."""
+    return {"count": "not a number"}
+
+
+@long
+async def confirm_delete(filename: str) -> str:
+    """Ask before a file is deleted."""
+    reply = await elicit(f"Delete {filename}?", schema(["confirm"], confirm={"type": "boolean"}))
+    return f"{filename}: {json.dumps(reply.get('content'))}"
+
+
+@long
+async def multi_input() -> str:
+    """Ask for two things at once."""
+    wanted = schema(["name"], name={"type": "string"})
+    return json.dumps(await asyncio.gather(elicit("First?", wanted, "first"), elicit("Second?", wanted, "second")))
+
+
+@free
+async def test_tool_with_task() -> str:
+    """Ask for a name, and then take longer than a request may."""
+    reply = await elicit("What is your name?", NAME, "user_name")
+    await asyncio.sleep(TASK_AFTER_S + 1)
+    return f"Hello, {reply['content']['name']}!"
+
+
+def only_as_task(given):
+    """Return a tool that only runs as a task."""
+    made = declared(given)
+    return replace(made, declaration=replace_record(made.declaration, annotations={"taskSupport": "required"}))
+
+
 HEADERS = {
     "type": "object",
     "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "query": {"type": "string"}},
@@ -386,7 +448,30 @@ HEADERS = {
 
 TOOLS = [each for name, each in list(globals().items()) if name.startswith("test_")]
 TOOLS.append(make_tool("json_schema_2020_12_tool", SCHEMA_2020, nothing, read_only=True))
+TOOLS += [greet, slow_compute, protocol_error_job, confirm_delete, multi_input, only_as_task(failing_job)]
 TOOLS.append(make_tool("header_tool", HEADERS, nothing, read_only=True))
+
+
+def add_triggers(runtime, source):
+    """Declare tools that change the lists."""
+    count = itertools.count()
+
+    @tool(read_only=True)
+    def test_trigger_tool_change() -> str:
+        """Add a tool."""
+        runtime.declare(
+            make_tool(f"added_{next(count)}", {"type": "object", "properties": {}}, nothing, read_only=True)
+        )
+        return "changed"
+
+    @tool(read_only=True)
+    def test_trigger_prompt_change() -> str:
+        """Change the prompts."""
+        source.loop.call_soon_threadsafe(source.changed, OfferKind.PROMPTS, None)
+        return "changed"
+
+    runtime.declare(test_trigger_tool_change)
+    runtime.declare(test_trigger_prompt_change)
 
 
 def main():
@@ -395,10 +480,12 @@ def main():
 
         @asynccontextmanager
         async def app():
+            source = Everything()
             async with (
-                Runtime.open(tools=TOOLS, sources=[Everything()], store=sys.argv[2], approve="wait") as runtime,
+                Runtime.open(tools=TOOLS, sources=[source], store=sys.argv[2], approve="wait") as runtime,
                 serve_http(runtime, {"": McpOptions()}) as mcp,
             ):
+                add_triggers(runtime, source)
                 yield app_of(runtime, mcp=mcp)
 
         run_server(listening, app(), lambda: print("ready", flush=True))

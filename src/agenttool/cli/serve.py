@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
-from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.adapters.rap.callback_urls import PATH
@@ -25,6 +24,7 @@ from agenttool.cli.output import print_text, warn
 from agenttool.config import ServerSetting, load_config
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
+from agenttool.server.lazy_app import LazyApp
 from agenttool.server.security import check_origin
 
 
@@ -74,51 +74,24 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
 
 
-class LazyMcp:
-    """The application of `/mcp`. It starts with the first request, because the MCP SDK takes seconds to import."""
-
-    def __init__(self, runtime: Runtime, store: StoreOptions, group: asyncio.TaskGroup) -> None:
-        """Take the runtime, its store, and the group of the task that serves."""
-        self._runtime = runtime
-        self._store = store
-        self._group = group
-        self._task: asyncio.Task[None] | None = None
-        self._app: asyncio.Future[Application] = asyncio.get_running_loop().create_future()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if self._task is None:
-            self._task = self._group.create_task(self._serve())
-        app = await asyncio.shield(self._app)
-        await app(scope, receive, send)
-
-    async def _serve(self) -> None:
-        await asyncio.to_thread(import_module, "agenttool.mcp.http")
-        from agenttool.mcp.http import McpOptions, serve_http  # noqa: PLC0415 -- an extra that is slow to import
-
-        options = McpOptions(answer_command=f"agenttool approvals{self._store.arguments}")
-        async with serve_http(self._runtime, {"": options}) as app:
-            self._app.set_result(app)
-            await asyncio.get_running_loop().create_future()
-
-    def stop(self) -> None:
-        """End all sessions."""
-        if self._task is not None:
-            self._task.cancel()
-
-
 @asynccontextmanager
 async def _mcp_app(runtime: Runtime, store: StoreOptions) -> AsyncGenerator[Application | None]:
     """Yield the application of `/mcp`; None if the extra is not installed."""
     if find_spec("mcp") is None:
         yield None
         return
-    async with asyncio.TaskGroup() as group:
-        app = LazyMcp(runtime, store, group)
-        try:
+
+    @asynccontextmanager
+    async def endpoints() -> AsyncGenerator[Application]:
+        await asyncio.to_thread(import_module, "agenttool.mcp.http")
+        from agenttool.mcp.http import McpOptions, serve_http  # noqa: PLC0415 -- an extra that is slow to import
+
+        options = McpOptions(answer_command=f"agenttool approvals{store.arguments}")
+        async with serve_http(runtime, {"": options}) as app:
             yield app
-        finally:
-            app.stop()
+
+    async with LazyApp.open(endpoints) as app:
+        yield app
 
 
 async def _warn_about_moved_callbacks(runtime: Runtime) -> None:

@@ -10,7 +10,7 @@ import mcp_types as types
 
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
-from agenttool.mcp.exchange import Exchange, is_stateless
+from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Question, Refused
@@ -58,7 +58,7 @@ class ToolRun:
     """
 
     runtime: Runtime
-    exchange: Exchange
+    exchange: ClientExchange
     identity: CallIdentity
     waiting: WaitingCalls
     answer_command: str
@@ -220,7 +220,7 @@ def _answer_in(reply: JsonObject) -> Answer | None:
     return Deny(message=words)
 
 
-def _client_name(exchange: Exchange) -> str:
+def _client_name(exchange: ClientExchange) -> str:
     """Return the name that the client gives itself; nothing proves it."""
     params = exchange.context.session.client_params
     return "an MCP client" if params is None else f"the MCP client {params.client_info.name}"

@@ -72,7 +72,7 @@ class PendingRequest:
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class ClientExchange:
     """The work for one request of a client, over all round trips. It is the `CallingClient` of what runs within it.
 
     Attributes:
@@ -121,14 +121,15 @@ class Exchange:
         self._updates.append(update)
         self._changed.set()
 
-    async def attend(self, context: RequestContext) -> types.Result | None:
+    async def attend(self, context: RequestContext, within_s: float | None = None) -> types.Result | None:
         """Send progress to the client until the work ends; return its result, or None if it waits for the client.
 
-        If the client cancels its request, the work is canceled.
+        If the client cancels its request, the work is canceled. After `within_s` it returns None, too.
         """
         if self.task is None:
             raise AssertionError("an exchange is started first")
         self.context = context
+        until = None if within_s is None else asyncio.get_running_loop().time() + within_s
         try:
             while True:
                 self._changed.clear()
@@ -138,7 +139,11 @@ class Exchange:
                 if self.pending and is_stateless(context):
                     await asyncio.sleep(GATHER_S)
                     return None
-                await self._changed.wait()
+                try:
+                    async with asyncio.timeout_at(until):
+                        await self._changed.wait()
+                except TimeoutError:
+                    return None
         except asyncio.CancelledError:
             if not self.task.done():
                 self.task.cancel()

@@ -84,12 +84,17 @@ async def _block(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
         data = await _media(item, fetch)
         if data is not None:
             kind, media_type = _INLINE[item.type], _media_type(item)
-            return kind(data=base64.b64encode(data).decode(), mime_type=media_type, annotations=_annotations(item))
+            return kind(
+                data=base64.b64encode(data).decode(),
+                mime_type=media_type,
+                annotations=_annotations(item),
+                _meta=_block_meta(item),
+            )
     if item.type in _LINKED and (item.uri or (item.ref is not None and item.ref.uri)):
         return _link(item)
     if item.text is None and item.data is not UNSET:
         return types.TextContent(text=json_bytes(item.data).decode())
-    return types.TextContent(text=item.text or _caption(item), annotations=_annotations(item))
+    return types.TextContent(text=item.text or _caption(item), annotations=_annotations(item), _meta=_block_meta(item))
 
 
 async def _embedded(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
@@ -105,7 +110,7 @@ async def _embedded(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
         contents = types.BlobResourceContents(
             uri=uri, mime_type=_media_type(item), blob=base64.b64encode(data).decode()
         )
-    return types.EmbeddedResource(resource=contents, annotations=_annotations(item))
+    return types.EmbeddedResource(resource=contents, annotations=_annotations(item), _meta=_block_meta(item))
 
 
 async def _media(item: ContentItem, fetch: Fetch) -> bytes | None:
@@ -116,14 +121,17 @@ async def _media(item: ContentItem, fetch: Fetch) -> bytes | None:
 
 
 def _link(item: ContentItem) -> types.ResourceLink:
-    """Return a link that `resources/read` resolves."""
+    """Return a link that `resources/read` resolves; one of a server stays as it was."""
     ref = item.ref or Ref()
+    if isinstance(ref.native_ref, dict) and ref.native_ref.get("type") == "resource_link":
+        return types.ResourceLink.model_validate(ref.native_ref)
     return types.ResourceLink(
         uri=item.uri or ref.uri or ref.id or "agenttool:unknown",
         name=item.name or ref.title or ("full output" if item.type is ContentClass.PERSISTED_OUTPUT_REF else "output"),
         mime_type=item.media_type or ref.media_type,
         size=ref.size_bytes,
         annotations=_annotations(item),
+        _meta=_block_meta(item),
     )
 
 
@@ -139,7 +147,14 @@ def _caption(item: ContentItem) -> str:
 
 def _annotations(item: ContentItem) -> types.Annotations | None:
     given = item.annotations
-    return types.Annotations.model_validate(given) if isinstance(given, dict) and given else None
+    members = {name: value for name, value in given.items() if name != "_meta"} if isinstance(given, dict) else {}
+    return types.Annotations.model_validate(members) if members else None
+
+
+def _block_meta(item: ContentItem) -> dict[str, object] | None:
+    """Return the `_meta` of a block that came from a server."""
+    given = item.annotations.get("_meta") if isinstance(item.annotations, dict) else None
+    return cast("dict[str, object]", given) if isinstance(given, dict) else None
 
 
 def _error_members(error: ToolError) -> JsonObject:

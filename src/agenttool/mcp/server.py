@@ -19,15 +19,25 @@ from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.mcp.calls import RequestedTool, ToolRun
-from agenttool.mcp.exchange import Exchange, RequestContext, is_stateless, reply_members
+from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
 from agenttool.mcp.offers import Offers
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
+from agenttool.mcp.tasks import (
+    EXTENSION,
+    TASK_AFTER_S,
+    ClientTasks,
+    TaskParams,
+    TaskUpdateParams,
+    declares_tasks,
+    refuse_without_tasks,
+    runs_in_background,
+)
 from agenttool.ports.resources import OfferKind
 from agenttool.ports.surfacing import Role
-from agenttool.records import JsonObject, SearchMatch
+from agenttool.records import JsonObject, SearchMatch, ToolInvocation
 from agenttool.runtime import Runtime
 
 LIST_TTL_MS = 30_000
@@ -100,7 +110,9 @@ class RuntimeMcpServer:
         self._lister = ToolLister(runtime, options.role)
         self._offers = Offers(runtime, options.role)
         self._sessions = ClientSessions()
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, ClientExchange] = {}
+        self._runs: dict[str, ToolRun] = {}
+        self._tasks = ClientTasks(runtime, options.actor, self._resumed)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -127,6 +139,7 @@ class RuntimeMcpServer:
         """Stop what runs for clients."""
         for each in self._exchanges.values():
             each.leave()
+        self._tasks.leave()
 
     def _make_lowlevel(self) -> "NotifyingServer":
         hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="private")
@@ -156,6 +169,10 @@ class RuntimeMcpServer:
         add("prompts/list", types.PaginatedRequestParams, self._list_prompts)
         add("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         add("completion/complete", types.CompleteRequestParams, self._complete)
+        add("tasks/get", TaskParams, self._tasks.get)
+        add("tasks/update", TaskUpdateParams, self._tasks.update)
+        add("tasks/cancel", TaskParams, self._tasks.cancel)
+        server.extensions = {EXTENSION: {}}
         return server
 
     async def _watch(self) -> None:
@@ -202,27 +219,42 @@ class RuntimeMcpServer:
             native_call_id=None if context.request_id is None else str(context.request_id),
         )
         identity = self._identity(f"tools/call {tool.name}", arguments)
+        refuse_without_tasks(context, found)
         exchange = self._continued(context, params, identity)
         if exchange.task is None:
-            run = ToolRun(
-                runtime=self._runtime,
-                exchange=exchange,
-                identity=identity,
-                waiting=self._waiting,
-                answer_command=self._options.answer_command,
-                asks_client=self._options.asks_client,
-            )
+            run = self._runs[exchange.exchange_id] = self._new_run(exchange, identity)
             waiting = self._waiting.find(identity)
             exchange.start(self._group, lambda: run.run(tool) if waiting is None else run.resume(waiting))
-        return await self._attended(context, exchange, identity)
+        if not declares_tasks(context):
+            return await self._attended(context, exchange, identity)
+        within_s = 0.0 if runs_in_background(found) else TASK_AFTER_S
+        return await self._attended(context, exchange, identity, within_s)
+
+    def _new_run(self, exchange: ClientExchange, identity: CallIdentity) -> ToolRun:
+        return ToolRun(
+            runtime=self._runtime,
+            exchange=exchange,
+            identity=identity,
+            waiting=self._waiting,
+            answer_command=self._options.answer_command,
+            asks_client=self._options.asks_client,
+        )
+
+    def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
+        """Follow a call that an earlier process started as a task."""
+        invocation_id = invocation.invocation_id
+        exchange = ClientExchange(context, secrets.token_hex(8))
+        run = self._new_run(exchange, self._identity(f"tasks/get {invocation_id}", {}))
+        exchange.start(self._group, lambda: run.resume(invocation_id))
+        return run
 
     def _continued(
         self, context: RequestContext, params: types.InputResponseRequestParams, identity: CallIdentity
-    ) -> Exchange:
+    ) -> ClientExchange:
         """Return the exchange that a request continues, with the replies of the client; else a new one."""
         replies = {key: reply_members(each) for key, each in (params.input_responses or {}).items()}
         if params.request_state is None:
-            return Exchange(context, secrets.token_hex(8), self._sessions.log_level(context))
+            return ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context), replies)
         try:
             exchange_id = self._states.verify(params.request_state, identity, time.time())
         except StateError as error:
@@ -234,19 +266,28 @@ class RuntimeMcpServer:
         if self._waiting.find(identity) is None:
             message = "the call of this requestState has ended, or its process was restarted; make the call again"
             raise MCPError(types.INVALID_PARAMS, message)
-        return Exchange(context, exchange_id, replies=replies)
+        return ClientExchange(context, exchange_id, replies=replies)
 
-    async def _attended(self, context: RequestContext, exchange: Exchange, identity: CallIdentity) -> types.Result:
-        """Return the result of an exchange, or what it needs of the client first."""
+    async def _attended(
+        self, context: RequestContext, exchange: ClientExchange, identity: CallIdentity, within_s: float | None = None
+    ) -> types.Result:
+        """Return the result of an exchange, or what it needs of the client first; a task if it does not end in time."""
         self._exchanges[exchange.exchange_id] = exchange
         result = None
         try:
-            result = await exchange.attend(context)
+            result = await exchange.attend(context, within_s)
         finally:
             if exchange.task is None or exchange.task.done() or exchange.task.cancelling():
                 self._exchanges.pop(exchange.exchange_id, None)
+                self._runs.pop(exchange.exchange_id, None)
         if result is not None:
             return result
+        if within_s is not None and (not exchange.pending or not within_s):
+            created = await self._tasks.create(self._runs[exchange.exchange_id])
+            if created is None:
+                return await self._attended(context, exchange, identity)
+            del self._exchanges[exchange.exchange_id], self._runs[exchange.exchange_id]
+            return created
         return types.InputRequiredResult(
             input_requests=exchange.input_requests(),
             request_state=self._states.sign(identity, exchange.exchange_id, time.time()),

@@ -108,6 +108,7 @@ def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
     changes_context: bool | None = None,
     max_inline_chars: int | None = None,
     artifacts: bool | None = None,
+    background: bool | None = None,
     should_defer: bool | None = None,
     always_load: bool | None = None,
     kind: ToolKind | None = None,
@@ -153,6 +154,7 @@ def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
         changes_context: it may change the context that calls share.
         max_inline_chars: a longer output is stored, and the model gets a preview.
         artifacts: it produces files or other artifacts.
+        background: it takes long, so a client that can follow a task gets one at once.
         should_defer: models must search for it first.
         always_load: it is never deferred.
         kind: its kind, such as `shell_command`. Default: `function`.
@@ -285,7 +287,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         supports_resume=options.get("idempotent", False),
         supports_retries=options.get("idempotent", False),
         supports_partial_results=yields,
-        supports_background=False,
+        supports_background=options.get("background", False),
         supports_result_persistence=True,
         supports_artifacts=options.get("artifacts", False),
         sandboxed=False,

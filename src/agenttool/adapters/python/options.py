@@ -52,6 +52,7 @@ class ToolOptions(TypedDict, total=False):
     approval_reason: str
     max_inline_chars: int
     artifacts: bool
+    background: bool
     should_defer: bool
     always_load: bool
     credentials: Sequence[str]
@@ -124,7 +125,7 @@ _CHECKS: dict[str, _Check] = {
     "model_requirements": _list_of(_text, "texts"),
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
     **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
-    **dict.fromkeys(("artifacts", "changes_context", "coerce"), _flag),
+    **dict.fromkeys(("artifacts", "background", "changes_context", "coerce"), _flag),
     **dict.fromkeys(("check", "normalize", "locks"), _fitting(callable, "a function")),
     "kind": _word_of(ToolKind),
     "lifecycle": _word_of(Lifecycle),
