@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agenttool.policy.program_table import RUNS_NOTHING, WRITES, check_kind
 from agenttool.policy.shell import CommandLine, Subcommand
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
-from agenttool.policy.usage import RUNS_NOTHING, WRITES, check_kind
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
 
 _OPERATORS = re.compile(r"(?:&&|\|\||[;|&<>]|\$\(|`)")

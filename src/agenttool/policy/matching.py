@@ -10,13 +10,14 @@ from itertools import pairwise
 
 from agenttool.policy.fields import MatchingField
 from agenttool.policy.paths import PathPattern, ResolvedPath, all_covered
+from agenttool.policy.program_table import WRITES
 from agenttool.policy.programs import WRITERS
 from agenttool.policy.rules import Rule
 from agenttool.policy.shell import Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.targets import FOLDER_CHANGES, MAX_WORDS, Caller, CallTargets, path_words
-from agenttool.policy.usage import WRITES, Usage, why_unknown
+from agenttool.policy.usage import Usage, why_unknown
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, ToolDeclaration
 

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from getopt import GetoptError, getopt
 
+from agenttool.policy.find_command import filled_in, find_commands
 from agenttool.policy.paths import split
+from agenttool.policy.program_table import RUNS_NOTHING
 from agenttool.policy.shell import RESERVED, CommandLine, Subcommand, parse_commands
 from agenttool.policy.shell_words import HARMLESS_VARIABLES, Certainty, Word
-from agenttool.policy.usage import RUNS_NOTHING, filled_in, find_commands, found_words, usage_of
+from agenttool.policy.usage import found_words, usage_of
 
 MAX_NESTED_COMMANDS = 6
 """How many wrappers may stand before a command; a longer chain leaves the line in doubt."""

@@ -5,25 +5,28 @@ that list. An unknown option, an abbreviation or a computed operand leaves it wi
 """
 
 import re
-import tomllib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib.resources import files
-from itertools import pairwise
-from typing import NamedTuple, cast
 
+from agenttool.policy.find_command import (
+    ANY_FILE,
+    ANY_TEXT,
+    FIND_ACTIONS,
+    FIND_TESTS,
+    FIND_WORDS,
+    MAX_FOUND,
+    exec_end,
+    files_below,
+    files_found,
+)
 from agenttool.policy.paths import SOURCE_FILES
+from agenttool.policy.program_table import ProgramOption, ProgramSignature, program_table
 from agenttool.policy.scripts import SCRIPT_CHECKS
 from agenttool.policy.shell_words import Certainty, Word
 
 MAX_ARGUMENTS = 100
 """A command with more arguments has no usage."""
 
-WRITES = "writes"
-"""The kind of a deny or an ask for commands that write files, or may do so."""
-_KINDS_OF_PROGRAMS = ("read", "edit", "move", "git", "build", "services", "local")
-RUNS_NOTHING = frozenset({"read", "edit", "move"})
-"""The kinds of programs that run no others."""
 _SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
 _ASKS_FOR_HELP = frozenset({"--version", "--help", "-version", "-V"})
 _PROGRAM = re.compile(r"[A-Za-z][\w.+-]*")
@@ -36,20 +39,10 @@ _ANY_VALUE = frozenset({"text", "number", "pair", "pattern"})
 """The kinds of values that may be computed."""
 _COMMON_FILES = re.compile(r"\*\.(?:(\w+)|\{([\w,]+)\})")
 _DATA_FILES = frozenset({"cfg", "csv", "json", "lock", "log", "sh", "sql", "toml", "txt", "xml", "yaml", "yml"})
-_SOURCE_FOLDERS = frozenset(
-    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- as above
-)
-"""Folders that hold no secrets or settings unless the name of a file says so."""
 _SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|private|bearer|aws_|begin")
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
-
-
-class _Option(NamedTuple):
-    kind: str | None = None
-    is_optional: bool = False
-    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +66,6 @@ class Usage:
     runs: tuple[Word, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _ProgramLine:
-    """One line of `programs.toml`."""
-
-    kind: str
-    options: dict[str, _Option]
-    operands: tuple[str, ...]
-    flags: frozenset[str]
-
-
 @dataclass(slots=True)
 class _Reading:
     """What has been read of the arguments of one command."""
@@ -99,85 +82,9 @@ class _Reading:
     marks: set[str] = field(default_factory=set[str])
 
 
-class _Tables:
-    """The parsed content of `programs.toml`."""
-
-    def __init__(self) -> None:
-        tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
-        kinds = cast("dict[str, list[str]]", tables["kinds"])
-        self.kinds = {
-            name: (role, re.sub(r"(?<!\?)<(\w+)>", lambda match: kinds[match[1]][1], text))
-            for name, (role, text) in kinds.items()
-        }
-        sets = cast("dict[str, str]", tables["sets"])
-        self._sets = {f":{name}": text.split() for name, text in sets.items()}
-        lookup = cast("dict[str, str]", tables["lookup"])
-        self.before_subcommand = {name: self._parsed("", f"{text} |") for name, text in lookup.items()}
-        runners = cast("dict[str, list[str]]", tables["runners"])
-        self.runners = sorted((tuple(each.split()) for each in runners["words"]), key=len, reverse=True)
-        self.folders = frozenset(runners["folders"])
-        packages = cast("dict[str, str]", tables["packages"])
-        self.packages = {name: frozenset(text.split()) for name, text in packages.items()}
-        self.programs = {
-            name: (kind, [text] if isinstance(text, str) else text)
-            for kind in _KINDS_OF_PROGRAMS
-            for name, text in cast("dict[str, str | list[str]]", tables[kind]).items()
-        }
-        self.first_words = frozenset(name.split()[0] for name in self.programs)
-        self._signatures: dict[str, tuple[_ProgramLine, ...]] = {}
-
-    def signatures(self, name: str) -> tuple[_ProgramLine, ...]:
-        """Return the lines of a program, which are parsed when they are used first."""
-        if name not in self._signatures and name in self.programs:
-            kind, lines = self.programs[name]
-            self._signatures[name] = tuple(self._parsed(kind, text) for text in lines)
-        return self._signatures.get(name, ())
-
-    def _parsed(self, kind: str, text: str) -> _ProgramLine:
-        written, _, operands = text.rpartition("|") if "|" in text else (text, "", "")
-        options: dict[str, _Option] = {}
-        parts = [part for each in written.split() for part in self._sets.get(each, [each])]
-        for part in parts:
-            if part.startswith("-") and part != "--*":
-                self._add(options, part, is_words="%words" in parts)
-        flags = frozenset(each for each in parts if each[0] == "%" or each == "--*")
-        return _ProgramLine(kind, options, tuple(operands.split()), flags)
-
-    @staticmethod
-    def _add(options: dict[str, _Option], text: str, *, is_words: bool) -> None:
-        match = re.fullmatch(r"(-[^:=!^~/]+)(?:([:=])([a-z0-9]+))?([!^~/]?)", text)
-        if match is None:
-            raise ValueError(f"{text!r} is no option in programs.toml")
-        names, joint, kind, mark = match.groups()
-        option = _Option(kind, joint == "=", mark)
-        if names.startswith("--") or is_words:
-            options[names] = option
-            return
-        *plain, last = names[1:]
-        for letter in plain:
-            options.setdefault(f"-{letter}", _Option())
-        options[f"-{last}"] = option
-
-
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
-
-
-def check_kind(kind: str) -> None:
-    """Load the tables, and check that they have a kind of programs.
-
-    Raises:
-        ValueError: they have none; the message lists the kinds.
-    """
-    if kind not in (*_KINDS_OF_PROGRAMS, WRITES) or not _tables():
-        known = ", ".join(f"@{each}" for each in (*_KINDS_OF_PROGRAMS, WRITES))
-        raise ValueError(f"there are no known commands of the kind {'@' + kind!r}; use one of {known}")
-
-
-@lru_cache(maxsize=1)
-def _tables() -> _Tables:
-    return _Tables()
 
 
 class _NotKnownError(Exception):
@@ -196,7 +103,11 @@ def usage_of(words: tuple[Word, ...]) -> Usage | None:
 def why_unknown(words: tuple[Word, ...]) -> str:
     """Return which part of a command is not known to be harmless."""
     name = words[0].text
-    if words[0].is_plain and "/" not in name and name not in {*_tables().first_words, *_tables().packages, "find"}:
+    if (
+        words[0].is_plain
+        and "/" not in name
+        and name not in {*program_table().first_words, *program_table().packages, "find"}
+    ):
         return f"program {name!r} is not known"
     try:
         _known_usage(words)
@@ -226,13 +137,13 @@ def _is_help(words: tuple[Word, ...]) -> bool:
 
 def _local_program(words: tuple[Word, ...]) -> Usage:
     """Return the usage of a program that lies in the workspace: a tool of an environment, or a script."""
-    name, tables = words[0].text, _tables()
+    name, table = words[0].text, program_table()
     folder, _, base = name.rpartition("/")
-    if name in tables.programs:
+    if name in table.programs:
         return _found_program(words)
-    if base not in tables.first_words:
+    if base not in table.first_words:
         return _found_program((Word("sh"), *words))
-    if folder not in tables.folders:
+    if folder not in table.tool_folders:
         raise _NotKnownError
     return _built(_found_program((Word(base), *words[1:])))
 
@@ -245,7 +156,7 @@ def _built(usage: Usage) -> Usage:
 
 def _found_program(words: tuple[Word, ...]) -> Usage:
     words = _tar_words(words)
-    if _is_help(words) and words[0].text in _tables().first_words:
+    if _is_help(words) and words[0].text in program_table().first_words:
         return Usage("build")
     if words[0].text == "find":
         return _find_usage(words[1:])
@@ -253,9 +164,9 @@ def _found_program(words: tuple[Word, ...]) -> Usage:
         return _listed(words)
     except _NotKnownError:
         texts = tuple(word.text if word.is_plain else "" for word in words)
-        if len(texts) > 1 and texts[1] in _tables().packages.get(texts[0], ()):
+        if len(texts) > 1 and texts[1] in program_table().packages.get(texts[0], ()):
             return _built(_found_program(words[1:]))
-        for runner in _tables().runners:
+        for runner in program_table().runners:
             if len(texts) > len(runner) and texts[: len(runner)] == runner:
                 return _built(_found_program(words[len(runner) :]))
         raise
@@ -263,13 +174,13 @@ def _found_program(words: tuple[Word, ...]) -> Usage:
 
 def _listed(words: tuple[Word, ...]) -> Usage:
     """Return the usage by the longest name that a table has: of `git stash push`, of `git stash`, of `git`."""
-    tables = _tables()
+    table = program_table()
     before = _Reading()
     texts: list[str] = []
     ends: list[int] = []
     at = 0
     while at < len(words) and len(texts) < _MAX_SUBCOMMANDS and words[at].is_plain:
-        prefix = tables.before_subcommand.get(" ".join(texts))
+        prefix = table.before_subcommand.get(" ".join(texts))
         while prefix is not None and at < len(words) and _is_option_of(prefix, words[at]):
             at += _take_option(prefix, words, at, before)
         if at < len(words):
@@ -277,14 +188,14 @@ def _listed(words: tuple[Word, ...]) -> Usage:
             at += 1
             ends.append(at)
     for count in range(len(texts), 0, -1):
-        signatures = tables.signatures(" ".join(texts[:count]))
+        signatures = table.signatures(" ".join(texts[:count]))
         if signatures:
             found = _fitting(signatures, words[ends[count - 1] :])
             return replace(found, reads=(*before.reads, *found.reads))
     raise _NotKnownError(f"the arguments {' '.join(word.text for word in words[1:3])[:80]!r}")
 
 
-def _fitting(signatures: tuple[_ProgramLine, ...], words: tuple[Word, ...]) -> Usage:
+def _fitting(signatures: tuple[ProgramSignature, ...], words: tuple[Word, ...]) -> Usage:
     """Return the usage by the first line that has all of the words."""
     for signature in signatures[:-1]:
         try:
@@ -294,11 +205,11 @@ def _fitting(signatures: tuple[_ProgramLine, ...], words: tuple[Word, ...]) -> U
     return _read_arguments(signatures[-1], words)
 
 
-def _is_option_of(signature: _ProgramLine, word: Word) -> bool:
+def _is_option_of(signature: ProgramSignature, word: Word) -> bool:
     return word.is_plain and word.text.partition("=")[0] in signature.options
 
 
-def _read_arguments(signature: _ProgramLine, words: tuple[Word, ...]) -> Usage:
+def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usage:
     if "%any" in signature.flags:
         if words and words[0].text.startswith("-v"):
             raise _NotKnownError
@@ -323,14 +234,14 @@ def _read_arguments(signature: _ProgramLine, words: tuple[Word, ...]) -> Usage:
     return _usage(signature, reading)
 
 
-def _begins_rest(signature: _ProgramLine, word: Word, count: int) -> bool:
+def _begins_rest(signature: ProgramSignature, word: Word, count: int) -> bool:
     """Return whether a word and all after it go to the project's own program."""
     kinds = signature.operands
     is_after = bool(kinds) and kinds[-1] == "rest*" and count >= len(kinds) - 1
     return is_after or (word.is_plain and word.text == "--" and "--*" in signature.flags)
 
 
-def _take_option(signature: _ProgramLine, words: tuple[Word, ...], at: int, reading: _Reading) -> int:
+def _take_option(signature: ProgramSignature, words: tuple[Word, ...], at: int, reading: _Reading) -> int:
     """Read one word with options and their values, and return how many words it takes."""
     word = words[at]
     if re.fullmatch(r"-\d+", word.text) and "-#" in signature.options:
@@ -350,14 +261,14 @@ def _take_option(signature: _ProgramLine, words: tuple[Word, ...], at: int, read
     return 1
 
 
-def _known_option(signature: _ProgramLine, name: str) -> _Option:
+def _known_option(signature: ProgramSignature, name: str) -> ProgramOption:
     option = signature.options.get(name)
     if option is None or name == "-#":
         raise _NotKnownError(f"the option {name!r}")
     return option
 
 
-def _take_value(option: _Option, joined: Word | None, words: tuple[Word, ...], reading: _Reading) -> int:
+def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, ...], reading: _Reading) -> int:
     """Read the value of the option in the first of some words, and return how many words both take."""
     reading.marks.add(option.mark)
     if option.kind is None or (joined is None and option.is_optional):
@@ -374,7 +285,7 @@ def _take_value(option: _Option, joined: Word | None, words: tuple[Word, ...], r
 
 def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = False) -> None:
     """Check that a word is of a kind, and note the file that it names."""
-    role, pattern = _tables().kinds[name]
+    role, pattern = program_table().value_kinds[name]
     is_number = word.certainty is Certainty.NUMBER and role in ("text", "pattern")
     is_free = is_number or (is_value and word.certainty is Certainty.COMPUTED and name in _ANY_VALUE)
     is_long = len(word.text) > _MAX_VALUE and pattern not in _ANYTHING
@@ -418,7 +329,7 @@ def _below(folder: Word, source: Word) -> Word:
     return Word(f"{folder.text.rstrip('/') or '/'}/{source.text.rstrip('/').rpartition('/')[2]}", certainty)
 
 
-def _usage(signature: _ProgramLine, reading: _Reading) -> Usage:
+def _usage(signature: ProgramSignature, reading: _Reading) -> Usage:
     kinds = list(signature.operands[1:] if "!" in reading.marks else signature.operands)
     if kinds[-1:] == ["rest*"]:
         kinds.pop()
@@ -447,14 +358,14 @@ def _searched(reading: _Reading) -> tuple[list[Word], list[Word]]:
     """Return the files that a search may name, and those of them whose lines it prints whatever they are."""
     filters = [word for word in reading.filters if not word.text.startswith("!")]
     folders = reading.reads or [Word(".")]
-    lists = [_below_folder(folder, each.text) for folder in folders for each in filters or [Word("")]]
+    lists = [files_below(folder, each.text) for folder in folders for each in filters or [Word("")]]
     is_vague = not all(map(_is_specific, reading.patterns)) or "/" in reading.marks
     if is_vague or not (reading.patterns or "!" in reading.marks):
         return lists, lists if filters or "~" in reading.marks else []
     if reading.patterns:
         reading.reads = [_without_wildcard(word) for word in reading.reads]
     rare = [word.text for word in filters if not _is_common(word.text)]
-    return lists, [_below_folder(folder, each) for folder in folders for each in rare]
+    return lists, [files_below(folder, each) for folder in folders for each in rare]
 
 
 def _without_wildcard(word: Word) -> Word:
@@ -478,17 +389,6 @@ def _is_specific(pattern: Word) -> bool:
     return pattern.is_plain and not is_secret and all(map(_LITERAL.search, parts))
 
 
-def _below_folder(folder: Word, name: str = "") -> Word:
-    """Return a word for the files of a name below a folder; a folder of sources stands for its files."""
-    steps = folder.text.split("/")
-    has_dots = any(step.startswith(".") for step in steps[steps[0] == "." :])
-    if not name and folder.is_plain and not has_dots and _SOURCE_FOLDERS.intersection(steps):
-        return folder
-    name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
-    text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
-    return Word(text, max(folder.certainty, Certainty.EXPANDS, key=list(Certainty).index))
-
-
 def _path_parts(word: Word) -> list[Word]:
     """Return what may be a path in an argument of the project's own program."""
     parts = dict.fromkeys((word.text, word.text.partition("=")[2]))
@@ -507,21 +407,6 @@ def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return (words[0], Word(f"-{action}"), *options, *words[2:])
 
 
-_FIND_TESTS = {
-    **dict.fromkeys(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"), "text"),
-    **dict.fromkeys(("-type", "-xtype", "-user", "-group", "-regextype", "-fstype"), "name"),
-    **dict.fromkeys(
-        ("-maxdepth", "-mindepth", "-mtime", "-mmin", "-ctime", "-cmin", "-atime", "-amin", "-size", "-links"), "number"
-    ),
-    **dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "read"),
-    **dict.fromkeys(("-newermt", "-printf", "-perm", "-inum", "-uid", "-gid"), "text"),
-}
-_FIND_WORDS = frozenset(
-    """
-    ( ) ! , -not -a -and -o -or -print -print0 -prune -quit -ls -empty -readable -writable -executable -true -false
-    -depth -xdev -mount -follow -daystart -noleaf -nouser -nogroup -L -H -P -E -warn -nowarn -ignore_readdir_race
-    """.split()  # noqa: SIM905 -- a list of words reads best as words
-)
 _FILTERS = frozenset({"grep", "head", "sort", "tail", "uniq"})
 _FILTER_OPTIONS = re.compile(r"-[viEFwxPnur]*|-\d+")
 _LISTING_OPTIONS = {
@@ -537,37 +422,7 @@ _ALWAYS_LIST = frozenset({"find", "ls", "git ls-files"})
 _LISTS_FILES = frozenset(
     {"-l", "-rl", "-lr", "-ril", "-rli", "-rln", "-rIl", "-il", "-li", "--files-with-matches", "--files", "--name-only"}
 )
-FIND_ACTIONS = frozenset({"-exec", "-execdir"})
-_OTHER_NAMES = frozenset({"-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-samefile", "-inum"})
 _NO_NAMES = frozenset({*FIND_ACTIONS, "-printf", "-ls"})
-_MAX_FOUND = 8
-_ANY_TEXT = Word("", Certainty.UNKNOWN)
-_ANY_FILE = Word("./**", Certainty.EXPANDS)
-
-
-def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
-    """Return the commands that `find` runs by `-exec`, with words for what it finds."""
-    found = _found_below(words)
-    commands: list[tuple[Word, ...]] = []
-    for index, word in enumerate(words):
-        if word.text in (*FIND_ACTIONS, "-ok", "-okdir"):
-            rest = words[index + 1 :]
-            is_exact = word.text == "-exec"
-            commands.append(filled_in(rest[: _exec_end(rest)], "{}", found if is_exact else (_ANY_TEXT,)))
-    return commands
-
-
-def filled_in(words: tuple[Word, ...], placeholder: str, found: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words of a command with names of files for a placeholder, known only where it stands alone."""
-    filled: list[Word] = []
-    for at, word in enumerate(words):
-        if placeholder not in word.text:
-            filled.append(word)
-        elif at and word.text == placeholder and _ANY_TEXT not in found:
-            filled += found
-        else:
-            filled.append(Word(word.text, Certainty.UNKNOWN))
-    return tuple(filled)
 
 
 def passes_names(words: tuple[Word, ...]) -> bool:
@@ -582,14 +437,14 @@ def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
     options, texts = _LISTING_OPTIONS.get(name), {word.text for word in words}
     if usage is None or options is None or texts & _NO_NAMES or not (name in _ALWAYS_LIST or texts & _LISTS_FILES):
-        return (_ANY_TEXT,)
+        return (ANY_TEXT,)
     if name != "find" and not _has_only(options, words[1:]):
-        return (_ANY_TEXT,)
+        return (ANY_TEXT,)
     if name == "ls":
         # It prints the names in a folder without the folder.
         return (*(usage.looks), Word("./*", Certainty.EXPANDS))
     found = usage.lists if not name.startswith("git") else _pathspecs(usage.reads, has_revisions=name == "git diff")
-    return found if len(found) <= _MAX_FOUND else (_ANY_FILE,)
+    return found if len(found) <= MAX_FOUND else (ANY_FILE,)
 
 
 def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, ...]:
@@ -599,66 +454,30 @@ def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, .
     for word in words:
         folder, _, name = word.text.rpartition("/")
         is_name = set("*?[") & set(name)
-        found.append(_below_folder(Word(folder or "."), name) if is_name else _below_folder(word))
-    return tuple(found) if has_wildcard or (words and not has_revisions) else (*found, _ANY_FILE)
+        found.append(files_below(Word(folder or "."), name) if is_name else files_below(word))
+    return tuple(found) if has_wildcard or (words and not has_revisions) else (*found, ANY_FILE)
 
 
 def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
     return all(options.fullmatch(word.text) for word in words if word.text.startswith("-"))
 
 
-def _found_below(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return words for what `find` finds: for each starting point and each name that its tests require."""
-    first = next((at for at, word in enumerate(words) if word.text.startswith(("-", "(", "!"))), len(words))
-    starts = words[:first] or (Word("."),)
-    texts = [word.text for word in words[first:]]
-    names: list[str] = []
-    for part in _split_list(texts, frozenset({"-o", "-or", ","})):
-        tests = list(zip(["", *part], part, part[1:], strict=False))
-        named = [after for before, test, after in tests if test in ("-name", "-iname") and before not in ("!", "-not")]
-        named += ["*" for _, test, _ in tests if not named and test in _OTHER_NAMES]
-        is_pruned = part[-1:] == ["-prune"]
-        names += [] if is_pruned else named[:1] or [""]
-    if "" in names or any(pair in (("!", "("), ("-not", "(")) for pair in pairwise(texts)):
-        names = [""]
-    found = tuple(_below_folder(start, name) for start in starts for name in names)
-    return found if len(found) <= _MAX_FOUND else (_ANY_FILE,)
-
-
-def _split_list(texts: list[str], separators: frozenset[str]) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    for text in texts:
-        if text in separators:
-            parts.append([])
-        else:
-            parts[-1].append(text)
-    return parts
-
-
-def _exec_end(words: tuple[Word, ...]) -> int:
-    """Return where a command of `-exec` ends: at a semicolon, or at a plus after the braces."""
-    for at, word in enumerate(words):
-        if word.text == ";" or (word.text == "+" and at and words[at - 1].text == "{}"):
-            return at
-    return len(words)
-
-
 def _find_usage(words: tuple[Word, ...]) -> Usage:
     reading, at = _Reading(), 0
     while at < len(words):
         word = words[at]
-        kind = _FIND_TESTS.get(word.text)
+        kind = FIND_TESTS.get(word.text)
         if word.text in FIND_ACTIONS:
-            at += 2 + _exec_end(words[at + 1 :])
+            at += 2 + exec_end(words[at + 1 :])
         elif kind is not None:
             if at + 1 == len(words):
                 raise _NotKnownError
             _take_word(kind, words[at + 1], reading)
             at += 2
         else:
-            if word.text not in _FIND_WORDS:
+            if word.text not in FIND_WORDS:
                 _take_word("start", word, reading)
             at += 1
     if at > len(words) or any(word.is_unknown for word in words):
         raise _NotKnownError
-    return Usage("read", tuple(reading.reads), lists=_found_below(words))
+    return Usage("read", tuple(reading.reads), lists=files_found(words))

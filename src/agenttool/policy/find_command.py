@@ -1,0 +1,116 @@
+"""Read the words of `find`: which files it finds, and which commands it runs with them."""
+
+import re
+from itertools import pairwise
+
+from agenttool.policy.shell_words import Certainty, Word
+
+FIND_TESTS = {
+    **dict.fromkeys(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"), "text"),
+    **dict.fromkeys(("-type", "-xtype", "-user", "-group", "-regextype", "-fstype"), "name"),
+    **dict.fromkeys(
+        ("-maxdepth", "-mindepth", "-mtime", "-mmin", "-ctime", "-cmin", "-atime", "-amin", "-size", "-links"), "number"
+    ),
+    **dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "read"),
+    **dict.fromkeys(("-newermt", "-printf", "-perm", "-inum", "-uid", "-gid"), "text"),
+}
+"""The tests that take a value, with the kind of the value."""
+FIND_WORDS = frozenset(
+    """
+    ( ) ! , -not -a -and -o -or -print -print0 -prune -quit -ls -empty -readable -writable -executable -true -false
+    -depth -xdev -mount -follow -daystart -noleaf -nouser -nogroup -L -H -P -E -warn -nowarn -ignore_readdir_race
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+"""The operators, tests and actions without a value."""
+FIND_ACTIONS = frozenset({"-exec", "-execdir"})
+"""The actions that run a command for each file without asking."""
+_TESTS_OF_OTHER_NAMES = frozenset(
+    {"-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-samefile", "-inum"}
+)
+"""The tests that limit what is found, but not by a pattern for the name of a file."""
+MAX_FOUND = 8
+"""How many words may stand for the files that a command finds; more become `ANY_FILE`."""
+ANY_TEXT = Word("", Certainty.UNKNOWN)
+ANY_FILE = Word("./**", Certainty.EXPANDS)
+_SOURCE_FOLDERS = frozenset(
+    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- as above
+)
+"""Folders that hold no secrets or settings unless the name of a file says so."""
+
+
+def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
+    """Return the commands that `find` runs by `-exec`, with words for what it finds."""
+    found = files_found(words)
+    commands: list[tuple[Word, ...]] = []
+    for index, word in enumerate(words):
+        if word.text in (*FIND_ACTIONS, "-ok", "-okdir"):
+            rest = words[index + 1 :]
+            is_exact = word.text == "-exec"
+            commands.append(filled_in(rest[: exec_end(rest)], "{}", found if is_exact else (ANY_TEXT,)))
+    return commands
+
+
+def filled_in(words: tuple[Word, ...], placeholder: str, found: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return a command with the found files in place of a placeholder.
+
+    A word that only contains the placeholder, or the name of the program, becomes unknown.
+    """
+    filled: list[Word] = []
+    for at, word in enumerate(words):
+        if placeholder not in word.text:
+            filled.append(word)
+        elif at and word.text == placeholder and ANY_TEXT not in found:
+            filled += found
+        else:
+            filled.append(Word(word.text, Certainty.UNKNOWN))
+    return tuple(filled)
+
+
+def files_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return a word for the files that `find` finds, for each start folder and each name that its tests require."""
+    first = next((at for at, word in enumerate(words) if word.text.startswith(("-", "(", "!"))), len(words))
+    starts = words[:first] or (Word("."),)
+    texts = [word.text for word in words[first:]]
+    names: list[str] = []
+    for part in _split_list(texts, frozenset({"-o", "-or", ","})):
+        tests = list(zip(["", *part], part, part[1:], strict=False))
+        named = [after for before, test, after in tests if test in ("-name", "-iname") and before not in ("!", "-not")]
+        named += ["*" for _, test, _ in tests if not named and test in _TESTS_OF_OTHER_NAMES]
+        is_pruned = part[-1:] == ["-prune"]
+        names += [] if is_pruned else named[:1] or [""]
+    if "" in names or any(pair in (("!", "("), ("-not", "(")) for pair in pairwise(texts)):
+        names = [""]
+    found = tuple(files_below(start, name) for start in starts for name in names)
+    return found if len(found) <= MAX_FOUND else (ANY_FILE,)
+
+
+def _split_list(texts: list[str], separators: frozenset[str]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for text in texts:
+        if text in separators:
+            parts.append([])
+        else:
+            parts[-1].append(text)
+    return parts
+
+
+def exec_end(words: tuple[Word, ...]) -> int:
+    """Return the index at which a command of `-exec` ends: that of a semicolon, or of a plus after the braces."""
+    for at, word in enumerate(words):
+        if word.text == ";" or (word.text == "+" and at and words[at - 1].text == "{}"):
+            return at
+    return len(words)
+
+
+def files_below(folder: Word, name: str = "") -> Word:
+    """Return a word for all files below a folder, or for those of a name; a name may have wildcards.
+
+    A folder that holds source code stands for itself if no name is given.
+    """
+    steps = folder.text.split("/")
+    has_dots = any(step.startswith(".") for step in steps[steps[0] == "." :])
+    if not name and folder.is_plain and not has_dots and _SOURCE_FOLDERS.intersection(steps):
+        return folder
+    name = re.sub(r"\[[^\]]*\]", "?", name).replace("\\", "")
+    text = f"{folder.text.rstrip('/')}/**/{name}".rstrip("/")
+    return Word(text, max(folder.certainty, Certainty.EXPANDS, key=list(Certainty).index))

@@ -1,0 +1,133 @@
+"""The table of known programs, `programs.toml`; the head of that file explains its syntax."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple, cast
+
+WRITES = "writes"
+"""The kind, in a deny or an ask, of all commands that write files or may do so."""
+PROGRAM_KINDS = ("read", "edit", "move", "git", "build", "services", "local")
+"""The tables of `programs.toml` that list programs; rules name them as `@read` and so on."""
+RUNS_NOTHING = frozenset({"read", "edit", "move"})
+"""The kinds of programs that run no others."""
+
+
+class ProgramOption(NamedTuple):
+    """One option of a program.
+
+    Attributes:
+        kind: the kind of its value; none if it takes no value.
+        is_optional: the value may be missing; it is joined to the option if it is there.
+        mark: the character after the option in `programs.toml` that changes what operands mean.
+    """
+
+    kind: str | None = None
+    is_optional: bool = False
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSignature:
+    """The options and operands that a program may get: one line of `programs.toml`.
+
+    Attributes:
+        kind: the table that has the line, one of `PROGRAM_KINDS`.
+        operands: the kinds of its operands, in order.
+        flags: the words of the line that start with a percent sign, and `--*`.
+    """
+
+    kind: str
+    options: dict[str, ProgramOption]
+    operands: tuple[str, ...]
+    flags: frozenset[str]
+
+
+class ProgramTable:
+    """The parsed content of `programs.toml`.
+
+    Attributes:
+        value_kinds: the role of each kind of value, and the expression that a value must match.
+        before_subcommand: the options that a program takes before its sub-command.
+        runners: the words that start a program of the project, such as `uv run`; the longest first.
+        tool_folders: the folders that hold programs of the project, such as `.venv/bin`.
+        packages: the packages that a program such as `npx` may download and run.
+        programs: the kind and the lines of each program, by its name and sub-command.
+        first_words: the names of these programs without sub-command.
+    """
+
+    def __init__(self) -> None:
+        """Read the file."""
+        tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
+        kinds = cast("dict[str, list[str]]", tables["kinds"])
+        self.value_kinds = {
+            name: (role, re.sub(r"(?<!\?)<(\w+)>", lambda match: kinds[match[1]][1], text))
+            for name, (role, text) in kinds.items()
+        }
+        sets = cast("dict[str, str]", tables["sets"])
+        self._sets = {f":{name}": text.split() for name, text in sets.items()}
+        lookup = cast("dict[str, str]", tables["lookup"])
+        self.before_subcommand = {name: self._parsed("", f"{text} |") for name, text in lookup.items()}
+        runners = cast("dict[str, list[str]]", tables["runners"])
+        self.runners = sorted((tuple(each.split()) for each in runners["words"]), key=len, reverse=True)
+        self.tool_folders = frozenset(runners["folders"])
+        packages = cast("dict[str, str]", tables["packages"])
+        self.packages = {name: frozenset(text.split()) for name, text in packages.items()}
+        self.programs = {
+            name: (kind, [text] if isinstance(text, str) else text)
+            for kind in PROGRAM_KINDS
+            for name, text in cast("dict[str, str | list[str]]", tables[kind]).items()
+        }
+        self.first_words = frozenset(name.split()[0] for name in self.programs)
+        self._signatures: dict[str, tuple[ProgramSignature, ...]] = {}
+
+    def signatures(self, name: str) -> tuple[ProgramSignature, ...]:
+        """Return the signatures of a program; they are parsed on first use."""
+        if name not in self._signatures and name in self.programs:
+            kind, lines = self.programs[name]
+            self._signatures[name] = tuple(self._parsed(kind, text) for text in lines)
+        return self._signatures.get(name, ())
+
+    def _parsed(self, kind: str, text: str) -> ProgramSignature:
+        listed, _, operands = text.rpartition("|") if "|" in text else (text, "", "")
+        options: dict[str, ProgramOption] = {}
+        parts = [part for each in listed.split() for part in self._sets.get(each, [each])]
+        for part in parts:
+            if part.startswith("-") and part != "--*":
+                self._add(options, part, is_words="%words" in parts)
+        flags = frozenset(each for each in parts if each[0] == "%" or each == "--*")
+        return ProgramSignature(kind, options, tuple(operands.split()), flags)
+
+    @staticmethod
+    def _add(options: dict[str, ProgramOption], text: str, *, is_words: bool) -> None:
+        match = re.fullmatch(r"(-[^:=!^~/]+)(?:([:=])([a-z0-9]+))?([!^~/]?)", text)
+        if match is None:
+            raise ValueError(f"{text!r} is no option in programs.toml")
+        names, joint, kind, mark = match.groups()
+        option = ProgramOption(kind, joint == "=", mark)
+        if names.startswith("--") or is_words:
+            options[names] = option
+            return
+        *plain, last = names[1:]
+        for letter in plain:
+            options.setdefault(f"-{letter}", ProgramOption())
+        options[f"-{last}"] = option
+
+
+@lru_cache(maxsize=1)
+def program_table() -> ProgramTable:
+    """Return the table, which is read once."""
+    return ProgramTable()
+
+
+def check_kind(kind: str) -> None:
+    """Check that a kind of programs exists, and load the table.
+
+    Raises:
+        ValueError: it does not exist; the message lists the kinds.
+    """
+    if kind not in (*PROGRAM_KINDS, WRITES) or not program_table():
+        known = ", ".join(f"@{each}" for each in (*PROGRAM_KINDS, WRITES))
+        raise ValueError(f"there are no known commands of the kind {'@' + kind!r}; use one of {known}")
