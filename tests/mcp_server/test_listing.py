@@ -82,10 +82,10 @@ async def test_a_tool_that_is_declared_later_is_listed(mode):
         assert "remove" in [each.name for each in (await client.list_tools(cache_mode="bypass")).tools]
 
 
-async def test_a_profile_lists_and_calls_no_other_tools(mode):
+async def test_a_profile_lists_its_tools_and_the_one_that_reads_their_output_and_calls_no_other(mode):
     role = Role(name="readers", tools=("local.*",))
     async with served([add, remove], mode, role=role) as (_, client):
-        assert [each.name for each in (await client.list_tools()).tools] == ["add"]
+        assert [each.name for each in (await client.list_tools()).tools] == ["add", "read_result"]
         refused = await client.call_tool("remove", {"path": "a"})
         assert refused.is_error
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Role, Runtime, tool
 from agenttool.codec import digest_of_bytes
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -93,6 +93,19 @@ async def test_it_is_offered_on_surfaces_from_the_first_stored_result_on():
     assert unknown.error.error_class == "unknown_tool"
     assert "tool_agenttool.read_result" not in before.loaded_tools
     assert "tool_agenttool.read_result" in after.loaded_tools
+
+
+@pytest.mark.parametrize("context", [{"role": Role(name="clerk", tools=("local.dump",))}, {"only": ["dump"]}])
+@pytest.mark.parametrize("store", ["memory:", "sqlite:"])
+async def test_no_surface_says_that_it_excludes_the_tool_and_then_runs_it(tmp_path, store, context):
+    place = store if store == "memory:" else f"sqlite:{tmp_path}/calls.db"
+    async with Runtime.open(tools=[dump, shot], rules=ALLOW, store=place) as rt:
+        before = await rt.surface(**context)
+        name, arguments = named_in(told(await rt.call("dump", {}, surface=before)))
+        for surface in (before, await rt.surface(**context)):
+            assert [each.name for each in surface.excluded_tools] == ["local.shot"]
+            assert (await rt.call(name, arguments, surface=surface)).ok
+            assert [each.name for each in rt.offered(surface)] == ["dump", "read_result"]
 
 
 async def test_a_tool_of_somebody_elses_with_that_name_hides_neither():

@@ -143,12 +143,15 @@ class VisibilityOptions:
         loaded: deferred tools that were loaded on request.
         denied: tools that rules deny whatever their arguments, and why.
         finder: the built-in search tool, which is shown only if a tool is deferred.
+        reader: the built-in tool that reads stored output. A role or a request does not exclude it, because previews
+            refer to it and it reads output of the same conversation only.
         loads_all: load every deferred tool, whatever the limits are.
     """
 
     loaded: frozenset[ToolId] = frozenset()
     denied: Mapping[ToolId, Absence] = field(default_factory=dict["ToolId", Absence])
     finder: ToolId | None = None
+    reader: ToolId | None = None
     loads_all: bool = False
     policy: SurfacePolicy = field(default_factory=SurfacePolicy)
 
@@ -184,6 +187,9 @@ def decide_visibility(snapshot: CatalogSnapshot, situation: Situation, options: 
             individual.pop(finder, None)
         else:
             individual[finder] = NOTHING_DEFERRED
+    reader = None if options.reader is None else snapshot.number(options.reader)
+    if reader is not None and reader not in individual and by_group[snapshot.columns.groups[reader]] is None:
+        codes[reader] = codes[reader] or Visibility.REQUESTED
     return VisibilityMap(
         snapshot=snapshot,
         codes=bytes(codes),

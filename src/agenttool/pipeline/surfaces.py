@@ -31,6 +31,7 @@ from agenttool.pipeline.builtin_tools import (
 )
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.evidence import SurfaceMade
+from agenttool.pipeline.read_back import READ_BACK_ID
 from agenttool.pipeline.surface_options import (
     CAUSES,
     Changes,
@@ -334,6 +335,7 @@ class AgentSurfaces:
             loaded=loaded.union(situation.bounds or ()),
             denied=self._denied.among(snapshot),
             finder=TOOL_SEARCH_ID,
+            reader=READ_BACK_ID,
             loads_all=request.loads_all,
             policy=self._services.policy,
         )
