@@ -44,6 +44,7 @@ TOOLS = [
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
     tool("ask", "Ask the user.", {"field": {"type": "string"}, "mode": {"type": "string"}}),
+    tool("task", "Run as a task.", {"ends": {"type": "string"}}),
     tool("no_content", "Return a result that is not valid."),
 ]
 RESOURCES = [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
@@ -120,9 +121,32 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
         return text(str(os.getpid()))
     if name == "ask":
         return ask(params)
+    if name == "task":
+        TASKS["t1"] = [given["ends"], 0, None]
+        return {"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": None, "pollIntervalMs": 10}
     if name == "no_content":
         return {"content": "nothing"}
     return text(name)
+
+
+TASKS = {}
+
+
+def task_state(params):
+    """Return the state of a task: it works twice, may need input, and ends as it was asked to."""
+    task = TASKS[params["taskId"]]
+    ends, task[1] = task[0], task[1] + 1
+    state = {"taskId": params["taskId"], "ttlMs": None, "pollIntervalMs": 10, "status": "working"}
+    if ends == "never" or task[1] <= 2:
+        return {**state, "statusMessage": f"step {task[1]}"}
+    if ends == "input" and task[2] is None:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = {"mode": "form", "message": "Your name?", "requestedSchema": schema}
+        requests = {"q": {"method": "elicitation/create", "params": question}}
+        return {**state, "status": "input_required", "inputRequests": requests}
+    if ends == "failed":
+        return {**state, "status": "failed", "error": {"code": -32050, "message": "out of paper"}}
+    return {**state, "status": "completed", "result": text(f"printed {task[2]}")}
 
 
 def ask(params):
@@ -179,7 +203,7 @@ def listed(params):
     return {"tools": found[begin : begin + size], **following}
 
 
-def answer(number, method, params):  # noqa: PLR0911 -- a list of cases
+def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
     if method == "initialize" and "modern" not in OPTIONS:
         info = {"name": "fixture", "version": "1"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": info}
@@ -198,7 +222,12 @@ def answer(number, method, params):  # noqa: PLR0911 -- a list of cases
     if method == "prompts/get":
         words = f"Greet {params['arguments']['who']}."
         return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
-    if method == "ping":
+    if method == "tasks/get":
+        return task_state(params)
+    if method == "tasks/update":
+        TASKS[params["taskId"]][2] = params["inputResponses"]["q"]["content"]["name"]
+        return {}
+    if method in ("ping", "tasks/cancel"):
         return {}
     return None
 

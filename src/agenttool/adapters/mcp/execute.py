@@ -19,6 +19,7 @@ from agenttool.adapters.mcp.session import (
     McpSession,
     fault_of,
 )
+from agenttool.adapters.mcp.tasks import follow_task
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
@@ -134,6 +135,9 @@ class McpExecutor:
         params = CallToolRequestParams(name=self.tool, arguments=job.call_input)
         for _ in range(MAX_ROUNDS):
             result = await session.request(CallToolRequest(params=params), exchange, _reporting(job))
+            if result.get("resultType") == "task":
+                headers = dict(exchange.headers)
+                return await follow_task(job, session, result, headers, lambda each: self.pool.answer(job, each))
             if result.get("resultType") != "input_required":
                 return result
             requests = result.get("inputRequests")

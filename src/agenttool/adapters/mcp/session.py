@@ -12,8 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast  # noqa: TID251 -- the type parameters of the SDK's requests
 
+from mcp.client import advertise
 from mcp.client.client import Client
 from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
 from mcp.shared._stream_protocols import ReadStream, WriteStream
@@ -28,6 +29,7 @@ from mcp_types import (
     JSONRPCRequest,
     JSONRPCResponse,
     PaginatedRequestParams,
+    Request,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -45,6 +47,9 @@ FAULT = "agenttool.fault"
 
 TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
 UNAUTHORIZED, REFUSED = "unauthorized", "refused"
+
+EXTENSIONS = ("io.modelcontextprotocol/tasks",)
+"""The extensions of the protocol that this client supports."""
 
 MAX_PAGES = 1000
 """How many pages of a list are read."""
@@ -248,7 +253,10 @@ class McpSession:
         return None if info is None else info.name
 
     async def request(
-        self, request: ClientRequest, exchange: Exchange | None = None, on_progress: ProgressFnT | None = None
+        self,
+        request: ClientRequest | Request[Any, Any],
+        exchange: Exchange | None = None,
+        on_progress: ProgressFnT | None = None,
     ) -> JsonObject:
         """Send a request, and return its result as the server sent it.
 
@@ -352,6 +360,7 @@ async def open_session(
         elicitation_callback=callbacks.elicit,
         sampling_callback=callbacks.sample,
         list_roots_callback=callbacks.list_roots,
+        extensions=[advertise(each) for each in EXTENSIONS],
     )
     async with client:
         yield McpSession(client, writers[0], closed, session_id)

@@ -1,0 +1,87 @@
+"""Calls that a server runs as tasks (SEP-2663): it returns a task at once, and the result is polled for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any  # noqa: TID251 -- the type parameters of the SDK's requests
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, Request
+
+from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
+from agenttool.ports.executor import Job
+from agenttool.records import Json, JsonObject
+
+MIN_POLL_S, DEFAULT_POLL_S, MAX_POLL_S = 0.05, 1.0, 30.0
+"""How often a task is asked for its state: as it suggests, within these limits."""
+
+CANCEL_S = 5.0
+"""How long the cancellation of a task may take."""
+
+
+class TaskRequest(Request[dict[str, Any], str]):
+    """A request about a task; over HTTP its id is a header."""
+
+    name_param = "taskId"
+
+
+async def follow_task(
+    job: Job,
+    session: McpSession,
+    task: JsonObject,
+    headers: dict[str, str],
+    answer: Callable[[JsonObject], Awaitable[JsonObject]],
+) -> JsonObject:
+    """Return the result of a task when it has ended; cancel it if the call is canceled.
+
+    Raises:
+        MCPError: the task failed, or was canceled.
+        InvalidResult: the server does not follow the protocol.
+    """
+    task_id = task.get("taskId")
+    if not isinstance(task_id, str):
+        raise InvalidResult("its task has no taskId")
+    params: dict[str, Json] = {"taskId": task_id}
+    try:
+        while True:
+            status, message = task.get("status"), task.get("statusMessage")
+            job.report(message if isinstance(message, str) else f"task {status}", facts={"task_id": task_id})
+            if status == "completed":
+                return _result_in(task)
+            if status in ("failed", "cancelled"):
+                raise _failure_in(task, str(status))
+            requests = task.get("inputRequests")
+            if status == "input_required" and isinstance(requests, dict):
+                answers = await answer(requests)
+                await session.request(
+                    TaskRequest(method="tasks/update", params={**params, "inputResponses": answers}),
+                    Exchange(headers=headers),
+                )
+            await asyncio.sleep(_pause(task))
+            task = await session.request(TaskRequest(method="tasks/get", params=params), Exchange(headers=headers))
+    except asyncio.CancelledError:
+        with suppress(MCPError, InvalidResult, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await session.request(TaskRequest(method="tasks/cancel", params=params), Exchange(headers=headers))
+        raise
+
+
+def _pause(task: JsonObject) -> float:
+    suggested = task.get("pollIntervalMs")
+    seconds = suggested / 1000 if isinstance(suggested, int) else DEFAULT_POLL_S
+    return min(max(seconds, MIN_POLL_S), MAX_POLL_S)
+
+
+def _result_in(task: JsonObject) -> JsonObject:
+    result = task.get("result")
+    if not isinstance(result, dict):
+        raise InvalidResult("its completed task has no result")
+    return result
+
+
+def _failure_in(task: JsonObject, status: str) -> MCPError:
+    error = task.get("error")
+    found: JsonObject = error if isinstance(error, dict) else {}
+    code, message = found.get("code"), found.get("message")
+    words = message if isinstance(message, str) else f"the task was {status}"
+    return MCPError(code if isinstance(code, int) else INTERNAL_ERROR, words, found.get("data"))
