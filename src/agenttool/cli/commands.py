@@ -100,6 +100,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "policy forget": ("agenttool policy forget apr_01a1e669b742-1",),
     "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
     "sources": ("agenttool sources",),
+    "sources login": ("agenttool sources login github",),
     "sources log": ("agenttool sources log github",),
     "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import webbrowser
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -53,6 +54,10 @@ class ServerSource(Protocol):
         """Connect now."""
         ...
 
+    def use_login(self, show: Callable[[str], None]) -> None:
+        """Have a user log in when the server requires it."""
+        ...
+
     def describe_change(self, tool: str) -> JsonObject:
         """Return what differs in a definition that waits for a review."""
         ...
@@ -87,12 +92,36 @@ def log(name: str, *, store: _StoreOption = None, settings: SettingsOption = Non
 
     async def lines() -> Sequence[str]:
         async with _open(store, settings) as rt:
-            source = _mcp_source(rt, name)
+            source = _server_source(rt, name)
             await source.check()
             return source.log
 
     for line in asyncio.run(lines()):
         typer.echo(printable(line))
+
+
+@app.command()
+def login(name: str, *, store: _StoreOption = None, settings: SettingsOption = None) -> None:
+    """Log in to a server that requires OAuth; its tokens are stored, and renewed by later calls."""
+
+    async def state() -> SourceStatus | None:
+        rt = _open(store, settings)
+        source = _server_source(rt, name)
+        source.use_login(_show_page)
+        async with rt:
+            await source.check()
+            return rt.sources.status_of(name)
+
+    found = asyncio.run(state())
+    if found is None or not found.is_ready:
+        raise ConfigError(f"the login at {name!r} did not succeed: {found and found.fault}; try again")
+    print_text(Console(), f"{name} is ready", "green")
+
+
+def _show_page(url: str) -> None:
+    print_text(Console(stderr=True), "open this page, and grant access:", "bold")
+    typer.echo(url, err=True)
+    webbrowser.open(url)
 
 
 @app.command()
@@ -109,7 +138,7 @@ def review(
 
     async def reviewed() -> list[JsonObject]:
         async with _open(store, settings) as rt:
-            source = _mcp_source(rt, name)
+            source = _server_source(rt, name)
             await source.check()
             unknown = [each for each in tools or () if each not in source.waiting]
             if unknown:
@@ -138,7 +167,7 @@ def _waiting(source: ServerSource) -> str:
     return f"these do: {', '.join(sorted(source.waiting))}" if source.waiting else "none does"
 
 
-def _mcp_source(rt: Runtime, name: str) -> ServerSource:
+def _server_source(rt: Runtime, name: str) -> ServerSource:
     """Return an MCP server of the settings.
 
     Raises:

@@ -148,7 +148,7 @@ def test_the_command_line_shows_and_accepts_changes(definitions, server, tmp_pat
     accept = run_cli("sources", "review", "fx", "--accept", cwd=tmp_path)
     last = run_cli("sources", cwd=tmp_path)
     assert first.returncode == last.returncode == accept.returncode == 0, first.stderr + last.stderr
-    assert "fx      ready  15" in first.stdout
+    assert "fx      ready  " in first.stdout
     assert review.returncode == listed.returncode == 1
     assert review.stdout == (
         'book  changed\n  description:\n    - "Book a room."\n    + "other"\n'

@@ -3,6 +3,8 @@
 from typing import cast
 from urllib.parse import urlsplit
 
+from mcp.shared.inbound import find_invalid_x_mcp_header
+
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
@@ -46,8 +48,11 @@ def tool_id_of(server: str, name: str) -> ToolId:
     return ToolId(f"tool_{server}.{name}")
 
 
-def definition_fault(definition: JsonObject) -> str | None:
-    """Return why a definition cannot be used; None if it can."""
+def definition_fault(definition: JsonObject, *, is_modern: bool) -> str | None:
+    """Return why a definition cannot be used; None if it can.
+
+    Revisions without a handshake can send arguments as headers, and require that such a definition is valid.
+    """
     name = definition.get("name")
     if not isinstance(name, str) or not name:
         return f"a tool has no name, got {name!r}"
@@ -55,7 +60,8 @@ def definition_fault(definition: JsonObject) -> str | None:
         return f"the inputSchema of {name!r} is not an object"
     if not isinstance(definition.get("outputSchema", _EMPTY_OBJECT), dict | None):
         return f"the outputSchema of {name!r} is not an object"
-    return None
+    reason = find_invalid_x_mcp_header(_object(definition.get("inputSchema"))) if is_modern else None
+    return None if reason is None else f"the tool {name!r} has an invalid x-mcp-header: {reason}"
 
 
 def declare(

@@ -87,6 +87,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._resolver = Resolver()
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id
+        login = f"a user must log in: run `agenttool sources login {server.name}`"
+        self._advice = "check the headers and credentials in its settings" if server.oauth is None else login
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request to the first address of its host that answers.
@@ -103,7 +105,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
         if response.status_code >= _FIRST_ERROR and response.status_code != _NOT_FOUND:
-            return await _explained(request, response)
+            return await _explained(request, response, self._advice)
         found = response.headers.get(_SESSION_HEADER)
         self._session_id.value = found or self._session_id.value
         if not response.headers.get("content-type", "").startswith(_EVENTS):
@@ -144,15 +146,15 @@ def _failed(request: httpx2.Request, fault: str, message: str, status: int = 502
     return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 
 
-async def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+async def _explained(request: httpx2.Request, response: httpx2.Response, advice: str) -> httpx2.Response:
     """Return an error response with a JSON-RPC error as its body, if it has none."""
     if response.headers.get("content-type", "").startswith(_JSON):
         return response
     await response.aclose()
     status = response.status_code
     fault = UNAUTHORIZED if status in _UNAUTHORIZED else REFUSED
-    advice = "; check the headers and credentials in its settings" if fault == UNAUTHORIZED else ""
-    explained = _failed(request, fault, f"it answered with the HTTP status {status}{advice}", status)
+    words = f"it answered with the HTTP status {status}" + (f"; {advice}" if fault == UNAUTHORIZED else "")
+    explained = _failed(request, fault, words, status)
     for name in _PASSED_ON:
         if name in response.headers:
             explained.headers[name] = response.headers[name]

@@ -24,6 +24,36 @@ _Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of secon
 _Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes from 1024 on; write 16777216")]
 
 
+class OAuthSettings(Part, frozen=True, kw_only=True):
+    """How requests to a server are authorized by OAuth.
+
+    Attributes:
+        grant: `authorization_code`: a user logs in once; `client_credentials`: the program itself is the client.
+        client_id: of a client that is registered already; None registers one, or uses `client_metadata_url`.
+        client_secret: of that client; a reference to a credential, `${credentials.NAME}`.
+        client_metadata_url: the HTTPS URL of a client id metadata document, which is the client id where supported.
+        auth_method: how the secret is sent to the token endpoint.
+        scope: what is requested, if the server does not say.
+        issuer: the only authorization server that client credentials are sent to.
+        redirect_url: where a login returns to; it must lead to this machine.
+    """
+
+    grant: Annotated[
+        Literal["authorization_code", "client_credentials"],
+        Meta(description='"authorization_code" or "client_credentials"; write one of them'),
+    ] = "authorization_code"
+    client_id: Text | None = None
+    client_secret: Text | None = None
+    client_metadata_url: Text | None = None
+    auth_method: Annotated[
+        Literal["client_secret_basic", "client_secret_post"],
+        Meta(description='"client_secret_basic" or "client_secret_post"; write one of them'),
+    ] = "client_secret_basic"
+    scope: Text | None = None
+    issuer: Text | None = None
+    redirect_url: Text | None = None
+
+
 class _NamedServer(Part, frozen=True):
     name: Annotated[str, Meta(description="letters, digits, '_' and '-'; rename it")]
 
@@ -43,6 +73,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         url: the address of a server that runs already; instead of `command`.
         transport: `http` for streamable HTTP, `sse` for the older HTTP with server-sent events.
         headers: additional headers of each request.
+        oauth: how requests are authorized by OAuth 2.1; None for not at all.
         allow: private networks, addresses and hosts that `url` may lead to, besides public ones and this machine.
         trust: whether its word is accepted that a tool only reads, destroys nothing, or may be repeated.
         new_tools: `show` offers tools that the server adds later at once; `review` waits until they are reviewed.
@@ -62,6 +93,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     url: Text | None = None
     transport: Annotated[Literal["http", "sse"], Meta(description='"http" or "sse"; write one of them')] = "http"
     headers: _Pairs = key(default_factory=dict[str, str])
+    oauth: Annotated[OAuthSettings, Meta(description="a table; write oauth = {}")] | None = None
     allow: _Words = ()
     trust: Switch = False
     new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
@@ -86,9 +118,9 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
             raise ConfigError(f"the mcp source {self.name!r} must have either command or url; write one of them")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
-        unused = ("args", "env", "pass_env", "cwd") if self.command is None else ("headers", "allow")
+        unused = ("args", "env", "pass_env", "cwd") if self.command is None else ("headers", "allow", "oauth")
         for member in unused:
-            if getattr(self, member):
+            if getattr(self, member) not in ((), {}, None):
                 other = "command" if self.command is None else "url"
                 raise ConfigError(f"{member} of source {self.name!r} needs {other}; remove {member}")
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
+
+import httpx2
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
+from agenttool.adapters.mcp.oauth import DocumentTokens, Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
@@ -37,6 +40,9 @@ IDLE_S = 600.0
 """After how long without a call the connection of one actor is closed."""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+LOGIN_S = 600.0
+"""How long a user may take to log in."""
+
 REVIEW_POLL_S = 2.0
 """How often a runtime looks for a review that it waits for."""
 
@@ -67,8 +73,10 @@ class McpSource:
 
     Attributes:
         server: its settings.
+        login: how a user grants access; None if no user is at hand.
     """
 
+    login: Login | None = None
     _host: SourceHost
     _main: Connection
 
@@ -119,7 +127,21 @@ class McpSource:
 
     async def check(self) -> None:
         """Connect now if it is not connected, and wait for the outcome of the attempt."""
-        await asyncio.wait([self._main.want()], timeout=self.server.start_timeout_s)
+        await asyncio.wait([self._main.want()], timeout=self._start_timeout_s)
+
+    def use_login(self, show: Callable[[str], None]) -> None:
+        """Have a user log in when the server requires it; `show` shows the page. Call this before `connect`.
+
+        Raises:
+            ConfigError: the settings have no `oauth`.
+        """
+        if self.server.oauth is None:
+            raise ConfigError(f"the source {self.name!r} has no oauth in its settings; write oauth = {{}}")
+        self.login = LoopbackLogin(self.server, show)
+
+    @property
+    def _start_timeout_s(self) -> float:
+        return self.server.start_timeout_s if self.login is None else LOGIN_S
 
     @property
     def protocol_version(self) -> str | None:
@@ -230,7 +252,7 @@ class McpSource:
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
                 elicit=lambda job, params: elicit(server, job, params),
-                start_timeout_s=server.start_timeout_s,
+                start_timeout_s=self._start_timeout_s,
                 mode=server.protocol,
                 now_ns=self._host.now_ns,
                 idle_s=None if actor is None else IDLE_S,
@@ -243,7 +265,8 @@ class McpSource:
     ) -> AsyncGenerator[MessageStreams]:
         server = self.server
         if server.command is None:
-            async with open_http(server, await self._filled(server.headers, actor), session_id) as streams:
+            headers, auth = await self._filled(server.headers, actor), await self._auth(actor)
+            async with open_http(server, headers, session_id, auth) as streams:
                 yield streams
             return
         command = [server.command, *server.args]
@@ -251,6 +274,15 @@ class McpSource:
         process = await ServerProcess.start(command, env=env, cwd=server.cwd, log=lines)
         async with open_pipes(process, lines, server.max_message_bytes) as streams:
             yield streams
+
+    async def _auth(self, actor: str | None) -> httpx2.Auth | None:
+        settings = self.server.oauth
+        if settings is None:
+            return None
+        secret = None if settings.client_secret is None else {"secret": settings.client_secret}
+        filled = {} if secret is None else await self._filled(secret, None)
+        key = self.name if self.server.sessions == "shared" or actor is None else f"{self.name} {actor}"
+        return make_auth(self.server, DocumentTokens(self._host.documents, key), filled.get("secret"), self.login)
 
     async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
         """Return texts with the credentials of an actor; without an actor, what only actors have is left out.
@@ -277,7 +309,7 @@ class McpSource:
     async def _load_tools(self, session: McpSession) -> None:
         """Read the definitions of the server's tools, and declare those that are new or changed."""
         definitions = await session.list_tools()
-        faults = [definition_fault(each) for each in definitions]
+        faults = [definition_fault(each, is_modern=session.is_modern) for each in definitions]
         self._invalid = tuple(fault for fault in faults if fault is not None)
         listed = {str(each["name"]): each for each, fault in zip(definitions, faults, strict=True) if fault is None}
         shows_new = self.server.new_tools == "show"

@@ -1,0 +1,248 @@
+"""OAuth 2.1 for servers with a URL: who logs in, and where tokens are stored.
+
+The SDK implements the protocol: discovery, client id metadata documents and registration, PKCE, the `iss` check,
+resource indicators, refresh and step-up. A runtime uses stored tokens and renews them. Only `agenttool sources login`
+sends a user to a page.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import Protocol, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, TokenStorage
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from pydantic import AnyUrl, BaseModel, ValidationError
+
+from agenttool.adapters.mcp.settings import McpServer
+from agenttool.errors import ConfigError
+from agenttool.ports.stores import DocumentStore
+
+_M = TypeVar("_M", bound=BaseModel)
+
+TOKENS, CLIENT = "mcp_oauth_tokens", "mcp_oauth_client"
+"""The kinds of the documents with the tokens, and the registration, for a server; they are secrets."""
+
+DEFAULT_REDIRECT = "http://127.0.0.1:8649/callback"
+"""Where a login returns to, if the settings name no other place."""
+
+
+class Login(Protocol):
+    """How a user grants access."""
+
+    async def open(self, url: str) -> None:
+        """Send the user to a page."""
+        ...
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Return what the page sent back."""
+        ...
+
+
+class DocumentTokens(TokenStorage):
+    """Stores the tokens of one server, for all callers or for one actor, in the store of the runtime."""
+
+    def __init__(self, documents: DocumentStore, key: str) -> None:
+        """Take the store, and the key of the documents."""
+        self._documents = documents
+        self._key = key
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens."""
+        return await self._get(TOKENS, OAuthToken)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store tokens in place of those before, which are erased."""
+        await self._documents.put(TOKENS, self._key, tokens.model_dump_json().encode(), erases=True)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the stored registration."""
+        return await self._get(CLIENT, OAuthClientInformationFull)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store a registration."""
+        await self._documents.put(CLIENT, self._key, client_info.model_dump_json().encode(), erases=True)
+
+    async def _get(self, kind: str, model: type[_M]) -> _M | None:
+        body = await self._documents.get(kind, self._key)
+        with suppress(ValidationError):  # another version stored it
+            return None if body is None else model.model_validate_json(body)
+        return None
+
+
+class QuietAuth(httpx2.Auth):
+    """Applies OAuth; if that needs a user who is not there, the server's refusal is the answer to the request."""
+
+    requires_response_body = True
+
+    def __init__(self, provider: OAuthClientProvider) -> None:
+        """Take the provider of the SDK."""
+        self._provider = provider
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Yield the requests of the flow."""
+        flow = self._provider.async_auth_flow(request)
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                response = yield outgoing
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        except LoginNeeded:
+            yield request  # the response to the latest request is the answer, and must be the server's refusal
+        finally:
+            await flow.aclose()
+
+
+class LoginNeeded(OAuthFlowError):
+    """A user must log in, and there is none."""
+
+
+class NoLogin:
+    """The login of a runtime, in which no user is at hand."""
+
+    async def open(self, url: str) -> None:
+        """Refuse.
+
+        Raises:
+            LoginNeeded: always.
+        """
+        raise LoginNeeded("a user must log in")
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Refuse.
+
+        Raises:
+            LoginNeeded: always.
+        """
+        raise LoginNeeded("a user must log in")
+
+
+class LoopbackLogin:
+    """Shows a user the page to open, and receives what the page sends back on a port of this machine."""
+
+    def __init__(self, server: McpServer, show: Callable[[str], None]) -> None:
+        """Take the settings, and what shows a URL to the user."""
+        settings = server.oauth
+        self._redirect = urlsplit((settings and settings.redirect_url) or DEFAULT_REDIRECT)
+        self._show = show
+        self._answer: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._listener: asyncio.Server | None = None
+
+    async def open(self, url: str) -> None:
+        """Listen, and show the page.
+
+        Raises:
+            ConfigError: the port is in use.
+        """
+        self._answer = asyncio.get_running_loop().create_future()
+        host, port = self._redirect.hostname, self._redirect.port
+        try:
+            self._listener = await asyncio.start_server(self._receive, host, port)
+        except OSError as error:
+            raise ConfigError(f"port {port} of {host} is in use: {error}; set redirect_url in oauth") from error
+        self._show(url)
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Return what the page sent back, and stop listening.
+
+        Raises:
+            LoginNeeded: the user, or the page, refused.
+        """
+        if self._answer is None or self._listener is None:
+            raise LoginNeeded("no login was started")
+        try:
+            return await self._answer
+        finally:
+            self._listener.close()
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = (await reader.readline()).decode("latin-1")
+        target = urlsplit(line.split(" ")[1] if line.count(" ") > 1 else "")
+        found = {name: values[0] for name, values in parse_qs(target.query).items()}
+        is_answer = target.path == self._redirect.path and ("code" in found or "error" in found)
+        text = "You can close this page." if is_answer else "This is not the page that a login returns to."
+        status = "200 OK" if is_answer else "404 Not Found"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
+        writer.write(f"{head}\r\n\r\n{text}".encode())
+        await writer.drain()
+        writer.close()
+        if is_answer and self._answer is not None and not self._answer.done():
+            if "code" in found:
+                answer = AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+                self._answer.set_result(answer)
+            else:
+                self._answer.set_exception(LoginNeeded(f"the login was refused: {found['error']}"))
+
+
+def make_auth(
+    server: McpServer, storage: TokenStorage, client_secret: str | None, login: Login | None = None
+) -> httpx2.Auth | None:
+    """Return how requests to a server are authorized; None if it needs no OAuth.
+
+    Raises:
+        ConfigError: the settings of OAuth are incomplete.
+    """
+    settings, url = server.oauth, server.url or ""
+    if settings is None:
+        return None
+    if settings.grant == "client_credentials":
+        if settings.client_id is None or client_secret is None or settings.issuer is None:
+            raise ConfigError("oauth with client_credentials needs client_id, client_secret and issuer; write them")
+        return ClientCredentialsOAuthProvider(
+            url,
+            storage,
+            settings.client_id,
+            client_secret,
+            scope=settings.scope,
+            issuer=settings.issuer,
+            token_endpoint_auth_method=settings.auth_method,
+        )
+    redirect = settings.redirect_url or DEFAULT_REDIRECT
+    if settings.client_id is not None:
+        storage = FixedClient(
+            storage,
+            OAuthClientInformationFull(
+                client_id=settings.client_id,
+                client_secret=client_secret,
+                redirect_uris=[AnyUrl(redirect)],
+                token_endpoint_auth_method="none" if client_secret is None else settings.auth_method,
+            ),
+        )
+    metadata = OAuthClientMetadata(
+        client_name="agenttool",
+        redirect_uris=[AnyUrl(redirect)],
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        scope=settings.scope,
+    )
+    chosen = login or NoLogin()
+    provider = OAuthClientProvider(
+        url, metadata, storage, chosen.open, chosen.result, client_metadata_url=settings.client_metadata_url
+    )
+    return QuietAuth(provider)
+
+
+class FixedClient(TokenStorage):
+    """Stores tokens, and returns the registration of the settings."""
+
+    def __init__(self, storage: TokenStorage, client: OAuthClientInformationFull) -> None:
+        """Take the storage of the tokens, and the registration."""
+        self.get_tokens, self.set_tokens = storage.get_tokens, storage.set_tokens
+        self._client = client
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the registration of the settings."""
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Do nothing: the settings have it."""

@@ -1,0 +1,124 @@
+"""OAuth: a runtime uses stored tokens, and says who must log in; a login stores them."""
+
+import asyncio
+import json
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from agenttool import ConfigError, McpServer, Runtime
+from agenttool.adapters.mcp.oauth import TOKENS
+from agenttool.adapters.mcp.settings import OAuthSettings
+
+
+class GuardedServer:
+    """A server of the newest revision and its authorization server, in a few lines."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.tokens: list[dict[str, str]] = []
+        self.app = Starlette(
+            routes=[
+                Route("/mcp", self.mcp, methods=["POST"]),
+                Route("/.well-known/oauth-protected-resource/mcp", self.resource),
+                Route("/.well-known/oauth-authorization-server", self.metadata),
+                Route("/register", self.register, methods=["POST"]),
+                Route("/authorize", self.authorize),
+                Route("/token", self.token, methods=["POST"]),
+            ]
+        )
+
+    async def resource(self, request: Request) -> Response:
+        return JSONResponse({"resource": f"{self.url}/mcp", "authorization_servers": [self.url]})
+
+    async def metadata(self, request: Request) -> Response:
+        ends = {
+            f"{name}_endpoint": f"{self.url}/{path}"
+            for name, path in (("authorization", "authorize"), ("token", "token"), ("registration", "register"))
+        }
+        methods = {"code_challenge_methods_supported": ["S256"], "response_types_supported": ["code"]}
+        return JSONResponse({"issuer": self.url, **ends, **methods})
+
+    async def register(self, request: Request) -> Response:
+        return JSONResponse({**await request.json(), "client_id": "made-client"}, 201)
+
+    async def authorize(self, request: Request) -> Response:
+        query = request.query_params
+        return RedirectResponse(f"{query['redirect_uri']}?code=c1&state={query['state']}&iss={self.url}")
+
+    async def token(self, request: Request) -> Response:
+        form = dict(await request.form())
+        self.tokens.append(form)
+        return JSONResponse({"access_token": "the-access-token", "token_type": "Bearer", "expires_in": 3600})
+
+    async def mcp(self, request: Request) -> Response:
+        if request.headers.get("authorization") != "Bearer the-access-token":
+            where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
+            return Response(status_code=401, headers={"WWW-Authenticate": where})
+        message = await request.json()
+        result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        if message["method"] == "server/discover":
+            result |= {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        elif message["method"] == "tools/list":
+            result |= {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        else:
+            result = {"content": [{"type": "text", "text": "hello"}], "resultType": "complete"}
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+async def test_a_login_stores_tokens_that_later_runtimes_use(serve_app, free_port, tmp_path):
+    guarded, shown = GuardedServer(), []
+    store, redirect = str(tmp_path / "calls.db"), f"http://127.0.0.1:{free_port()}/callback"
+    async with serve_app(guarded.app) as guarded.url:
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=OAuthSettings(redirect_url=redirect))
+        options = {"sources": [server], "store": store, "approve": lambda _: True}
+        async with Runtime.open(**options) as rt:
+            (refused,) = await rt.sources.status()
+        rt = Runtime.open(**options)
+        source = rt.sources.get("far")
+        source.use_login(lambda url: shown.append(follow(url)))
+        async with rt:
+            await source.check()
+            body = await source._host.documents.get(TOKENS, "far")
+        async with Runtime.open(**options) as rt:
+            result = await rt.call("far.echo", {})
+        await shown[0]
+    assert "a user must log in: run `agenttool sources login far`" in refused.fault
+    assert result.text == "hello"
+    assert json.loads(body)["access_token"] == "the-access-token"
+    assert len(guarded.tokens) == 1
+    assert guarded.tokens[0]["resource"] == f"{guarded.url}/mcp"
+    assert guarded.tokens[0]["code_verifier"]
+
+
+async def test_a_program_is_its_own_client_with_client_credentials(serve_app):
+    guarded = GuardedServer()
+    async with serve_app(guarded.app) as guarded.url:
+        client = {"client_id": "me", "client_secret": "${credentials.far}", "issuer": guarded.url}
+        oauth = OAuthSettings(grant="client_credentials", **client)
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=oauth)
+        credentials = {"far": "the-client-secret"}
+        async with Runtime.open(sources=[server], credentials=credentials, approve=lambda _: True) as rt:
+            result = await rt.call("far.echo", {})
+    assert result.text == "hello"
+    assert guarded.tokens[0]["grant_type"] == "client_credentials"
+
+
+async def test_a_login_needs_settings():
+    rt = Runtime.open(sources=[McpServer("far", url="https://mcp.example/mcp")])
+    with pytest.raises(ConfigError, match=r"has no oauth in its settings; write oauth = \{\}"):
+        rt.sources.get("far").use_login(print)
+
+
+def follow(url: str):
+    """Open a page as a browser does."""
+
+    async def opened() -> None:
+        async with httpx2.AsyncClient(follow_redirects=True) as client:
+            await client.get(url)
+
+    return asyncio.ensure_future(opened())
