@@ -8,12 +8,14 @@ from typing import cast
 
 import mcp_types as types
 
+from agenttool.adapters.mcp.elicitation import ASK_USER
+from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, WaitingCalls
-from agenttool.policy.approvals import Allow, Answer, Deny, Question, Refused
+from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
@@ -161,11 +163,26 @@ class ToolRun:
 
     async def _elicit(self, question: Question) -> Answer | None:
         """Return the answer of the person at the client; None if there is none."""
-        params: JsonObject = {"mode": "form", "message": _question_text(question), "requestedSchema": _FORM}
+        form = self._form_of_server(question)
+        params: JsonObject = {"mode": "form", "message": _question_text(question), "requestedSchema": form or _FORM}
+        if form is not None:
+            shown = cast("JsonObject", question.shown)
+            params["message"] = f"{question.tool_name.partition('.')[0]} asks: {shown['message']}"
         try:
-            return _answer_in(await self.exchange.request("elicitation/create", params, key=question.approval_id))
+            reply = await self.exchange.request("elicitation/create", params, key=question.approval_id)
         except CallerError:
             return None
+        if form is not None and reply.get("action") == "accept":
+            return Edit(input={**cast("JsonObject", question.shown), "answer": reply.get("content") or {}})
+        return _answer_in(reply)
+
+    def _form_of_server(self, question: Question) -> JsonObject | None:
+        """Return the form of a question that an MCP server asks its user; None if this is an approval."""
+        source, _, name = question.tool_name.partition(".")
+        if name != ASK_USER or not isinstance(self.runtime.sources.get(source), McpSource):
+            return None
+        form = question.shown.get("schema") if isinstance(question.shown, dict) else None
+        return form if isinstance(form, dict) else None
 
     async def _closed(self, question: Question) -> None:
         """Return once a question is not open any more, because it was answered elsewhere or has expired."""

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from agenttool.adapters.mcp.connection import Unavailable
+from agenttool.adapters.mcp.session import InvalidResult
+from agenttool.adapters.mcp.source import McpSource
 from agenttool.errors import CallerError, StoreError
 from agenttool.policy.wildcards import fits
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
@@ -29,7 +32,9 @@ class Offers:
     @property
     def _providers(self) -> Iterator[ResourceProvider]:
         patterns = None if self._role is None else [each.partition(".")[0] for each in self._role.tools]
-        for each in self._runtime.sources.all_of(ResourceProvider):
+        sources = self._runtime.sources
+        servers = (ServerOffers(each) for each in sources.all_of(McpSource))
+        for each in (*sources.all_of(ResourceProvider), *servers):
             if patterns is None or any(fits(pattern, each.name) for pattern in patterns):
                 yield each
 
@@ -107,6 +112,69 @@ class Offers:
         """Return completions of an argument; none if no source has some."""
         found = await _first(self._providers, lambda provider: provider.complete(params))
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
+
+
+class ServerOffers:
+    """The resources and prompts of an MCP server that is a source."""
+
+    def __init__(self, source: McpSource) -> None:
+        """Take the source."""
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self._source.name
+
+    async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
+        """Return all pages of one list; a server without this feature has none."""
+        found: list[JsonObject] = []
+        cursor: JsonObject = {}
+        for _ in range(MAX_PAGES):
+            page = await self._read(_LISTS[kind], cursor) or {}
+            entries = page.get(kind.value)
+            found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
+            if not isinstance(page.get("nextCursor"), str):
+                break
+            cursor = {"cursor": page["nextCursor"]}
+        return found
+
+    async def read_resource(self, uri: str) -> JsonObject | None:
+        """Return the contents of a resource."""
+        return await self._read("read_resource", {"uri": uri})
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonObject | None:
+        """Return the messages of a prompt."""
+        return await self._read("get_prompt", {"name": name, "arguments": {**arguments}})
+
+    async def complete(self, params: JsonObject) -> JsonObject | None:
+        """Return None: completion of servers is not passed on."""
+        return None
+
+    def watch(self, changed: OfferChanged) -> None:
+        """Do nothing: the source does not report changes of resources."""
+
+    async def _read(self, operation: str, members: JsonObject) -> JsonObject | None:
+        """Return the reply of the server; None if it answers with an error, as for what it does not have.
+
+        Raises:
+            ConnectionError: it cannot be used now.
+        """
+        try:
+            return await self._source.read(operation, **members)
+        except MCPError:
+            return None
+        except (Unavailable, InvalidResult) as error:
+            raise ConnectionError(str(error)) from error
+
+
+_LISTS = {
+    OfferKind.RESOURCES: "list_resources",
+    OfferKind.TEMPLATES: "list_resource_templates",
+    OfferKind.PROMPTS: "list_prompts",
+}
+MAX_PAGES = 100
+"""How many pages of a server's list are read."""
 
 
 async def _first(
