@@ -70,8 +70,8 @@ async def test_conditions_on_team_and_actor_must_both_hold(tmp_path):
 
 
 async def test_a_deny_by_role_also_covers_a_caller_that_names_no_actor(tmp_path):
-    actors = ["agent:intern-7", "AGENT:INTERN-7", None, "user:ada"]
-    wanted = ["permission_denied", "runs", "permission_denied", "runs"]
+    actors = ["agent:intern-7", "AGENT:INTERN-7", None, "", " ", "user:ada"]
+    wanted = ["permission_denied", "runs", *["permission_denied"] * 3, "runs"]
     assert await outcomes(tmp_path, "post", {"text": "x"}, actors) == wanted
 
 

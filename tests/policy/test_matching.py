@@ -2,6 +2,7 @@
 
 import pytest
 
+from agenttool import Runtime, tool
 from agenttool.policy.decide import Policy
 from agenttool.records import InputContract, McpMapping, OpenApiMapping
 
@@ -429,3 +430,30 @@ def test_an_allow_is_not_sure_of_a_call_with_more_in_it_than_its_tool_says(tool,
     assert decided(tool("files.read"), {"path": "src/a"}, allow) == "allow"
     assert decided(tool("files.read"), {"path": "src/a", "other_path": "secrets/a"}, allow) == "ask"
     assert decided(tool("files.read"), {"path": "src/a", "command": "rm x"}, allow) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"path": "src/a"}, "ran"),
+        ({"path": "src/a", "output_file": "", "url": ""}, "ran"),
+        ({"path": "secrets/a"}, "permission_denied"),
+        ({"path": "src/a", "output_file": "secrets/a"}, "permission_denied"),
+        ({"path": "src/a", "url": "https://evil.example/"}, "permission_denied"),
+        ({"path": ""}, "permission_denied"),
+    ],
+)
+async def test_an_empty_text_is_no_path_or_url_if_it_is_the_default(arguments, expected):
+    @tool(namespace="files")
+    def copy(path: str, output_file: str = "", url: str = "") -> str:
+        """Copy a file. Not for folders."""
+        return "ran"
+
+    rules = [
+        {"behavior": "allow", "tool": "files.copy", "path": "**"},
+        {"behavior": "deny", "tool": "files.copy", "path": "secrets/**"},
+        {"behavior": "deny", "tool": "files.copy", "url": "evil.example"},
+    ]
+    async with Runtime.open(tools=[copy], rules=rules) as rt:
+        result = await rt.call("copy", arguments)
+    assert (result.text if result.ok else result.error.error_class) == expected

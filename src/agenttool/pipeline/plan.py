@@ -37,6 +37,8 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
         flaw = error_in_refs(native_call_id=native_call_id, actor_ref=actor_ref)
         if flaw is not None:
             native_call_id, actor_ref, fault = None, None, fault or flaw
+        elif not actor_ref or actor_ref.isspace():
+            actor_ref = None  # an empty name names no caller
     unique = unique or core.ids.unique()
     invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
     try:

@@ -25,8 +25,8 @@ class ActorGroups:
     teams: Members = field(default_factory=dict[str, tuple[str, ...]])
 
     def caller(self, actor: str | None) -> Caller:
-        """Return an actor with its roles and teams."""
-        if actor is None:
+        """Return an actor with its roles and teams; without a name it is not known."""
+        if not actor:
             return UNKNOWN_CALLER
         found = self._callers.get(actor)
         if found is None:

@@ -162,12 +162,14 @@ class SchemaSearch:
     Attributes:
         is_open: whether arguments may have members that no schema names, so that only a call shows them.
         hinted: the fields that a schema declares, and not only the name of an argument suggests.
+        unset: the places whose default is an empty text, which stands for none.
     """
 
     def __init__(self) -> None:
         """Start with nothing found."""
         self.places: list[tuple[MatchingField, Steps]] = []
         self.hinted: set[MatchingField] = set()
+        self.unset: set[Steps] = set()
         self.is_open = False
         self._seen: set[tuple[int, Steps]] = set()
 
@@ -186,6 +188,8 @@ class SchemaSearch:
             self.hinted.add(hinted)
         if kind is not None:
             self.places.append((kind, steps))
+            if schema.get("default") == "":
+                self.unset.add(steps)
         is_closed = is_closed or False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
         self.is_open = self.is_open or _leaves_room(schema, is_closed=is_closed)
         for inner in _beside(schema, root):
@@ -263,12 +267,14 @@ class MatchingFields:
         anywhere: fields that the tool says it has without saying where: any text may be one.
         is_open: whether the arguments may have members that are not declared; their names then decide for each call.
         declared: the fields that the tool's records declare; of the others, only the name of an argument suggests them.
+        unset: the places whose default is an empty text; an empty text there names no path, command, URL or resource.
     """
 
     places: dict[MatchingField, tuple[Steps, ...]] = field(default_factory=dict[MatchingField, tuple[Steps, ...]])
     anywhere: frozenset[MatchingField] = frozenset()
     is_open: bool = False
     declared: frozenset[MatchingField] = frozenset()
+    unset: frozenset[Steps] = frozenset()
 
     def has(self, wanted: MatchingField) -> bool:
         """Return whether a rule on a field can apply; a command may contain paths and URLs."""
@@ -301,7 +307,9 @@ def matching_fields_of(
         found.setdefault(name, {})[steps] = None
     if listed is None:
         places = {name: tuple(places) for name, places in found.items()}
-        return MatchingFields(places=places, is_open=searched.is_open, declared=frozenset(declared))
+        return MatchingFields(
+            places=places, is_open=searched.is_open, declared=frozenset(declared), unset=frozenset(searched.unset)
+        )
     wanted: set[MatchingField] = set()
     for entry in listed:
         kind, steps = _entry(entry)
@@ -313,6 +321,7 @@ def matching_fields_of(
         places={name: tuple(found[name]) for name in sorted(wanted) if name in found},
         anywhere=frozenset(name for name in wanted if name not in found),
         declared=frozenset(declared | wanted),
+        unset=frozenset(searched.unset),
     )
 
 

@@ -70,8 +70,12 @@ class CallTargets:
         fields = self.subject.fields
         if field in fields.anywhere:
             return [*texts_in(self.arguments)]
-        found = [value for steps in self._places(field) for value in values_at(self.arguments, steps)]
-        return [value for value in found if value is not None]
+        return [
+            value
+            for steps in self._places(field)
+            for value in values_at(self.arguments, steps)
+            if value is not None and not (value == "" and steps in fields.unset)
+        ]
 
     def _places(self, field: MatchingField) -> tuple[tuple[str, ...], ...]:
         declared = self.subject.fields.places.get(field, ())
