@@ -114,6 +114,16 @@ async def test_the_file_server(installed, tmp_path):
     assert (tmp_path / "b.txt").read_text() == "new"
 
 
+async def test_the_file_server_with_the_roots_of_the_settings(installed, tmp_path):
+    allowed, other = tmp_path / "allowed", tmp_path / "other"
+    allowed.mkdir()
+    other.mkdir()
+    async with opened(node_server(installed, "server-filesystem", str(other), roots=(str(allowed),))) as rt:
+        listed = await rt.call("server-filesystem.list_allowed_directories", {})
+    assert str(allowed) in listed.text
+    assert str(other) not in listed.text
+
+
 async def test_the_memory_and_thinking_servers(installed, tmp_path):
     env = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
     servers = (node_server(installed, "server-memory", env=env), node_server(installed, "server-sequential-thinking"))

@@ -21,10 +21,13 @@ from mcp_types import (
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
+    ListRootsResult,
     PromptListChangedNotification,
+    Root,
     ServerNotification,
     ToolListChangedNotification,
 )
+from pydantic import FileUrl
 
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.session import (
@@ -78,6 +81,7 @@ class ConnectionOptions:
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
         elicit: asks the user a question of the server within a call.
+        roots: the URIs of folders that are listed to the server if it asks.
         idle_s: after how long without a call it is closed; None for never.
     """
 
@@ -89,6 +93,7 @@ class ConnectionOptions:
     start_timeout_s: float
     mode: str
     now_ns: Callable[[], int]
+    roots: tuple[str, ...] = ()
     idle_s: float | None = None
 
 
@@ -207,7 +212,12 @@ class Connection:
         """Open a session and keep it until it ends; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
-        callbacks = SessionCallbacks(on_message=self.on_message, on_log=self.on_log, elicit=self._elicit)
+        callbacks = SessionCallbacks(
+            on_message=self.on_message,
+            on_log=self.on_log,
+            elicit=self._elicit,
+            list_roots=self._list_roots if options.roots else None,
+        )
         session_id = SessionId()
         try:
             with anyio.fail_after(options.start_timeout_s) as limit:
@@ -282,6 +292,10 @@ class Connection:
             return ErrorData(code=INVALID_REQUEST, message=message)
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         return ElicitResult.model_validate(await self.options.elicit(jobs[-1], asked))
+
+    async def _list_roots(self, context: ClientRequestContext) -> ListRootsResult:
+        """Return the folders of the settings."""
+        return ListRootsResult(roots=[Root(uri=FileUrl(each)) for each in self.options.roots])
 
     async def on_log(self, params: object) -> None:
         """Add a log message of the server to its log."""

@@ -74,6 +74,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         transport: `http` for streamable HTTP, `sse` for the older HTTP with server-sent events.
         headers: additional headers of each request.
         oauth: how requests are authorized by OAuth 2.1; None for not at all.
+        roots: folders that are listed to the server if it asks; only revisions up to 2025-11-25 do.
         allow: private networks, addresses and hosts that `url` may lead to, besides public ones and this machine.
         trust: whether its word is accepted that a tool only reads, destroys nothing, or may be repeated.
         new_tools: `show` offers tools that the server adds later at once; `review` waits until they are reviewed.
@@ -95,6 +96,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     headers: _Pairs = key(default_factory=dict[str, str])
     oauth: Annotated[OAuthSettings, Meta(description="a table; write oauth = {}")] | None = None
     allow: _Words = ()
+    roots: _Words = ()
     trust: Switch = False
     new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
     sessions: Annotated[Literal["shared", "actor"], Meta(description='"shared" or "actor"; write one of them')] = (

@@ -255,6 +255,7 @@ class McpSource:
                 start_timeout_s=self._start_timeout_s,
                 mode=server.protocol,
                 now_ns=self._host.now_ns,
+                roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
                 idle_s=None if actor is None else IDLE_S,
             )
         )
