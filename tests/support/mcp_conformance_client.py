@@ -56,6 +56,10 @@ def settings_of(url):
     if SCENARIO.startswith("auth/"):
         known = {name: CONTEXT[name] for name in ("client_id", "client_secret") if name in CONTEXT}
         grant = "client_credentials" if "client-credentials" in SCENARIO else "authorization_code"
+        if grant == "client_credentials":  # an owner knows the issuer; the suite chooses it for each run
+            parts = urlsplit(url)
+            page = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+            known["issuer"] = httpx2.get(page).json()["authorization_servers"][0]
         oauth = OAuthSettings(grant=grant, client_metadata_url=METADATA_URL, **known)
     return McpServer("c", url=url, oauth=oauth, resources=False)
 

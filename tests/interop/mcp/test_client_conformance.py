@@ -58,6 +58,7 @@ AUTH = [
     "iss-unexpected",
     "iss-normalized",
     "metadata-issuer-mismatch",
+    "client-credentials-basic",
 ]
 
 
