@@ -30,7 +30,8 @@ async def _list(_: Any, __: Any) -> ListToolsResult:
 async def _call(_: Any, request: CallToolRequestParams) -> CallToolResult:
     if request.name == "nap":
         await asyncio.sleep(NAP_S)
-    total = request.arguments["a"] + request.arguments["b"]
+    given = request.arguments or {}
+    total = given["a"] + given["b"]
     return CallToolResult(content=[TextContent(type="text", text=str(total))])
 
 

@@ -198,7 +198,7 @@ def main():
     else:
         sys.argv = words
         sys.path[0] = str(Path(words[0]).resolve().parent)
-        runpy.run_path(words[0], run_name="__main__")
+        runpy.run_path(str(Path(words[0]).absolute()), run_name="__main__")
 
 
 if __name__ == "__main__":
