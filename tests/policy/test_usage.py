@@ -154,6 +154,8 @@ def test_a_program_that_only_reads_becomes_an_editor_by_an_option():
                 "BEGIN { ARGV[1] = 1 }",
                 'BEGIN { f = "system"; @f(1) }',
                 "{ getline x < 1 }",
+                'BEGIN{switch ("}"){case /}/: system("id"); y=1/1 }}',
+                "/" + "[^]" * 300,
             ],
         ),
         (
@@ -296,3 +298,17 @@ def test_a_wildcard_for_sources_stands_for_no_particular_file(decide, shell, sta
 def test_a_line_that_changes_folders_often_may_be_anywhere(starter):
     assert starter("cd a && cat x && cd b && cat x").behavior == "allow"
     assert starter("; ".join(f"cd d{each} || cd e{each}; cat x*/y" for each in range(8))).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "text", ["((PATH=1)); ls", "echo $((PATH=1)); ls", "for ((PATH=1; PATH<2; )); do ls; done", "echo $[PATH=1]; ls"]
+)
+def test_a_calculation_that_sets_a_variable_of_programs_is_asked_about(starter, text):
+    assert starter(text).behavior == "ask"
+    assert starter(text.replace("PATH", "i").replace("$[", "$((").replace("]", "))")).behavior == "allow"
+
+
+def test_a_fault_of_the_parser_leaves_a_command_in_doubt(starter, monkeypatch):
+    assert starter("((1)) | ((2)) | cat").behavior == "allow"
+    monkeypatch.setattr("agenttool.policy.programs.parse_commands", lambda _: {}["x"])
+    assert starter("ls").behavior == "ask"

@@ -142,16 +142,26 @@ _PRIVILEGED = frozenset({"sudo", "doas"})
 """Wrappers that an allow must name."""
 
 
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""A text that makes the reading of commands fail is in doubt, and so it is asked about."""
+
+
 def list_commands(text: str) -> CommandLine:
     """Parse shell text, and list the commands that its wrappers run."""
-    return _expanded(parse_commands(text), MAX_NESTED_COMMANDS)
+    try:
+        return _expanded(parse_commands(text), MAX_NESTED_COMMANDS)
+    except _FAULTS:
+        return CommandLine(text=text, doubt="reading it failed")
 
 
 def list_argv(argv: list[str]) -> CommandLine:
     """List the commands of a program and its arguments that run without a shell."""
     words = tuple(Word(each) for each in argv)
     line = CommandLine(text=shlex.join(argv), subcommands=(Subcommand(words=words),))
-    return _expanded(line, MAX_NESTED_COMMANDS)
+    try:
+        return _expanded(line, MAX_NESTED_COMMANDS)
+    except _FAULTS:
+        return replace(line, doubt="reading it failed")
 
 
 def _expanded(line: CommandLine, depth: int) -> CommandLine:

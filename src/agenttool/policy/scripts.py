@@ -35,7 +35,7 @@ _AWK_TOKEN = re.compile(
     r"""(?P<blank>[ \t\n]+|\#[^\n]*)|(?P<string>"(?:[^"\\\n]|\\[^\n])*")|(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)"""
     r"""|(?P<name>[A-Za-z_]\w*)|(?P<operator>\|\||&&|\+\+|--|[-+*/%^=!<>]=|!~|[-+*%^=!<>~?:,;(){}\[\]$])|(?P<slash>/)"""
 )
-_AWK_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[\^?\]?(?:[^\]\\\n]|\\[^\n])*\])*/")
+_AWK_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[\^?+\]?+(?:[^\]\\\n]|\\[^\n])*+\])*+/")
 _AWK_FUNCTIONS = frozenset(
     """
     length substr index split sub gsub match sprintf tolower toupper int sqrt exp log sin cos atan2 rand srand strftime
@@ -45,7 +45,7 @@ _AWK_FUNCTIONS = frozenset(
 _AWK_KEYWORDS = frozenset("if else while for do in print printf next exit break continue delete BEGIN END".split())  # noqa: SIM905 -- as above
 _AWK_VARIABLES = frozenset("NF NR FNR FS OFS RS ORS FILENAME RSTART RLENGTH SUBSEP IGNORECASE OFMT".split())  # noqa: SIM905 -- as above
 _AWK_UNCLEAR = frozenset({")", "++", "--"})
-_AWK_FORBIDDEN = frozenset("system getline close fflush function func nextfile".split())  # noqa: SIM905 -- as above
+_AWK_FORBIDDEN = frozenset("system getline close fflush function func nextfile switch case default".split())  # noqa: SIM905 -- as above
 
 
 def is_plain_awk(script: str) -> bool:

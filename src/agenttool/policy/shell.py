@@ -7,7 +7,16 @@ outside of that subset is in doubt: a deny or an ask on commands then asks, and 
 import re
 from dataclasses import dataclass, replace
 
-from agenttool.policy.shell_words import MAX_NESTING, MAX_ROUNDS, NAME, Certainty, NotUnderstoodError, Word, WordParser
+from agenttool.policy.shell_words import (
+    MAX_NESTING,
+    MAX_ROUNDS,
+    NAME,
+    Certainty,
+    NotUnderstoodError,
+    Word,
+    WordParser,
+    is_local,
+)
 from agenttool.policy.usage import MAX_ARGUMENTS, Usage, found_words, passes_names
 
 
@@ -139,6 +148,9 @@ class _Parser(WordParser):
     def _count_commands(self) -> int:
         return len(self.found)
 
+    def _note_assignment(self, word: Word) -> None:
+        self.found.append(Subcommand(assignments=(word,)))
+
     def _listed_files(self, first: int) -> Word | None:
         commands = self.found[first:]
         is_plain = not self._functions and not any(each.assignments or each.writes or each.reads for each in commands)
@@ -192,8 +204,9 @@ class _Parser(WordParser):
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
             self.at += 2 if self.text.startswith("|&", self.at) else 1
             self._blanks(newlines=True)
-            if source is None or not passes_names(self.found[start].words):
-                source = self.found[start].words if len(self.found) > start else ()
+            words = self.found[start].words if len(self.found) > start else ()
+            if source is None or not passes_names(words):
+                source = words
             start = len(self.found)
             self._command()
             if source and len(self.found) > start and self.found[start].name == "xargs":
@@ -275,8 +288,8 @@ class _Parser(WordParser):
         self._blanks(newlines=True)
         self._expect(re.compile(r"do(?=\s)"), "'do' is missing")
         assigned = _assigned_from(f"{name}=", items)
-        if name and (not name.islower() or assigned.certainty is Certainty.INHERITED):
-            self.found.append(Subcommand(assignments=(assigned,)))
+        if name and (not is_local(name) or assigned.certainty is Certainty.INHERITED):
+            self._note_assignment(assigned)
         start, can_bind = self.at, 0 < len(items) <= MAX_ROUNDS and self._can_bind(name, items)
         for item in items if can_bind else [None]:
             self.at = start

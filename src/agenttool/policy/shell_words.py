@@ -95,6 +95,7 @@ _BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[?@*#$!-])(?:\[[@*0-9]+\])?"
 _BRACED_OPERATOR = re.compile(r":?[-+=?]|%%?|##?|//?|\^\^?|,,?")
 _SUBSTRING = re.compile(r":\s*-?\d+(?::\s*-?\d+)?(?=\})")
 _CALCULATION = re.compile(r"[\s\w+\-*/%<>=!&|^~?:(),;]*")
+_CALCULATED = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)")
 _SETTERS = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v|let|declare|local|typeset)\b")
 _SETTING = re.compile(
     r"(?<![\w$])([A-Za-z_]\w*)\s{0,9}(?:[-+*/]?=(?!=)\s{0,9}(\d+(?![^\s;&|)])|\$\(\(|\$#|\$\((?:nproc|date \+%s)\))?)"
@@ -144,6 +145,10 @@ class WordParser(ABC):
     @abstractmethod
     def _count_commands(self) -> int:
         """Return how many commands have been read."""
+
+    @abstractmethod
+    def _note_assignment(self, word: Word) -> None:
+        """Take an assignment that stands in no command: of a loop, or in a calculation."""
 
     @abstractmethod
     def _listed_files(self, first: int) -> Word | None:
@@ -254,6 +259,8 @@ class WordParser(ABC):
 
     def _expanded(self, *, is_quoted: bool) -> Word:
         match = _EXPANSION.match(self.text, self.at)
+        if self.text.startswith("$[", self.at):
+            raise NotUnderstoodError("an old form of calculations is not understood")
         if match is None or (match[0] in _STRINGS and is_quoted):
             self.at += 1
             return Word("$")
@@ -374,6 +381,9 @@ class WordParser(ABC):
             if depth < 0:
                 raise NotUnderstoodError("a calculation is not closed")
         self.at += 2
+        for before, after in _CALCULATED.findall(literal):
+            if not is_local(before or after):
+                self._note_assignment(Word(f"{before or after}=0"))
         names = set(NAME.findall(literal)) - _NUMBERS
         if not _CALCULATION.fullmatch(literal) or not all(map(self._is_numeric, names)):
             self._unclear("a calculation uses a value that is not known")
@@ -457,6 +467,11 @@ class WordParser(ABC):
 
     def _unclear(self, message: str) -> None:
         self.doubt = self.doubt or message
+
+
+def is_local(name: str) -> bool:
+    """Return whether no program and no shell reads a variable of this name."""
+    return name.islower() and not name.endswith(("path", "proxy"))
 
 
 def _joined(parts: list[Word]) -> Word:
