@@ -36,9 +36,7 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
     after = tool.with_defaults(parse_object(json_bytes(after)))[0]  # a copy: its author may change the original
-    encoded = json_bytes(after)
-    changed = changed_fields(before, after)
-    if not changed:
+    if not changed_fields(before, after):
         return before
     allowed = (
         tool.mutation_policy.hooks if by.source is MutationSource.HOOK else tool.mutation_policy.permission_prompts
@@ -53,16 +51,16 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
         tool.check_values(clone(after))
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(clone(after))
-    after = tool.with_integers(after)
+    after = tool.with_integers(after) if tool.validated is None else tool.validated(after)
     call.learn_secrets(tool.redactor, after)
     note = InputNoted(
         _LATER[by.from_stage],
-        encoded,
+        json_bytes(after),
         call.mask,
         by.source,
         by.source_ref,
         by.from_stage,
-        changed,
+        changed_fields(before, after),
         None,
         call.next_mutation(),
     )

@@ -77,6 +77,7 @@ class Tool:
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
+    validated: Normalize | None
     integer_fields: frozenset[str]
     internal_only: frozenset[str]
     mutation_policy: MutationPolicy
@@ -204,7 +205,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     credentials = tuple(interface.required_credentials or ())
     has_checks = declared.check_values is not None or declared.preflight is not None or bool(credentials)
     defaults = dict(sorted({**declared.secret_defaults, **(contract.defaults or {})}.items()))
-    has_normal_form = bool(defaults or declared.fill_nested or declared.normalize)
+    has_normal_form = bool(defaults or declared.fill_nested or declared.normalize or declared.validated)
     has_pre_hooks = bool(its_hooks.get(HookEvent.PRE_TOOL_USE))
     return Tool(
         entry=entry,
@@ -218,6 +219,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,
+        validated=declared.validated,
         integer_fields=declared.integer_fields,
         internal_only=frozenset(contract.internal_only_fields or ()),
         mutation_policy=contract.mutation_policy or MutationPolicy(),

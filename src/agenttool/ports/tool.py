@@ -59,6 +59,8 @@ class DeclaredTool:
     `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
     converts it. `secret_defaults` are defaults of sensitive members, which no record may show; `fill_nested` fills in
     those inside members. A deferred tool has `later`: a run only sends the request, and the result arrives by callback.
+    `validated` returns an input with the values that the tool's validators make of it. Unlike `normalize`, it also
+    applies to an input that a hook or an approver replaced, and returns its own output unchanged.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     `output_check` checks an output whose type is known, and which has no schema because it is not structured.
     `setup` is why a tool with the lifecycle `requires_setup` cannot be used, and the remedy after a semicolon.
@@ -72,6 +74,7 @@ class DeclaredTool:
     check_values: Check | None = None
     preflight: Check | None = None
     normalize: Normalize | None = None
+    validated: Normalize | None = None
     classifiers: Mapping[str, Classify] = field(default_factory=dict[str, Classify])
     locks: Locks | None = None
     map_result: Callable[[object], object] | None = None

@@ -206,6 +206,7 @@ def declare_signature(function: Callable[..., object], signature: Signature, opt
         fill_nested=None if signature.nested_defaults is None else signature.nested_defaults.fill,
         check_values=_check_of(signature, options),
         normalize=normalize,
+        validated=signature.normal_form,
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
         copies_input=True,

@@ -5,6 +5,7 @@ Other libraries are recognized by the attributes of their objects, so that none 
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, Unpack, cast, runtime_checkable
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function, declare_signature
@@ -14,7 +15,7 @@ from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject
 from agenttool.schema.markers import MARKERS
-from agenttool.schema.signature import FunctionKind, Signature
+from agenttool.schema.signature import FunctionKind, Signature, normal_form_of_model
 
 McpCall = Callable[[str, JsonObject], Awaitable[object]]
 """Calls a tool of an MCP server by name, such as `session.call_tool`."""
@@ -94,10 +95,11 @@ def _from_model(model: _Model, options: ToolOptions) -> DeclaredTool:
     name, given = _named(model, options)
 
     def run(**fields: object) -> object:
-        made = model.model_validate(fields)
-        return made() if callable(made) else made
+        validated = model.model_validate(fields)
+        return validated() if callable(validated) else validated
 
-    return make_tool(name, _without_title(model.model_json_schema()), run, **given)
+    made = make_tool(name, _without_title(model.model_json_schema()), run, **given)
+    return replace(made, validated=normal_form_of_model(model))
 
 
 def _from_langchain(tool: object, options: ToolOptions) -> DeclaredTool:
@@ -109,7 +111,8 @@ def _from_langchain(tool: object, options: ToolOptions) -> DeclaredTool:
     async def run(**fields: object) -> object:
         return await invoke(cast("JsonObject", fields))
 
-    return make_tool(name, _without_title(cast("JsonObject", found or {})), run, **given)
+    made = make_tool(name, _without_title(cast("JsonObject", found or {})), run, **given)
+    return replace(made, validated=normal_form_of_model(schema)) if isinstance(schema, _Model) else made
 
 
 def _from_mcp(tool: object, schema: JsonObject, call: McpCall | None, options: ToolOptions) -> DeclaredTool:

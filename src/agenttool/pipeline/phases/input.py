@@ -132,6 +132,9 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         observable, changed = tool.with_defaults(parsed)
     if tool.normalize is not None:
         observable = tool.with_integers(parse_object(json_bytes(tool.normalize(clone(observable)))))
+    if tool.validated is not None:
+        observable = tool.validated(observable)
+    if tool.normalize is not None or tool.validated is not None:
         changed, source, reason = changed_fields(parsed, observable), "normalize", "the tool's normal form"
     if not changed:
         return observable

@@ -7,3 +7,4 @@ from agenttool.schema.signature.arguments import Signature as Signature
 from agenttool.schema.signature.arguments import signature_of as signature_of
 from agenttool.schema.signature.callables import FunctionKind as FunctionKind
 from agenttool.schema.signature.conversion import Convert as Convert
+from agenttool.schema.signature.conversion import normal_form_of_model as normal_form_of_model

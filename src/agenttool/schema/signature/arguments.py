@@ -25,7 +25,7 @@ from agenttool.schema.signature.callables import (
     parse_docstring,
     read_callable,
 )
-from agenttool.schema.signature.conversion import Convert, PydanticConversion, conversion_of
+from agenttool.schema.signature.conversion import Convert, NormalForm, PydanticConversion, conversion_of, normal_form_of
 from agenttool.schema.signature.schemas import (
     CompactJsonSchema,
     TypeCheck,
@@ -138,6 +138,7 @@ class Signature:
         context_parameter: filled by the runtime, and in no schema.
         injected: the types of the parameters that the runtime fills with objects of the program, by name.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
+        normal_form: returns an input with the values that its validators make of it; none if they can change none.
         integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
         kind: how the callable runs; a `function` may still return an awaitable if a decorator hides it.
     """
@@ -158,6 +159,7 @@ class Signature:
     arguments: Convert | None
     integer_fields: frozenset[str]
     kind: FunctionKind
+    normal_form: NormalForm | None = None
 
     @property
     def can_reject(self) -> bool:
@@ -210,6 +212,7 @@ def signature_of(callable_object: Callable[..., object], *, context_type: type |
         context_parameter=function.context_parameter,
         injected=function.injected,
         arguments=convert,
+        normal_form=normal_form_of(adapter, convert),
         integer_fields=integers,
         kind=function.kind,
     )

@@ -7,11 +7,12 @@ and null pass unchanged, lists and mappings of them are copied, and integral flo
 from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from agenttool.codec import clone
 from agenttool.errors import ToolFailure
-from agenttool.records import ErrorClass, JsonObject, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, Json, JsonObject, Recoverability, RetryGuidance, ToolError
 from agenttool.schema.explain import pointer_of
 from agenttool.schema.recursion import AlternativeWork
 
@@ -23,6 +24,9 @@ Raises `ToolFailure` with `invalid_arguments` for what only the types can check,
 
 _CoreSchema = Mapping[str, object]
 """A type as pydantic represents it internally."""
+
+NormalForm = Callable[[JsonObject], JsonObject]
+"""Returns an input with the values that its validators make of it."""
 
 _MAX_REPORTED = 5
 _ANYWHERE = frozenset({"type", "metadata", "ref", "strict", "serialization"})
@@ -48,6 +52,11 @@ _COPIED = {
     "dict": _ANYWHERE | {"keys_schema", "values_schema", "min_length", "max_length"},
 }
 """Containers that pydantic would copy and otherwise not change, if their items are simple."""
+
+_VALIDATORS = frozenset({"function-before", "function-after", "function-wrap", "function-plain"})
+_CASES = ("to_lower", "to_upper", "strip_whitespace", "str_to_lower", "str_to_upper", "str_strip_whitespace")
+_CHANGING_TYPES = frozenset({"EmailStr._validate"})
+"""Validators of pydantic that return another text. Its other ones check a value, or convert it to a type."""
 
 _CONTAINER = "container"
 _OTHER = "other"
@@ -145,6 +154,64 @@ class PydanticConversion:
         raise ToolFailure(failure)
 
 
+def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | None) -> NormalForm | None:
+    """Return the function that replaces values by validated ones; none if no validator can change a value.
+
+    Rules, approvers and records must see what the tool gets. So the returned function raises `ToolFailure` if the
+    validators change their own output again, or if it has no JSON form.
+    """
+    if convert is None or not _can_change(adapter.core_schema):
+        return None
+
+    def normal(given: JsonObject) -> JsonObject:
+        arguments = convert(given)
+        try:
+            written: JsonObject = adapter.dump_python(
+                arguments, mode="json", by_alias=True, exclude_unset=True, round_trip=True, warnings="error"
+            )
+            found = cast("JsonObject", _merged(given, written))
+            if found == given or convert(found) == arguments:
+                return found
+        except (PydanticSerializationError, ToolFailure):
+            pass
+        raise ToolFailure(_invalid(_UNSTABLE))
+
+    return normal
+
+
+def normal_form_of_model(model: object) -> NormalForm | None:
+    """Return the same for the fields of a pydantic model."""
+    adapter = TypeAdapter[dict[str, object]](cast("type[dict[str, object]]", model))
+    return normal_form_of(adapter, PydanticConversion(adapter.validate_python, frozenset(), None))
+
+
+def _can_change(core: object) -> bool:
+    """Return whether a validator, or a setting of a text, can replace a value by another one of its type."""
+    if isinstance(core, list | tuple):
+        return any(map(_can_change, cast("list[object]", core)))
+    if not isinstance(core, dict):
+        return False
+    found = cast("_CoreSchema", core)
+    kind = found.get("type")
+    if any(found.get(name) is True for name in _CASES) or kind == "uuid" or found.get("post_init"):
+        return True
+    if kind in _VALIDATORS:
+        function = cast("Mapping[str, object]", found["function"])["function"]
+        is_own = str(getattr(function, "__module__", "")).startswith("pydantic.")
+        if not is_own or getattr(function, "__qualname__", "") in _CHANGING_TYPES:
+            return True
+    return any(_can_change(inner) for name, inner in found.items() if name not in ("metadata", "serialization"))
+
+
+def _merged(given: Json, written: Json) -> Json:
+    """Return the written value with the members that only the given one has, and with its masked secrets."""
+    if isinstance(given, dict) and isinstance(written, dict):
+        return given | {name: _merged(given.get(name), value) for name, value in written.items()}
+    if isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
+        return [_merged(old, new) for old, new in zip(given, written, strict=True)]
+    return given if isinstance(written, str) and written and not written.strip("*") else written
+
+
 def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
     """Return an error with the places and problems; the problem of a sensitive value is left out."""
     problems: list[str] = []
@@ -157,6 +224,11 @@ def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
 _TOO_MANY_ALTERNATIVES = (
     "arguments are nested too deeply in a union that refers to itself: too many alternatives would be tried; nest less,"
     " or let the author of the tool give the union a discriminator"
+)
+
+_UNSTABLE = (
+    "a validator of this tool makes a value that has no JSON form or that it would change again, so rules and approvers"
+    " cannot see what would run; let the author of the tool convert the value in its function instead"
 )
 
 

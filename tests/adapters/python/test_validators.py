@@ -1,0 +1,153 @@
+"""Rules, approvers and records see the values that the validators of a tool make."""
+
+from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+import pytest
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+
+from agenttool import Edit, sync, tool, tools_from
+
+
+class Lowered(BaseModel):
+    model_config = ConfigDict(str_to_lower=True, str_strip_whitespace=True)
+    to: str = Field(alias="recipient")
+    pin: SecretStr = SecretStr("0000")
+    note: str | None = None
+
+
+@dataclass
+class Settled:
+    to: str
+
+    def __post_init__(self) -> None:
+        self.to = self.to.lower().strip()
+
+
+PAID: list[object] = []
+
+
+@tool(namespace="bank")
+def constrained(to: Annotated[str, StringConstraints(to_lower=True, strip_whitespace=True)]) -> str:
+    """Pay."""
+    PAID.append(to)
+    return to
+
+
+@tool(namespace="bank")
+def before(to: Annotated[str, BeforeValidator(lambda given: given.lower().strip())]) -> str:
+    """Pay."""
+    PAID.append(to)
+    return to
+
+
+@tool(namespace="bank")
+def configured(to: Lowered) -> str:
+    """Pay."""
+    PAID.append(to)
+    return to.to
+
+
+@tool(namespace="bank")
+def settled(to: list[Settled]) -> str:
+    """Pay."""
+    PAID.append(to)
+    return to[0].to
+
+
+@tool(namespace="bank")
+def numbered(to: UUID) -> str:
+    """Pay."""
+    PAID.append(to)
+    return str(to)
+
+
+ID = "0d6cf3a4-6b0f-4c4b-8a3e-6f1f2f0f9a01"
+CASES = [
+    (constrained, {"to": "MALLORY "}, "/to", "mallory"),
+    (before, {"to": "MALLORY "}, "/to", "mallory"),
+    (configured, {"to": {"recipient": "MALLORY ", "pin": "1234"}}, "/to/recipient", "mallory"),
+    (settled, {"to": [{"to": "MALLORY "}]}, "/to/0/to", "mallory"),
+    (numbered, {"to": ID.upper()}, "/to", ID),
+]
+
+
+@pytest.mark.parametrize(("pay", "given", "place", "denied"), CASES)
+def test_a_rule_sees_the_validated_value(pay, given, place, denied):
+    PAID.clear()
+    rules = [
+        {"behavior": "allow", "tool": "*"},
+        {"behavior": "deny", "tool": "bank.*", "argument": {place: {"equals": denied}}},
+    ]
+    with sync.open(tools=[pay], rules=rules) as rt:
+        result = rt.call(pay.__name__, given)
+    assert (result.ok, result.error.error_class, PAID) == (False, "permission_denied", [])
+
+
+@pytest.mark.parametrize(("pay", "given", "denied"), [(each[0], each[1], each[3]) for each in CASES])
+def test_an_approver_and_the_journal_see_the_validated_value(pay, given, denied):
+    seen = []
+
+    def approve(question):
+        seen.append(question.shown)
+        return "allow"
+
+    with sync.open(tools=[pay], approve=approve) as rt:
+        result = rt.call(pay.__name__, given)
+        call = rt.journal.invocation(result.invocation_id)
+    assert (result.ok, result.text) == (True, denied)
+    assert denied in str(seen)
+    assert "MALLORY" not in str(seen)
+    assert all(denied in str(each) for each in (call.observable_input, call.permission_input, call.call_input))
+
+
+def test_a_tool_of_a_model_shows_rules_the_validated_value():
+    class Pay(BaseModel):
+        """Pay."""
+
+        to: Annotated[str, StringConstraints(to_lower=True)]
+
+        def __call__(self) -> str:
+            return self.to
+
+    rules = [
+        {"behavior": "allow", "tool": "*"},
+        {"behavior": "deny", "tool": "*.Pay", "argument": {"/to": {"equals": "mallory"}}},
+    ]
+    with sync.open(tools=tools_from(Pay), rules=rules) as rt:
+        assert rt.call("Pay", {"to": "MALLORY"}).error.error_class == "permission_denied"
+        assert rt.call("Pay", {"to": "ADA"}).text == "ada"
+
+
+def test_a_secret_and_an_unset_member_arrive_as_sent():
+    PAID.clear()
+    with sync.open(tools=[configured], approve=lambda _: "allow") as rt:
+        rt.call("configured", {"to": {"recipient": "ADA", "pin": "1234"}})
+    assert (PAID[0].to, PAID[0].pin.get_secret_value(), PAID[0].model_fields_set) == ("ada", "1234", {"to", "pin"})
+
+
+def test_the_input_that_an_approver_edits_is_validated_too():
+    with sync.open(tools=[constrained], approve=lambda _: Edit({"to": "EVE "})) as rt:
+        result = rt.call("constrained", {"to": "ada"})
+        assert result.text == "eve"
+        assert rt.journal.invocation(result.invocation_id).call_input == {"to": "eve"}
+
+
+def test_a_call_fails_if_its_validator_would_change_the_approved_value_again():
+    @tool
+    def double(n: Annotated[int, AfterValidator(lambda n: n * 2)]) -> int:
+        """Double."""
+        return n
+
+    @tool
+    def find(user: Annotated[str, AfterValidator(lambda _: object())]) -> str:
+        """Find a user."""
+        return "found"
+
+    with sync.open(tools=[double, find], rules=[{"behavior": "allow", "tool": "*"}]) as rt:
+        for name, given in (("double", {"n": 2}), ("find", {"user": "ada"})):
+            error = rt.call(name, given).error
+            assert error.error_class == "invalid_arguments"
+            assert "convert the value in its function" in error.message
+        assert rt.call("double", {"n": 0}).value == 0
