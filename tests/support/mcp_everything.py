@@ -447,9 +447,9 @@ HEADERS = {
 }
 
 TOOLS = [each for name, each in list(globals().items()) if name.startswith("test_")]
-TOOLS.append(make_tool("json_schema_2020_12_tool", SCHEMA_2020, nothing, read_only=True))
+TOOLS.append(make_tool("json_schema_2020_12_tool", SCHEMA_2020, nothing, read_only=True, concurrency_safe=True))
 TOOLS += [greet, slow_compute, protocol_error_job, confirm_delete, multi_input, only_as_task(failing_job)]
-TOOLS.append(make_tool("header_tool", HEADERS, nothing, read_only=True))
+TOOLS.append(make_tool("header_tool", HEADERS, nothing, read_only=True, concurrency_safe=True))
 
 
 def add_triggers(runtime, source):
@@ -460,7 +460,13 @@ def add_triggers(runtime, source):
     def test_trigger_tool_change() -> str:
         """Add a tool."""
         runtime.declare(
-            make_tool(f"added_{next(count)}", {"type": "object", "properties": {}}, nothing, read_only=True)
+            make_tool(
+                f"added_{next(count)}",
+                {"type": "object", "properties": {}},
+                nothing,
+                read_only=True,
+                concurrency_safe=True,
+            )
         )
         return "changed"
 
