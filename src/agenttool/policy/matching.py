@@ -43,7 +43,7 @@ class RuleMatch:
     Attributes:
         path: the path that was matched, for the record.
         what: what was matched, for messages: a path, the name of a command, an address.
-        is_certain: whether it surely matches; otherwise it only cannot be ruled out, and a deny becomes a question.
+        is_certain: whether it surely matches; if not, the match cannot be ruled out, and a deny becomes an ask.
         is_exact: whether it was matched without wildcards; such a match is named first.
         programs: the opaque commands that are the only reason for the match; an allow that names them answers it.
     """
@@ -59,7 +59,7 @@ _ANY_CALL = RuleMatch()
 
 
 def is_outdated(rule: Rule, subject: Subject) -> bool:
-    """Return whether the tool of an allow has changed since; a deny or an ask stays in force."""
+    """Return whether the tool has changed since an allow was given; a deny or an ask stays in force."""
     digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
     return digest is not None and digest != subject.declaration_digest
 

@@ -18,15 +18,15 @@ from agenttool.policy.urls import Url, url_of
 from agenttool.records import Json
 
 MAX_WORDS = 30
-"""How many words of commands are looked up as paths; more count as everywhere."""
+"""How many words of commands are resolved as paths; more count as any path."""
 MAX_FOLDERS = 5
-"""How many folders the words of a line may be relative to; a line that changes it more often may be anywhere."""
+"""How many folders relative words may start from; with more, each word may be any path."""
 MAX_STEPS = 32
-"""A word of a command with more steps may be any path."""
+"""A word of a command with more slashes may be any path."""
 MAX_PLACES = 60
-"""How many paths the words may be, from all of these folders; more count as everywhere."""
+"""How many paths all words may be, counted for each folder; more count as any path."""
 MAX_PIECES = 8
-"""How many parts of a word may be names, or texts of another command; a word with more may be anything."""
+"""How many separators such as `=` or `:` a word may have; a word with more may be anything."""
 MAX_WORD = 512
 """A longer word of a command may be any path."""
 FOLDER_CHANGES = frozenset({"cd", "chdir", "pushd", "popd"})
@@ -175,7 +175,7 @@ class CallTargets:
 
     @cached_property
     def possible_writes(self) -> tuple[ResolvedPath, ...]:
-        """The paths among them that commands may write."""
+        """The paths that commands may write, for a deny or an ask about writes."""
         return self._resolved(word for subcommand in self.subcommands for word in _written_words(subcommand))
 
     def _resolved(self, found: Iterable[Word]) -> tuple[ResolvedPath, ...]:

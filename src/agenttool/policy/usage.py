@@ -1,7 +1,7 @@
-"""Which programs get only arguments that are known to be harmless, and which files these name.
+"""The usage of a command: which files a known program reads and writes with its arguments.
 
-`programs.toml` lists the options and operands of each program. A command has a usage only if all of its words are in
-that list. An unknown option, an abbreviation or a computed operand leaves it without one, and so it is asked about.
+`programs.toml` lists the harmless options and operands of each program. A command has a usage only if that file lists
+all of its words. With an unknown option, an abbreviation or a computed operand it has none, and a user is asked.
 """
 
 import re
@@ -67,8 +67,17 @@ class Usage:
 
 
 @dataclass(slots=True)
-class _Reading:
-    """What has been read of the arguments of one command."""
+class _ReadArguments:
+    """The arguments of one command that are read so far, by their role.
+
+    Attributes:
+        operands: the words that are neither options nor their values.
+        sources: the files that are copied or moved.
+        rest: the words that go to the project's own program.
+        patterns: the texts that a search looks for.
+        filters: the names of files that a search is limited to.
+        marks: the marks of the options that are given; see `ProgramOption`.
+    """
 
     operands: list[Word] = field(default_factory=list[Word])
     reads: list[Word] = field(default_factory=list[Word])
@@ -128,54 +137,56 @@ def _known_usage(words: tuple[Word, ...]) -> Usage:
     for directory in _SYSTEM_DIRECTORIES:
         name = name.removeprefix(directory)
     words = (Word(name), *words[1:])
-    return _local_program(words) if "/" in name else _found_program(words)
+    return _usage_by_path(words) if "/" in name else _usage_by_name(words)
 
 
 def _is_help(words: tuple[Word, ...]) -> bool:
     return len(words[1:]) == 1 and words[1].is_plain and words[1].text in _ASKS_FOR_HELP
 
 
-def _local_program(words: tuple[Word, ...]) -> Usage:
+def _usage_by_path(words: tuple[Word, ...]) -> Usage:
     """Return the usage of a program that lies in the workspace: a tool of an environment, or a script."""
     name, table = words[0].text, program_table()
     folder, _, base = name.rpartition("/")
     if name in table.programs:
-        return _found_program(words)
+        return _usage_by_name(words)
     if base not in table.first_words:
-        return _found_program((Word("sh"), *words))
+        return _usage_by_name((Word("sh"), *words))
     if folder not in table.tool_folders:
         raise _NotKnownError
-    return _built(_found_program((Word(base), *words[1:])))
+    return _require_build(_usage_by_name((Word(base), *words[1:])))
 
 
-def _built(usage: Usage) -> Usage:
+def _require_build(usage: Usage) -> Usage:
+    """Return a usage of a program of the project; others are not known."""
     if usage.kind != "build":
         raise _NotKnownError
     return usage
 
 
-def _found_program(words: tuple[Word, ...]) -> Usage:
+def _usage_by_name(words: tuple[Word, ...]) -> Usage:
+    """Return the usage of a program by its name, also behind words such as `uv run` that only start it."""
     words = _tar_words(words)
     if _is_help(words) and words[0].text in program_table().first_words:
         return Usage("build")
     if words[0].text == "find":
         return _find_usage(words[1:])
     try:
-        return _listed(words)
+        return _usage_by_table(words)
     except _NotKnownError:
         texts = tuple(word.text if word.is_plain else "" for word in words)
         if len(texts) > 1 and texts[1] in program_table().packages.get(texts[0], ()):
-            return _built(_found_program(words[1:]))
+            return _require_build(_usage_by_name(words[1:]))
         for runner in program_table().runners:
             if len(texts) > len(runner) and texts[: len(runner)] == runner:
-                return _built(_found_program(words[len(runner) :]))
+                return _require_build(_usage_by_name(words[len(runner) :]))
         raise
 
 
-def _listed(words: tuple[Word, ...]) -> Usage:
-    """Return the usage by the longest name that a table has: of `git stash push`, of `git stash`, of `git`."""
+def _usage_by_table(words: tuple[Word, ...]) -> Usage:
+    """Return the usage by the longest name in the table: `git stash push`, then `git stash`, then `git`."""
     table = program_table()
-    before = _Reading()
+    before = _ReadArguments()
     texts: list[str] = []
     ends: list[int] = []
     at = 0
@@ -190,13 +201,13 @@ def _listed(words: tuple[Word, ...]) -> Usage:
     for count in range(len(texts), 0, -1):
         signatures = table.signatures(" ".join(texts[:count]))
         if signatures:
-            found = _fitting(signatures, words[ends[count - 1] :])
+            found = _usage_by_signatures(signatures, words[ends[count - 1] :])
             return replace(found, reads=(*before.reads, *found.reads))
     raise _NotKnownError(f"the arguments {' '.join(word.text for word in words[1:3])[:80]!r}")
 
 
-def _fitting(signatures: tuple[ProgramSignature, ...], words: tuple[Word, ...]) -> Usage:
-    """Return the usage by the first line that has all of the words."""
+def _usage_by_signatures(signatures: tuple[ProgramSignature, ...], words: tuple[Word, ...]) -> Usage:
+    """Return the usage by the first signature that accepts all words."""
     for signature in signatures[:-1]:
         try:
             return _read_arguments(signature, words)
@@ -214,7 +225,7 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
         if words and words[0].text.startswith("-v"):
             raise _NotKnownError
         return Usage(signature.kind)
-    reading, at = _Reading(), 0
+    reading, at = _ReadArguments(), 0
     while at < len(words):
         word = words[at]
         if _begins_rest(signature, word, len(reading.operands)):
@@ -231,17 +242,17 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
             at += 1
     if any(word.is_unknown for word in (*reading.operands, *reading.rest)):
         raise _NotKnownError
-    return _usage(signature, reading)
+    return _usage_by_operands(signature, reading)
 
 
 def _begins_rest(signature: ProgramSignature, word: Word, count: int) -> bool:
-    """Return whether a word and all after it go to the project's own program."""
+    """Return whether the project's own program gets a word and all that follow."""
     kinds = signature.operands
     is_after = bool(kinds) and kinds[-1] == "rest*" and count >= len(kinds) - 1
     return is_after or (word.is_plain and word.text == "--" and "--*" in signature.flags)
 
 
-def _take_option(signature: ProgramSignature, words: tuple[Word, ...], at: int, reading: _Reading) -> int:
+def _take_option(signature: ProgramSignature, words: tuple[Word, ...], at: int, reading: _ReadArguments) -> int:
     """Read one word with options and their values, and return how many words it takes."""
     word = words[at]
     if re.fullmatch(r"-\d+", word.text) and "-#" in signature.options:
@@ -268,7 +279,7 @@ def _known_option(signature: ProgramSignature, name: str) -> ProgramOption:
     return option
 
 
-def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, ...], reading: _Reading) -> int:
+def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, ...], reading: _ReadArguments) -> int:
     """Read the value of the option in the first of some words, and return how many words both take."""
     reading.marks.add(option.mark)
     if option.kind is None or (joined is None and option.is_optional):
@@ -283,7 +294,7 @@ def _take_value(option: ProgramOption, joined: Word | None, words: tuple[Word, .
     return 1 if joined is not None else 1 + len(values)
 
 
-def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = False) -> None:
+def _take_word(name: str, word: Word, reading: _ReadArguments, *, is_value: bool = False) -> None:
     """Check that a word is of a kind, and note the file that it names."""
     role, pattern = program_table().value_kinds[name]
     is_number = word.certainty is Certainty.NUMBER and role in ("text", "pattern")
@@ -301,12 +312,12 @@ def _take_word(name: str, word: Word, reading: _Reading, *, is_value: bool = Fal
 
 
 def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
-    """Return whether one file after another is overwritten, or is written to the same file."""
+    """Return whether a command may write many files over each other, or over files that a wildcard names."""
     is_many = role == "dest" and any("/**" in each.text for each in sources) and not target.text.endswith("/")
     return is_many or target.certainty is Certainty.EXPANDS
 
 
-def _note_word(role: str, word: Word, reading: _Reading) -> None:
+def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
     if role in ("read", "run", "source", "linked"):
         reading.reads.append(word)
     if role == "linked":
@@ -329,7 +340,7 @@ def _below(folder: Word, source: Word) -> Word:
     return Word(f"{folder.text.rstrip('/') or '/'}/{source.text.rstrip('/').rpartition('/')[2]}", certainty)
 
 
-def _usage(signature: ProgramSignature, reading: _Reading) -> Usage:
+def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> Usage:
     kinds = list(signature.operands[1:] if "!" in reading.marks else signature.operands)
     if kinds[-1:] == ["rest*"]:
         kinds.pop()
@@ -354,8 +365,8 @@ def _usage(signature: ProgramSignature, reading: _Reading) -> Usage:
     return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
 
 
-def _searched(reading: _Reading) -> tuple[list[Word], list[Word]]:
-    """Return the files that a search may name, and those of them whose lines it prints whatever they are."""
+def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
+    """Return the files whose names a search may print, and those of which it may print every line."""
     filters = [word for word in reading.filters if not word.text.startswith("!")]
     folders = reading.reads or [Word(".")]
     lists = [files_below(folder, each.text) for folder in folders for each in filters or [Word("")]]
@@ -377,13 +388,13 @@ def _without_wildcard(word: Word) -> Word:
 
 
 def _is_common(name: str) -> bool:
-    """Return whether a pattern stands for all files of kinds that are mostly no secrets."""
+    """Return whether a pattern is for all files with an extension of source code or data, such as `*.py`."""
     match = _COMMON_FILES.fullmatch(name.rpartition("/")[2])
     return match is not None and (SOURCE_FILES | _DATA_FILES).issuperset((match[1] or match[2]).split(","))
 
 
 def _is_specific(pattern: Word) -> bool:
-    """Return whether each alternative of a search has a word that is no secret's name, so that few lines match."""
+    """Return whether few lines match a search: each alternative has a literal word, and none suggests a secret."""
     parts = [_VAGUE.sub(" ", each) for each in re.split(r"\\?\||\n", pattern.text)]
     is_secret = _SECRET_WORDS.search(re.sub(r"[\[\]\\.?*]", "", pattern.text))
     return pattern.is_plain and not is_secret and all(map(_LITERAL.search, parts))
@@ -396,7 +407,7 @@ def _path_parts(word: Word) -> list[Word]:
 
 
 def _tar_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Spell the first word of `tar` as single options, the one that says what it does first."""
+    """Split the first argument of `tar` (`xzf`) into options; the one that creates, lists or extracts comes first."""
     if words[0].text != "tar" or len(words) == 1 or not re.fullmatch(r"-?[a-zA-Z]+", words[1].text):
         return words
     letters = words[1].text.removeprefix("-")
@@ -432,7 +443,7 @@ def passes_names(words: tuple[Word, ...]) -> bool:
 
 
 def found_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return words for the names of files that a command prints; any text if it may print something else."""
+    """Return words for the names of files that a command prints; `ANY_TEXT` if it may print other text."""
     usage = usage_of(words)
     name = " ".join(word.text for word in words[: 2 if words[:1] == (Word("git"),) else 1])
     options, texts = _LISTING_OPTIONS.get(name), {word.text for word in words}
@@ -463,7 +474,7 @@ def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
 
 
 def _find_usage(words: tuple[Word, ...]) -> Usage:
-    reading, at = _Reading(), 0
+    reading, at = _ReadArguments(), 0
     while at < len(words):
         word = words[at]
         kind = FIND_TESTS.get(word.text)
