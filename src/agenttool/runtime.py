@@ -51,7 +51,7 @@ from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
 from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.providers import ModelRun, ModelTools, RunOptions, provider_of, run_model
+from agenttool.providers import ModelRun, ModelTools, RunOptions, check_options, provider_of, run_model
 from agenttool.records import (
     INVOCATION,
     AbortReason,
@@ -395,7 +395,7 @@ class Runtime(SurfaceAccess):
 
         Args:
             provider: `openai` (chat completions), `openai_responses`, `anthropic` or `gemini`.
-            surface: a surface of this runtime. Default: a new one for the session.
+            surface: a surface of this runtime. Default: a new one that shows all tools.
             tool_choice: `auto`, `none`, `required`, or the name of a tool. Default: that of the surface.
             parallel_tool_calls: whether a model may request several calls at once.
             strict: whether to send strict schemas for tools whose schema has an equivalent strict form.
@@ -432,6 +432,7 @@ class Runtime(SurfaceAccess):
             ReplyError: a reply cannot be used. The errors of the client are raised, too.
             ConfigError: this is no known client, or an option is invalid.
         """
+        check_options(options)
         provider = options.get("provider") or provider_of(client)
         tools = await self.tools_for(provider, surface=options.get("surface"))
         return await run_model(client, tools, messages, model, options)

@@ -112,7 +112,7 @@ async def test_ask_22_a_parameter_that_is_not_the_models_is_neither_shown_to_it_
 @pytest.mark.slow
 def test_ask_22_the_terminal_does_not_take_it_from_the_model_either(terminal):
     (terminal.folder / "shop.py").write_text(TENANTS)
-    assert "tenant" not in terminal("tools", "shop").stdout
+    assert "tenant" not in terminal("tools", "--from", "shop").stdout
     assert terminal("call", "search", "query=shoes", "--from", "shop").stdout == "shoes of acme\n"
     refused = terminal("call", "search", "query=shoes", "tenant=rival", "--from", "shop")
     assert refused.returncode == 1

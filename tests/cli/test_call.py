@@ -60,10 +60,10 @@ def command(folder, *words, text=None):
 
 
 def test_the_tools_of_a_module_are_listed_with_inferred_facts(folder):
-    listed = command(folder, "tools", "pantry")
+    listed = command(folder, "tools", "--from", "pantry")
     assert listed.returncode == 0
     assert "math.add" in listed.stdout
-    records = [json.loads(line) for line in command(folder, "tools", "pantry", "--json").stdout.splitlines()]
+    records = [json.loads(line) for line in command(folder, "tools", "--from", "pantry", "--json").stdout.splitlines()]
     (interface,) = [r for r in records if r["record_type"] == "tool_interface" and r["tool_id"].endswith("bake")]
     assert interface["is_destructive"] is False
     assert "is_destructive" in interface["inferred_facts"]
@@ -194,7 +194,7 @@ def test_a_stored_call_prints_the_command_that_shows_it(folder):
 
 
 def test_a_tool_without_declared_facts_is_listed_as_destructive(folder):
-    _, _, shown = command(folder, "tools", "pantry").stdout.partition("kitchen.bake  ")
+    _, _, shown = command(folder, "tools", "--from", "pantry").stdout.partition("kitchen.bake  ")
     assert "writes, destroys" in shown.splitlines()[2], "the facts follow the name and the description"
 
 
@@ -224,7 +224,7 @@ def test_undecodable_arguments_end_in_a_result(folder):
 )
 def test_a_module_that_cannot_be_imported_is_reported_with_advice(folder, place, told):
     (folder / "leaver.py").write_text("import sys\n\nsys.exit(0)\n")
-    refused = command(folder, "tools", place)
+    refused = command(folder, "tools", "--from", place)
     assert refused.returncode == 2
     assert told in refused.stderr
 

@@ -16,7 +16,7 @@ run = CliRunner().invoke
         (["call"], "usage_error"),
         (["call", "add", "--from", "nowhere", "--fly"], "usage_error"),
         (["fly"], "usage_error"),
-        (["tools", "nowhere"], "config_error"),
+        (["tools", "--from", "nowhere"], "config_error"),
         (["search", "bread", "--from", "nowhere"], "config_error"),
         (["approvals", "--store", "nowhere.db"], "config_error"),
         (["show", "--store", "nowhere.db"], "config_error"),
@@ -39,7 +39,7 @@ def test_errors_are_json_when_json_is_asked_for(words, code, tmp_path, monkeypat
 
 def test_an_error_message_cannot_control_the_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    spoken = run(app, ["tools", "no\x1b[2Jwhere"])
+    spoken = run(app, ["tools", "--from", "no\x1b[2Jwhere"])
     assert "\x1b" not in spoken.stderr
     assert "no\\x1b[2Jwhere" in spoken.stderr
 

@@ -114,7 +114,7 @@ def test_a_misspelled_tool_gets_a_suggestion(studio):
     [
         (["call", "chart", "size=3 cm"], "agenttool call chart 'size=3 cm' --from MODULE"),
         (["search", "draw", "charts"], "agenttool search draw charts --from MODULE"),
-        (["tools"], "agenttool tools MODULE"),
+        (["tools"], "agenttool tools --from MODULE"),
     ],
 )
 def test_a_missing_module_is_named_with_the_command_to_type(run, tmp_path, monkeypatch, words, command):

@@ -82,21 +82,21 @@ def test_no_match_sets_the_exit_status(command, query):
     ],
 )
 def test_a_tool_that_a_model_does_not_see_has_a_reason(command, name, said):
-    done = command("tools", "house", "--why", name)
+    done = command("tools", "--from", "house", "--why", name)
     assert done.returncode == 0
     assert said in done.stdout
-    assert json.loads(command("tools", "house", "--why", name, "--json").stdout)["why"] == done.stdout.strip()
+    assert json.loads(command("tools", "--from", "house", "--why", name, "--json").stdout)["why"] == done.stdout.strip()
 
 
 def test_a_tool_that_does_not_exist_has_no_reason(command):
-    done = command("tools", "house", "--why", "nobody")
+    done = command("tools", "--from", "house", "--why", "nobody")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no tool is named 'nobody' here; list them" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["Bake_Bread", "KITCHEN.bake_bread", "bake_bred", "kitchen.bakebread"])
 def test_a_misspelled_name_gets_a_suggestion(command, name):
-    done = command("tools", "house", "--why", name)
+    done = command("tools", "--from", "house", "--why", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"no tool is named {name!r} here; did you mean 'kitchen.bake_bread'?" in done.stderr
 
@@ -113,7 +113,7 @@ def test_a_deferred_tool_can_be_called_by_name(command):
 
 
 def test_a_list_of_tools_ends_with_what_a_model_sees(command):
-    last = command("tools", "house").stdout.splitlines()[-1]
+    last = command("tools", "--from", "house").stdout.splitlines()[-1]
     assert last.startswith("a model sees 1 of these, about ")
     assert "1 deferred" in last
     assert "left out: --why NAME explains it" in last
@@ -179,15 +179,15 @@ def inside(tmp_path, monkeypatch):
     ],
 )
 def test_every_reason_is_explained_with_what_would_change_it(inside, name, words, reason, change):
-    told = json.loads(inside("tools", "reasons", "--why", name, "--json", *words).stdout)
+    told = json.loads(inside("tools", "--from", "reasons", "--why", name, "--json", *words).stdout)
     assert (told["reason"], told["would_change"], told["may_change"]) == (reason, change, change is not None)
-    said = inside("tools", "reasons", "--why", name, *words).stdout
+    said = inside("tools", "--from", "reasons", "--why", name, *words).stdout
     assert said.strip() == told["why"]
     assert change is None or change.removeprefix("call tool_search with ") in said
 
 
 def test_a_model_that_supports_what_a_tool_needs_sees_it(inside):
-    done = inside("tools", "reasons", "--why", "seeing", "--as", "model=media:image")
+    done = inside("tools", "--from", "reasons", "--why", "seeing", "--as", "model=media:image")
     assert done.stdout == "test.seeing is loaded: a model sees it\n"
 
 
@@ -201,13 +201,18 @@ def test_a_search_uses_the_surface_of_the_viewer(inside):
 
 @pytest.mark.parametrize("whom", ["nobody", "role=", "model=telepathy"])
 def test_an_unknown_viewer_is_rejected_with_advice(inside, whom):
-    done = inside("tools", "reasons", "--as", whom)
+    done = inside("tools", "--from", "reasons", "--as", whom)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "; use " in done.stderr
 
 
 @pytest.mark.parametrize(
-    "words", [["tools", "reasons"], ["tools", "reasons", "--why", "loud"], ["search", "ring", "--from", "reasons"]]
+    "words",
+    [
+        ["tools", "--from", "reasons"],
+        ["tools", "--from", "reasons", "--why", "loud"],
+        ["search", "ring", "--from", "reasons"],
+    ],
 )
 def test_the_text_of_a_tool_cannot_control_the_terminal(inside, words):
     done = inside(*words)
@@ -216,7 +221,7 @@ def test_the_text_of_a_tool_cannot_control_the_terminal(inside, words):
 
 
 def test_settings_can_make_a_tool_visible(command, tmp_path):
-    asked = ("tools", "house", "--why", "open_safe")
+    asked = ("tools", "--from", "house", "--why", "open_safe")
     assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key in [credentials]")
     (tmp_path / "agenttool.toml").write_text('[surface]\ncredentials = ["safe_key"]\n')
     assert command(*asked).stdout == "office.open_safe is loaded: a model sees it\n"

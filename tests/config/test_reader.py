@@ -88,7 +88,7 @@ NOT_A_LIST = "rules must be a list of tables; write [[rules]]"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("\n[permission]\n", "FILE:2: no setting is called 'permission'; use one of credentials, hooks, permissions, "),
+        ("\n[permission]\n", "FILE:2: no setting is called 'permission'; did you mean 'permissions'?"),
         ("\nmode = 1", "FILE:2: no setting is called 'mode'; use one of "),
         ('[permissions]\n\nmood = "x"', "FILE:3: [permissions] has no 'mood'; did you mean 'mode'?"),
         ("\n[permissions]\nmode = 1", "FILE:3: mode must be a text, got 1; write it in quotes"),

@@ -95,6 +95,30 @@ def test_a_run_calls_the_tools_until_the_reply_is_final(provider_name, is_async,
 
 
 @pytest.mark.parametrize("provider_name", PROVIDERS)
+@pytest.mark.parametrize("write", [reply, stream])
+def test_a_final_reply_that_was_cut_off_says_so(provider_name, write, provider):
+    script = [write(provider_name, text="There is", cut_off=True)]
+    options = {"on_text": lambda _text: None} if write is stream else {}
+    with (
+        provider(script) as server,
+        sdk_client(provider_name, server.url, is_async=False) as client,
+        sync.open(tools=[stock]) as rt,
+    ):
+        done = rt.run(client, "How much is left?", model="m", provider=provider_name, **options)
+    assert (done.text, done.turn.is_final, done.turn.is_cut) == ("There is", True, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [("pendng", "did you mean 'pending'?"), ("temperature", "request={'temperature': …}")],
+)
+def test_an_option_that_does_not_exist_is_an_error(option, remedy):
+    with sync.open(tools=[stock]) as rt, pytest.raises(ConfigError, match=option) as raised:
+        rt.run(object(), "How much is left?", model="m", **{option: 0})
+    assert remedy in str(raised.value)
+
+
+@pytest.mark.parametrize("provider_name", PROVIDERS)
 def test_the_client_decides_the_format_and_a_synchronous_program_runs_the_same_loop(provider_name, provider):
     script = [reply(provider_name, SOAP), reply(provider_name, text="There is enough.")]
     named = {"provider": provider_name} if provider_name == "openai_responses" else {}
@@ -125,7 +149,7 @@ def test_a_run_that_waits_for_an_approval_returns_and_another_run_continues_it(
     async def second(url, waiting, approval):
         async with Runtime.open(store=store, tools=[order]) as rt, opened(provider_name, url, is_async=True) as client:
             await rt.approvals.decide(approval, "allow")
-            with pytest.raises(ConfigError, match="either messages or `resume=`"):
+            with pytest.raises(ConfigError, match="or the run to continue as `resume=`"):
                 await rt.run(client, "Order soap.", resume=waiting, **options)
             return await rt.run(client, resume=waiting, **{**options, "pending": "wait"})
 
@@ -184,7 +208,7 @@ async def test_what_is_no_client_is_rejected():
     async with Runtime.open(tools=[stock]) as rt:
         with pytest.raises(ConfigError, match="dict is no client of the SDKs"):
             await rt.run({}, "How much?", model="m")
-        with pytest.raises(ConfigError, match="either messages or `resume=`"):
+        with pytest.raises(ConfigError, match="or the run to continue as `resume=`"):
             await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), model="m")
         with pytest.raises(ConfigError, match="`resume` takes a run"):
             await rt.run(sdk_client("openai", "http://127.0.0.1:9", is_async=False), model="m", resume="{}")

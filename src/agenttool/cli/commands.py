@@ -69,7 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'agenttool call send --args \'{"to": "ada", "amount": 5}\' --store calls.db',
         "agenttool call chart --from mytools --out chart.png",
     ),
-    "tools": ("agenttool tools mytools", "agenttool tools mytools --why math.add"),
+    "tools": ("agenttool tools --from mytools", "agenttool tools --from mytools --why math.add"),
     "search": ("agenttool search add two numbers --from mytools", "agenttool search select:math.add --from mytools"),
     "approvals": (
         "agenttool approvals",

@@ -92,7 +92,10 @@ class StoreOptions(NamedTuple):
         if file is None:
             raise ConfigError("the journal is in memory, which no other process reads; name a file with --store")
         if not file.is_file():
-            raise ConfigError(f"there is no journal at {str(file)!r}; name its file with --store, or make a call first")
+            raise ConfigError(
+                f"there is no journal at {str(file)!r}; name its file with --store. Calls are stored only "
+                "if `[store] url` in agenttool.toml or --store names a file"
+            )
         return file
 
     @property

@@ -55,11 +55,8 @@ ViewerOption = Annotated[
 
 
 def tools(
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
-    ] = None,
     *,
+    places: ToolsOption = None,
     why: Annotated[str | None, typer.Option(metavar="NAME", help="Explain why a model cannot see this tool")] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,
@@ -70,7 +67,7 @@ def tools(
 
     async def read_tools() -> tuple[list[Record], ToolSurface]:
         async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
-            require_tools(rt, given, "agenttool tools MODULE")
+            require_tools(rt, given, "agenttool tools --from MODULE")
             return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
 
     records, surface = asyncio.run(read_tools())
@@ -91,8 +88,9 @@ def require_tools(rt: Runtime, given: list[Tool], command: str) -> None:
         ConfigError: there are none; it shows the command that names a module.
     """
     if not given and not rt.sources.names:
-        option = "--from is missing" if "--from" in command else "no module is given"
-        raise ConfigError(f"there are no tools: {option}; type `{command}`, or add [sources.NAME] to {SETTINGS_FILE}")
+        raise ConfigError(
+            f"there are no tools: --from is missing; type `{command}`, or add [sources.NAME] to {SETTINGS_FILE}"
+        )
 
 
 def complete_tool_name(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -20,7 +20,7 @@ from agenttool.config.settings import (
     StoreTable,
     SurfaceSetting,
 )
-from agenttool.config.table import TableError, members_of, read_table
+from agenttool.config.table import TableError, members_of, read_table, suggestion
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part, RuleSource
 
@@ -124,7 +124,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
     written = SettingsFile.read(path)
     for name in written.tables:
         if name not in _KNOWN:
-            raise ConfigError(f"{written.place(name)}: no setting is called {name!r}; use one of {', '.join(_KNOWN)}")
+            raise ConfigError(f"{written.place(name)}: no setting is called {name!r}; {suggestion(name, _KNOWN)}")
     permissions = written.table("permissions", PermissionsTable) or PermissionsTable()
     search = written.table("search", SearchTable)
     return Config(

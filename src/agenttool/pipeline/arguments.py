@@ -97,8 +97,13 @@ def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
         ConfigError: it is not a list of them.
     """
     given = cast("object", calls)
-    if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in cast("Sequence[object]", given)):
-        raise ConfigError(f"a batch is a list of {kind.__name__}s, got something else; make a {kind.__name__} of each")
+    if not isinstance(given, Sequence):
+        raise ConfigError(f"a batch is a list of {kind.__name__}s, got a {type(given).__name__}; put it in brackets")
+    for each in cast("Sequence[object]", given):
+        if not isinstance(each, kind):
+            raise ConfigError(
+                f"a batch is a list of {kind.__name__}s, got a {type(each).__name__}; make a {kind.__name__} of it"
+            )
     return calls
 
 

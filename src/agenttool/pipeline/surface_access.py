@@ -124,7 +124,7 @@ class SurfaceAccess:
 
         Args:
             found: the result of a search, or the names of tools.
-            surface: the surface to extend. Default: a new one for the session.
+            surface: the surface to extend. Default: a new one that shows all tools.
 
         Raises:
             ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.

@@ -338,7 +338,7 @@ def rules_in(given: Iterable[RuleOption]) -> list[Rule]:
             members = dict(cast("Mapping[str, Json]", each))
             rules += read_rules([Setting(members=members, source=RuleSource.CLI_ARG, file="rules", line=number)])
         else:
-            raise ConfigError(f"rules must hold Rules or tables, got a {type(each).__name__}; make one of it")
+            raise ConfigError(f"rules must hold Rules or tables, got a {type(each).__name__}; write a list of them")
     return rules
 
 

@@ -145,7 +145,7 @@ def refusal(verdict: Verdict, tool_name: str) -> ToolError:
     if verdict.weight is not Weight.DENY:
         found = [(line.replace("%s", tool_name), why) for weight, line, why in _REMEDIES if verdict.weight >= weight]
         lines = [f"  {line:<52}  # {why}" for line, why in found]
-        message = "\n".join((f"{message}; each of these lines changes that:", *lines))
+        message = "\n".join((f"{message}. One of these lines changes that:", *lines))
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,

@@ -472,7 +472,7 @@ def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
         yield _own_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
     if inputs.facts.is_destructive:
         not_allowed = None if inputs.call is None else why_not_covered(inputs.rules, inputs.call)
-        why = "the call may be destructive; its tool does not declare otherwise"
+        why = "the tool may change or destroy data"
         why = why if not_allowed is None else f"no rule allows this command: {not_allowed}"
         yield _own_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
     allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)

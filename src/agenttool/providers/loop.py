@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TypedDict, cast
 
 from agenttool.adapters.function_calling.model_reply import object_in
+from agenttool.config.table import suggestion
 from agenttool.errors import AgentToolError, ConfigError, RecordError
 from agenttool.providers.model_tools import Callback, ModelTools, Pending
 from agenttool.providers.turn import IncompleteReplyError, ModelTurn, WaitingCall, dump_json, load_json
@@ -39,7 +40,7 @@ class RunOptions(TypedDict, total=False):
 
     Attributes:
         provider: the format, such as `openai_responses`. Default: that of the client; `openai` for a client of OpenAI.
-        surface: the surface whose tools the model may call. Default: a new one for the session.
+        surface: the surface whose tools the model may call. Default: a new one that shows all tools.
         max_turns: how many requests are sent at most. Default: 10.
         request: more arguments of every request, such as `{"temperature": 0}`.
         stream: whether to stream replies; then calls start earlier. Default: yes if there is a callback.
@@ -65,7 +66,7 @@ class ModelRun:
     """The outcome of a loop.
 
     Attributes:
-        text: what the model wrote to the user in its last turn.
+        text: what the model wrote to the user in its last turn; `turn.is_cut` says whether it is incomplete.
         messages: the whole conversation, in the format of the provider.
         turn: the last turn.
         turns: how many requests were sent.
@@ -103,6 +104,19 @@ class TurnLimitError(AgentToolError):
             f"no final reply after {run.turns} turns; raise max_turns, or continue with `error.run.messages`"
         )
         self.run = run
+
+
+def check_options(options: RunOptions) -> None:
+    """Check the names of options.
+
+    Raises:
+        ConfigError: there is no option of a name; arguments of requests belong in `request=`.
+    """
+    known = RunOptions.__annotations__
+    for name in options.keys() - known.keys():
+        raise ConfigError(
+            f"`run` has no option {name!r}; {suggestion(name, known)} To send it to the model: request={{{name!r}: …}}"
+        )
 
 
 def provider_of(client: object) -> str:
@@ -197,7 +211,7 @@ def _start(
 ) -> tuple[list[object], str | None]:
     """Return the conversation to extend, which may be the caller's own list, and the turn to continue first."""
     if bool(messages) is (resume is not None):
-        raise ConfigError("a run needs either messages or `resume=`, not both and not neither")
+        raise ConfigError("pass the question or the conversation as `messages`, or the run to continue as `resume=`")
     if resume is not None:
         try:
             state = load_json(resume.to_json() if isinstance(resume, ModelRun) else resume)

@@ -304,6 +304,7 @@ class ModelTools:
                 for requested, each in waiting
             ),
             is_final=read.is_final,
+            is_cut=read.is_cut,
             _requested=tuple((requested, each) for requested, (each, _) in zip(read.calls, ended, strict=True)),
         )
 

@@ -42,6 +42,7 @@ class ModelTurn:
         results: the results of the calls that have ended, in the order of the calls.
         pending: the calls that wait; `tools.resume` continues the turn.
         is_final: the reply has no calls, and the model does not expect to continue.
+        is_cut: the provider ended the reply at a limit or a filter, so its text is not complete.
     """
 
     provider: str
@@ -52,6 +53,7 @@ class ModelTurn:
     results: tuple[ToolResult, ...]
     pending: tuple[WaitingCall, ...] = ()
     is_final: bool
+    is_cut: bool = False
     _requested: tuple[tuple[RequestedCall, InvocationId], ...] = field(default=(), repr=False)
 
     @property
@@ -87,6 +89,7 @@ class ModelTurn:
             "text": self.text,
             "reply_messages": [*self.reply_messages],
             "is_final": self.is_final,
+            "is_cut": self.is_cut,
             "calls": calls,
         }
         return dump_json(whole)
@@ -118,6 +121,7 @@ def read_turn(turn: ModelTurn | str) -> StoredTurn:
                 calls=tuple(map(_requested, written)),
                 text=cast("str", whole["text"]),
                 is_final=cast("bool", whole["is_final"]),
+                is_cut=cast("bool", whole["is_cut"]),
             ),
             invocation_ids=tuple(InvocationId(cast("str", each["invocation_id"])) for each in written),
         )

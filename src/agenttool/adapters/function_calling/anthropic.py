@@ -104,6 +104,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
         text="".join(str(each.get("text") or "") for each in blocks if each.get("type") == "text"),
         found=tuple(_found(blocks)),
         is_final=not calls and message.get("stop_reason") != "pause_turn",
+        is_cut=is_cut,
     )
 
 

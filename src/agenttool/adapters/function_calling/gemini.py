@@ -90,10 +90,11 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     reader = CallReader(payload, "gemini", response, tool_choice)
     if not parts and reason in _UNREADABLE:
         return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
-    repeated, calls = reader.read(parts, _request_in, _echo, is_cut=reason in _CUT)
+    is_cut = reason in _CUT
+    repeated, calls = reader.read(parts, _request_in, _echo, is_cut=is_cut)
     echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}
     text = "".join(str(each.get("text") or "") for each in parts if not each.get("thought"))
-    return ModelReply(echo=(echo,) if parts else (), calls=calls, text=text, is_final=not calls)
+    return ModelReply(echo=(echo,) if parts else (), calls=calls, text=text, is_final=not calls, is_cut=is_cut)
 
 
 def assembler() -> StreamAssembler:

@@ -45,6 +45,7 @@ class ModelReply:
         text: what the model wrote to the user.
         found: function names of deferred tools that the provider's native search has found.
         is_final: the reply has no calls, and the model does not expect to continue.
+        is_cut: the provider ended the reply at a limit or a filter, so its text is not complete.
     """
 
     echo: tuple[JsonObject, ...]
@@ -52,6 +53,7 @@ class ModelReply:
     text: str = ""
     found: tuple[str, ...] = ()
     is_final: bool = True
+    is_cut: bool = False
 
 
 class StreamAssembler(Protocol):

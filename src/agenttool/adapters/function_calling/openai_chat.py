@@ -62,7 +62,8 @@ def recognizes(reply: JsonObject) -> bool:
     """Return whether this is a completion, or the message of one."""
     if "choices" in reply:
         options = objects_at(reply, "choices")
-        return bool(options) and isinstance(options[0].get("message"), Mapping)
+        message = options[0].get("message") if options else None
+        return isinstance(message, Mapping) and message.get("role", "assistant") == "assistant"
     is_written = "tool_calls" in reply or isinstance(reply.get("content"), str)
     return reply.get("role") == "assistant" and "type" not in reply and is_written
 
@@ -84,7 +85,8 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
         repeated["audio"] = {"id": audio}
     is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
     text = str(message.get("content") or message.get("refusal") or "")
-    return ModelReply(echo=() if is_empty else (repeated,), calls=calls, text=text, is_final=not calls)
+    kept = () if is_empty else (repeated,)
+    return ModelReply(echo=kept, calls=calls, text=text, is_final=not calls, is_cut=is_cut)
 
 
 def assembler() -> StreamAssembler:

@@ -66,7 +66,8 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     is_cut = response.get("status") == "incomplete"
     echo, calls = reader.read(items, _request_in, _echo, is_cut=is_cut)
     repeated = tuple(map(_repeat, echo))
-    return ModelReply(echo=repeated, calls=calls, text=_text(items), found=tuple(_found(items)), is_final=not calls)
+    found = tuple(_found(items))
+    return ModelReply(echo=repeated, calls=calls, text=_text(items), found=found, is_final=not calls, is_cut=is_cut)
 
 
 def _text(items: Sequence[JsonObject]) -> str:
