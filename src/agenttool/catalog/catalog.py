@@ -99,7 +99,7 @@ class Catalog:
         columns.entries[place] = [entry]
         columns.groups[place] = [group]
         columns.refs[place] = [deferred_ref(entry.tool)]
-        columns.tokens[place] = [estimate_tokens(entry.tool)]
+        columns.tokens[place] = [estimate_tokens(entry.tool.declaration)]
         if group == len(self._withdrawals):
             self._withdrawals.append(withdrawal(traits))
         absence = self._withdrawals[group]

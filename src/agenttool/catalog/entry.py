@@ -17,6 +17,7 @@ from agenttool.records import (
     LoadingState,
     Part,
     SchemaVisibility,
+    ToolDeclaration,
     ToolId,
     ToolKind,
     acted_on,
@@ -147,9 +148,8 @@ def _requirement_words(required: Json) -> Iterator[str]:
                 yield name
 
 
-def estimate_tokens(tool: DeclaredTool) -> int:
+def estimate_tokens(declaration: ToolDeclaration) -> int:
     """Estimate how many tokens the name, the description and the schema of a tool take."""
-    declaration = tool.declaration
     schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
     shown: JsonObject = {"name": declaration.name, "description": declaration.description, "parameters": schema}
     return -(-len(sorted_json(shown)) // BYTES_PER_TOKEN)

@@ -75,7 +75,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
-    """Call one tool, with every check, and ask for approval if needed."""
+    """Call one tool with every check, and ask for approval if needed."""
     terminal, options = Terminal(), StoreOptions(store, settings)
     is_durable = options.file is not None
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result

@@ -5,15 +5,19 @@ This module imports nothing, because `agenttool --help` loads it (ADR 0007).
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Use tools": {
-        "call": ("call:call", "Call one tool, with every check, and ask for approval if needed."),
+        "call": ("call:call", "Call one tool with every check, and ask for approval if needed."),
         "tools": ("tools:tools", "List the tools of a module, and the facts assumed about them."),
         "search": ("tools:search", "Find tools by what they do, or by exact name, as a model would."),
         "approvals": ("approvals:approvals", "List the calls that wait for approval, and answer them."),
         "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
     },
     "Run": {
-        "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
-        "mcp": ("mcp:mcp", "Serve the tools to one MCP client over standard input and output."),
+        "serve": ("serve:serve", "Serve one runtime: callbacks, health, and a status page."),
+        "mcp": ("mcp:mcp", "Serve the tools to one MCP client over its standard streams."),
+        "export-config": (
+            "export_config:export_config",
+            "Print the settings with which an MCP client uses this gateway.",
+        ),
         "rap": ("rap:app", "Serve a provider's tools over the Reactive Agent Protocol."),
         "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check them."),
     },
@@ -22,13 +26,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "status:status",
             "Show open calls, approvals, sources, processes and the store.",
         ),
-        "log": ("log:log", "List calls, one line each, by time, tool, status, people or text."),
+        "log": ("log:log", "List calls, one line each, by time, tool, status, user or text."),
         "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
         "views": ("views:views", "Show the views that servers publish for each thread."),
         "export": ("journal_files:export", "Write every record of the journal as JSON Lines."),
     },
     "Govern": {
         "sources": ("sources:app", "List the servers of the settings, and review changed tools."),
+        "import": ("import_settings:import_settings", "Add the MCP servers of Claude, Cursor, VS Code or a file."),
         "credentials": (
             "credentials:credentials",
             "List the credentials, and whether calls can have them.",
@@ -80,6 +85,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cancel": ("agenttool cancel inv_01a1e669b742",),
     "serve": ("agenttool serve --port 8000 --store calls.db",),
     "mcp": ("agenttool mcp --from mytools --store calls.db",),
+    "export-config": (
+        "agenttool export-config claude-desktop",
+        "agenttool export-config vscode --url http://127.0.0.1:8000/mcp",
+    ),
     "rap serve": ("agenttool rap serve garden:provider --port 8123",),
     "rap check": ("agenttool rap check http://127.0.0.1:8123",),
     "rap describe": ("agenttool rap describe garden:provider",),
@@ -101,8 +110,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
     "sources": ("agenttool sources",),
     "sources login": ("agenttool sources login github",),
+    "sources add": (
+        "agenttool sources add files -- npx -y @modelcontextprotocol/server-filesystem /srv/docs",
+        "agenttool sources add docs https://mcp.example.com/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'",
+    ),
     "sources log": ("agenttool sources log github",),
     "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),
+    "import": ("agenttool import", "agenttool import cursor --dry-run", "agenttool import servers.json --yes"),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
     "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
     "backup": ("agenttool backup /backups/calls.db",),

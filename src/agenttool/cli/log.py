@@ -64,7 +64,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines")] = False,
 ) -> None:
-    """List calls, one line each, by time, tool, status, people or text.
+    """List calls, one line each, by time, tool, status, user or text.
 
     A line has the time, the end of the id, the tool, the status, the duration, the actor
     and the approver, and the first line of the result or error. A call is listed at the

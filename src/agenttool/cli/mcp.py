@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.errors import ConfigError
 from agenttool.mcp.server import McpOptions
 from agenttool.mcp.stdio import serve_stdio
 from agenttool.runtime import Runtime
 
 
-def mcp(
+def mcp(  # noqa: PLR0913 -- one for each option of the command
     *,
     settings: SettingsOption = None,
     store: Annotated[
@@ -26,13 +29,21 @@ def mcp(
     ask_in_client: Annotated[
         bool, typer.Option(help="Let the user of the client answer approvals there, if it can ask")
     ] = True,
+    directory: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Work in this folder; clients start programs in others")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an error that prevents the start as JSON")] = False,
 ) -> None:
-    """Serve the tools to one MCP client over standard input and output.
+    """Serve the tools to one MCP client over its standard streams.
 
     Name this command in the settings of the client. It ends when the client does;
     calls that wait for an approval are left to the next process on the store.
     """
+    if directory is not None:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise ConfigError(f"--directory {str(directory)!r} cannot be used: {error.strerror}; correct it") from error
     tools = load_tools(places or [])
     options = StoreOptions(store, settings).or_default()
     served = McpOptions(

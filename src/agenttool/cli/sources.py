@@ -12,6 +12,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from agenttool.cli.format import print_json
+from agenttool.cli.import_settings import add
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
 from agenttool.config.table import suggestion
@@ -21,6 +22,7 @@ from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.runtime import Runtime
 
 app = typer.Typer(add_completion=False)
+app.command()(add)
 
 FAULTY = 1
 """Exit code: a server does not answer, or tools wait for a review."""

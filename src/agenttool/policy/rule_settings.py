@@ -31,8 +31,6 @@ any of them. A deny that only cannot be ruled out asks. An allow with `hook = "n
 binding against other rules; only `policy_settings` may contain one.
 """
 
-import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -42,6 +40,7 @@ from typing import Annotated, Literal, cast
 from agenttool.codec import json_bytes, to_json
 from agenttool.config import Setting
 from agenttool.config.table import Meta, Switch, Text, Texts, key, members_of, read_table
+from agenttool.config.writer import toml_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingFields, steps_of
@@ -252,46 +251,17 @@ def _check_json(value: Json, what: str) -> None:
         raise ValueError(f"{what} is {error}") from error
 
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-
 def rule_toml(members: JsonObject) -> str:
     """Write one `[[rules]]` table; a list of one text is written as the text.
 
     Raises:
         ValueError: it holds a null, for which TOML has no word.
     """
-    lines = [f"{_toml_key(name)} = {_toml_value(_single(value))}" for name, value in members.items()]
-    return "\n".join(["[[rules]]", *lines, ""])
+    return toml_table("[[rules]]", {name: _single(value) for name, value in members.items()})
 
 
 def _single(value: Json) -> Json:
     return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
-
-
-def _toml_key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _toml_text(name)
-
-
-def _toml_text(value: str) -> str:
-    # JSON's escapes are TOML's too, except for the delete character, which JSON leaves bare and TOML forbids.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _toml_value(value: Json) -> str:
-    match value:
-        case None:
-            raise ValueError("TOML has no null")
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return _toml_text(value)
-        case int() | float():
-            return repr(value)
-        case list():
-            return f"[{', '.join(_toml_value(each) for each in value)}]"
-        case _:
-            return "{ " + ", ".join(f"{_toml_key(name)} = {_toml_value(each)}" for name, each in value.items()) + " }"
 
 
 EXAMPLE_WORKSPACE = Workspace(roots=("/workspace",), home="/home/user", resolve=str)

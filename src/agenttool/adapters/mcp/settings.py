@@ -61,7 +61,7 @@ class _NamedServer(Part, frozen=True):
 class McpServer(_NamedServer, frozen=True, kw_only=True):
     """One MCP server, and how far it is trusted.
 
-    A text in `env` or `headers` may contain `${credentials.NAME}`, which stands for the credential of that name.
+    A text in `args`, `env`, `url` or `headers` may contain `${credentials.NAME}`, which stands for that credential.
 
     Attributes:
         name: the namespace of its tools.
@@ -133,8 +133,8 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
 
     @property
     def credentials(self) -> tuple[str, ...]:
-        """The names of the credentials that its environment or its headers refer to."""
-        texts = (*self.env.values(), *self.headers.values())
+        """The names of the credentials that its command, its URL, its environment or its headers refer to."""
+        texts = (*self.args, self.url or "", *self.env.values(), *self.headers.values())
         return tuple(sorted({name for text in texts for name in credentials_in(text)}))
 
 

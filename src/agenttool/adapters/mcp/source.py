@@ -266,11 +266,14 @@ class McpSource:
     ) -> AsyncGenerator[MessageStreams]:
         server = self.server
         if server.command is None:
+            url = await self._filled({"url": server.url or ""}, actor)
+            reached = replace_record(server, url=url.get("url", server.url))
             headers, auth = await self._filled(server.headers, actor), await self._auth(actor)
-            async with open_http(server, headers, session_id, auth) as streams:
+            async with open_http(reached, headers, session_id, auth) as streams:
                 yield streams
             return
-        command = [server.command, *server.args]
+        words = await self._filled({each: each for each in server.args}, actor)
+        command = [server.command, *(words.get(each, each) for each in server.args)]
         env = {**environment((*_INHERITED, *server.pass_env)), **await self._filled(server.env, actor)}
         process = await ServerProcess.start(command, env=env, cwd=server.cwd, log=lines)
         async with open_pipes(process, lines, server.max_message_bytes) as streams:

@@ -159,7 +159,7 @@ class SearchScope:
         entries = tuple(self.deferred[each] for each in found if each in self.deferred)
         if result.query_type == QueryType.SELECT:
             return entries
-        sizes = accumulate(estimate_tokens(each.tool) for each in entries)
+        sizes = accumulate(estimate_tokens(each.tool.declaration) for each in entries)
         return entries[: max(1, sum(size <= MAX_LOADED_TOKENS for size in sizes))]
 
     def to_load(self, index: ToolIndex, names: Iterable[str]) -> tuple[Entry, ...]:

@@ -1,0 +1,87 @@
+"""`agenttool export-config`: print the settings with which an MCP client uses this gateway."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from agenttool.cli.client_settings import client_files
+from agenttool.cli.options import SettingsOption, ToolsOption
+from agenttool.cli.output import print_text
+from agenttool.config import environment
+from agenttool.records import Json, JsonObject
+
+
+class Client(StrEnum):
+    """An MCP client whose settings are known."""
+
+    CLAUDE_CODE = "claude-code"
+    CLAUDE_DESKTOP = "claude-desktop"
+    CURSOR = "cursor"
+    VSCODE = "vscode"
+    FILE = "file"
+
+
+_TOKEN = {Client.CLAUDE_CODE: "${%s}", Client.CURSOR: "${env:%s}", Client.VSCODE: "${env:%s}"}
+"""How each client writes an environment variable in a header."""
+
+
+def export_config(  # noqa: PLR0913 -- one for each option of the command
+    client: Annotated[Client, typer.Argument(help="The client; `file` is a plain mcpServers file")],
+    *,
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the server in the client")] = "agenttool",
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Use a gateway that runs, such as http://127.0.0.1:8000/mcp")
+    ] = None,
+    token_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The variable that has the bearer token for the URL")
+    ] = None,
+    store: Annotated[str | None, typer.Option(metavar="FILE", help="File of the store")] = None,
+    places: ToolsOption = None,
+    settings: SettingsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the settings only, without where they belong")] = False,
+) -> None:
+    """Print the settings with which an MCP client uses this gateway.
+
+    Without --url the client starts `agenttool mcp` in the folder in which this command runs.
+    """
+    here = Path.cwd()
+    entry = _program(here, store, places or [], settings) if url is None else _address(client, url, token_env)
+    key = "servers" if client is Client.VSCODE else "mcpServers"
+    typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
+    if not as_json:
+        print_text(Console(stderr=True), _place(client, here), "dim")
+
+
+def _program(here: Path, store: str | None, places: list[str], settings: Path | None) -> JsonObject:
+    """Return the entry of a client that starts `agenttool mcp`; clients start programs in a folder of their own."""
+    script = Path(sys.executable).with_name("agenttool")
+    args: list[Json] = [*(() if script.is_file() else ("-m", "agenttool")), "mcp", "--directory", str(here)]
+    given = (("--store", store), *(("--from", each) for each in places), ("--settings", settings))
+    for option, value in given:
+        args += [option, str(value)] if value is not None else []
+    return {"command": str(script) if script.is_file() else sys.executable, "args": args}
+
+
+def _address(client: Client, url: str, token_env: str | None) -> JsonObject:
+    entry: JsonObject = {"url": url}
+    if client is Client.CLAUDE_DESKTOP:  # its file has no servers with a URL
+        header = [f"Authorization: Bearer ${{{token_env}}}"] if token_env else []
+        args: list[Json] = ["-y", "mcp-remote", url, *(word for each in header for word in ("--header", each))]
+        return {"command": "npx", "args": args}
+    if client is not Client.CURSOR:
+        entry = {"type": "http", **entry}
+    if token_env is not None:
+        entry["headers"] = {"Authorization": "Bearer " + _TOKEN.get(client, "${%s}") % token_env}
+    return entry
+
+
+def _place(client: Client, here: Path) -> str:
+    home = Path.home()
+    roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
+    files = [str(each.path) for each in client_files(home, here, roaming, sys.platform) if each.client == client]
+    return f"add this to {' or '.join(files)}" if files else "add this to the settings of the client"

@@ -1,0 +1,443 @@
+"""`agenttool import` and `agenttool sources add`: try MCP servers, and add those that work to the settings."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Protocol, runtime_checkable
+
+import typer
+from rich.console import Console, RenderableType
+
+from agenttool.adapters.mcp.settings import McpServer, read_server
+from agenttool.catalog.entry import estimate_tokens
+from agenttool.cli.client_settings import (
+    COMMAND_LINE,
+    ClientFile,
+    ClientServer,
+    Credentials,
+    ImportedServer,
+    client_files,
+    client_servers,
+    import_server,
+    named_file,
+    read_json,
+    source_name,
+)
+from agenttool.cli.format import print_json
+from agenttool.cli.options import JsonOption, SettingsOption
+from agenttool.cli.output import escape_markup, figures, fixed, one_line, plain_table, print_blocks, print_text
+from agenttool.cli.progress import WorkBar
+from agenttool.config import environment, load_config, settings_layers
+from agenttool.config.layers import AUTO
+from agenttool.config.table import suggestion
+from agenttool.config.writer import append_tables, toml_table
+from agenttool.errors import AgentToolError, ConfigError
+from agenttool.ports.source import SourceStatus
+from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
+from agenttool.records.record import replace
+from agenttool.runtime import Runtime
+
+FAULTY = 1
+"""Exit code: a server was not added because it does not work here."""
+
+TRIED_AT_A_TIME = 8
+DEFAULT_TRIAL_S = 30.0
+_RETRIED = "; it is tried again automatically"
+_OWN_LINE = "agenttool: "
+
+_Try = Annotated[bool, typer.Option("--try/--no-try", help="Start each server, and add only those that answer")]
+_Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a server may take to answer")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing")]
+
+
+@runtime_checkable
+class TriedSource(Protocol):
+    """A source that can be tried, such as an MCP server."""
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The latest lines of its log."""
+        ...
+
+    async def check(self) -> None:
+        """Connect now."""
+        ...
+
+    def health(self) -> Sequence[SourceStatus]:
+        """Return its state."""
+        ...
+
+
+@dataclass(slots=True)
+class ImportRow:
+    """One server, and what became of it.
+
+    Attributes:
+        given: as the client has it.
+        server: as it would be written; none if it cannot be.
+        state: `ready`, `untried`, `skipped` or `failed`.
+        reason: why it is not ready.
+    """
+
+    given: ClientServer
+    server: ImportedServer | None = None
+    state: str = "untried"
+    reason: str = ""
+    tools: int | None = None
+    tokens: int | None = None
+
+    @property
+    def transport(self) -> str:
+        """The transport of the server."""
+        members = self.server.members if self.server is not None else {}
+        return str(members.get("transport", "http" if "url" in members else "stdio")) if members else ""
+
+    def as_json(self) -> JsonObject:
+        """Return the row for programs."""
+        server = self.server
+        return {
+            "server": self.given.name,
+            "source": None if server is None else server.name,
+            "client": self.given.origin.client,
+            "file": str(self.given.origin.path),
+            "transport": self.transport or None,
+            "state": self.state,
+            "reason": self.reason or None,
+            "tools": self.tools,
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(slots=True)
+class ImportTarget:
+    """The settings file that servers are added to, and what applies already."""
+
+    file: Path
+    sources: dict[str, JsonObject]
+    credentials: Credentials
+    configured: frozenset[str] = field(default_factory=frozenset[str])
+
+    @classmethod
+    def find(cls, settings: Path | None) -> "ImportTarget":
+        """Return the given file, or that of the project."""
+        file = settings or settings_layers()[1].file
+        exists = settings is None or settings.is_file()
+        config = load_config((settings or AUTO) if exists else None)
+        variables = {
+            str(each.members["env"]): name for name, each in config.credentials.items() if "env" in each.members
+        }
+        others = {f"[{name}]": name for name in config.credentials if name not in variables.values()}
+        known = Credentials(lambda name: environment([name]).get(name), {**others, **variables})
+        sources = {name: each.members for name, each in config.sources.items()}
+        return cls(file, sources, known, frozenset(config.credentials))
+
+    def toml(self, servers: Iterable[ImportedServer], origin: str) -> str:
+        """Return the tables of servers and of their credentials."""
+        chosen = list(servers)
+        tables = [toml_table(f"[sources.{each.name}]", {"kind": "mcp", **each.members}) for each in chosen]
+        variables = {name: variable for each in chosen for name, variable in each.credentials.items()}
+        tables += [
+            toml_table(f"[credentials.{name}]", {"env": variable})
+            for name, variable in variables.items()
+            if name not in self.configured
+        ]
+        return f"# {origin}.\n" + "\n".join(tables)
+
+
+def import_settings(  # noqa: PLR0913 -- one for each option of the command
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE|CLIENT]", help="claude-code, claude-desktop, cursor, vscode, or a settings file"),
+    ] = None,
+    *,
+    tries: _Try = True,
+    timeout: _Timeout = DEFAULT_TRIAL_S,
+    dry_run: _DryRun = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Start the servers and write the settings without a question")
+    ] = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the MCP servers of Claude, Cursor, VS Code or a file.
+
+    Without an argument, the settings of all these clients are read, here and in your home folder.
+    Each server is started, and its tools are listed. Secrets are not copied: each becomes a credential
+    that is read from an environment variable.
+    """
+    target = ImportTarget.find(settings)
+    rows = _rows(_read_clients(source), target)
+    usable = [each for each in rows if each.state == "untried"]
+    can_ask = sys.stdin.isatty() and not as_json
+    if usable and not yes and not can_ask and (tries or not dry_run):
+        raise ConfigError("no user can confirm here; pass --yes, or --dry-run with --no-try to start and write nothing")
+    if tries and usable and not yes:
+        _print_programs(usable)
+        typer.confirm(f"Start {_count(usable)} and list the tools?", default=True, abort=True)
+    if tries:
+        asyncio.run(_try_all(usable, target, timeout))
+    chosen = _chosen(rows, tries=tries)
+    text = target.toml(chosen, "Imported from other MCP clients") if chosen else ""
+    if not as_json:
+        _print_rows(rows)
+    if chosen and not dry_run and (yes or typer.confirm(f"Add {_count(chosen)} to {target.file}?", default=True)):
+        append_tables(target.file, text)
+    elif not dry_run:
+        chosen = []
+    _report(rows, chosen, target, text if dry_run else "", as_json=as_json)
+    if any(each.state == "failed" for each in rows):
+        raise typer.Exit(FAULTY)
+
+
+def add(  # noqa: PLR0913 -- one for each option of the command
+    name: Annotated[str, typer.Argument(help="The name of the source, which is the prefix of its tools")],
+    words: Annotated[list[str], typer.Argument(metavar="URL | -- COMMAND", help="A URL, or -- and a command")],
+    *,
+    env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of the program")] = None,
+    header: Annotated[list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="A header of each request")] = None,
+    transport: Annotated[str | None, typer.Option(metavar="http|sse", help="The transport of the URL")] = None,
+    tries: _Try = True,
+    timeout: _Timeout = DEFAULT_TRIAL_S,
+    dry_run: _DryRun = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try one MCP server, and add it to the settings."""
+    target = ImportTarget.find(settings)
+    if source_name(name, set()) != name:
+        raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; rename it")
+    if name in target.sources:
+        raise ConfigError(f"there is a source {name!r} already; choose another name, or change it in {target.file}")
+    is_url = len(words) == 1 and words[0].startswith(("http://", "https://"))
+    members: JsonObject = {"url": words[0]} if is_url else {"command": words[0], "args": [*words[1:]]}
+    members |= {"type": transport} if transport is not None else {}
+    members["env"] = _split("--env", env or (), "=")
+    members["headers"] = _split("--header", header or (), ":")
+    if members["headers" if not is_url else "env"]:
+        raise ConfigError("--env is for a command, and --header for a URL; leave the other one out")
+    given = client_servers({"mcpServers": {name: members}}, ClientFile(COMMAND_LINE, Path()), Path())
+    [row] = rows = _rows(list(given), target)
+    if tries and row.state == "untried":
+        asyncio.run(_try_all(rows, target, timeout))
+    chosen = _chosen(rows, tries=tries)
+    text = target.toml(chosen, "Added by agenttool sources add") if chosen else ""
+    if not as_json:
+        _print_rows(rows)
+    if chosen and not dry_run:
+        append_tables(target.file, text)
+    _report(rows, chosen, target, text if dry_run else "", as_json=as_json)
+    if not chosen:
+        raise typer.Exit(FAULTY)
+
+
+def _split(option: str, pairs: Iterable[str], mark: str) -> JsonObject:
+    found: JsonObject = {}
+    for each in pairs:
+        key, is_pair, value = each.partition(mark)
+        if not is_pair or not key:
+            raise ConfigError(f"{option} must be written NAME{mark}VALUE, got {key!r}; add the {mark!r}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _read_clients(source: str | None) -> list[ClientServer]:
+    """Return the servers of a file, of a client, or of all clients.
+
+    Raises:
+        ConfigError: there is no such file, or it cannot be read.
+    """
+    home, here = Path.home(), Path.cwd()
+    roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
+    known = client_files(home, here, roaming, sys.platform)
+    clients = sorted({each.client for each in known})
+    if source is None or source in clients:
+        looked = [each for each in known if source in (None, each.client)]
+        files = [each for each in looked if each.path.is_file()]
+        if not files:
+            places = "".join(f"\n  {each.path}" for each in looked)
+            raise ConfigError(f"no settings of MCP clients were found; name a file. These places have none:{places}")
+    elif Path(source).is_file():
+        files = [named_file(Path(source).resolve(), home)]
+    else:
+        raise ConfigError(f"there is no file and no client {source!r}; {suggestion(source, clients)}")
+    return [
+        server
+        for each in files
+        for server in client_servers(read_json(_read_text(each.path), each.path), each, each.folder or here)
+    ]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{path} cannot be read: {reason}; name another file") from error
+
+
+def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow]:
+    """Return each server as it would be written, or why it is not."""
+    known = {_identity(members): name for name, members in target.sources.items()}
+    used = set(target.sources)
+    rows: list[ImportRow] = []
+    for each in given:
+        row = ImportRow(each, state="skipped", reason=each.skipped or "")
+        rows.append(row)
+        if row.reason:
+            continue
+        try:
+            server = import_server(each, source_name(each.name, used), target.credentials, _read_text, Path.home())
+            _shorten_folder(server.members, target.file)
+            read_server(server.name, server.members)
+        except ConfigError as error:
+            row.state, row.reason = "failed", str(error)
+            continue
+        row.server = server
+        if (same := known.get(_identity(server.members))) is not None:
+            server.name, row.reason = same, f"the source {same!r} is the same server"
+            continue
+        known[_identity(server.members)] = server.name
+        used.add(server.name)
+        row.state = "untried"
+    return rows
+
+
+def _identity(members: JsonObject) -> str:
+    """Return what two entries of one server have in common."""
+    return repr([members.get(key) for key in ("command", "args", "url", "env", "headers")])
+
+
+def _shorten_folder(members: JsonObject, file: Path) -> None:
+    """Write a folder within that of the settings file as a relative one."""
+    folder, base = members.get("cwd"), file.resolve().parent
+    if isinstance(folder, str) and Path(folder).is_relative_to(base):
+        members["cwd"] = os.path.relpath(folder, base)
+
+
+def _chosen(rows: Iterable[ImportRow], *, tries: bool) -> list[ImportedServer]:
+    wanted = "ready" if tries else "untried"
+    return [each.server for each in rows if each.server is not None and each.state == wanted]
+
+
+async def _try_all(rows: Sequence[ImportRow], target: ImportTarget, timeout_s: float) -> None:
+    """Start the servers, some at a time, and record what they offer."""
+    logging.getLogger("agenttool").addHandler(logging.NullHandler())  # the table has the faults
+    limit = asyncio.Semaphore(TRIED_AT_A_TIME)
+
+    async def tried(row: ImportRow, server: ImportedServer, bar: WorkBar) -> None:
+        async with limit:
+            await _try(row, server, target, timeout_s)
+            bar.advance()
+
+    with WorkBar(len(rows)) as bar:
+        async with asyncio.TaskGroup() as tasks:
+            for row in rows:
+                if row.server is not None:
+                    tasks.create_task(tried(row, row.server, bar))
+
+
+async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget, timeout_s: float) -> None:
+    row.state = "failed"
+    if server.missing:
+        row.reason = f"the variable {', '.join(dict.fromkeys(server.missing))} is not set; set it, and try again"
+        return
+    values = {name: target.credentials.values[name] for name in server.credentials if name in target.credentials.values}
+    try:
+        row.reason = await _connect(row, _trial_settings(server, target, timeout_s), values)
+    except AgentToolError as error:
+        row.reason = str(error)
+    for value in (*values.values(), *server.trial_env.values()):
+        row.reason = row.reason.replace(value, "[redacted]")
+    row.state = "failed" if row.reason else "ready"
+
+
+def _trial_settings(server: ImportedServer, target: ImportTarget, timeout_s: float) -> McpServer:
+    settings = read_server(server.name, server.members, target.file.resolve().parent)
+    return replace(settings, start_timeout_s=timeout_s, env={**settings.env, **server.trial_env})
+
+
+async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) -> str:
+    """Connect to a server and count its tools; return why it cannot be used, or an empty text."""
+    async with Runtime.open(
+        sources=[settings], store="memory:", credentials=values, search_model="none", approve="deny"
+    ) as rt:
+        source = rt.sources.get(settings.name)
+        if not isinstance(source, TriedSource):
+            return "it is not an MCP server"
+        await source.check()
+        status = source.health()[0]
+        if not status.is_ready:
+            reason = (status.fault or "it does not answer").removesuffix(_RETRIED)
+            said = [line for line in source.log if line.strip() and not line.startswith(_OWN_LINE)]
+            return f"{reason}; it wrote: {said[-1]}" if said and said[-1] not in reason else reason
+        declared = [
+            record
+            async for record in rt.journal.export()
+            if isinstance(record, ToolDeclaration)
+            and record.namespace == settings.name
+            and record.lifecycle is Lifecycle.AVAILABLE
+        ]
+    row.tools, row.tokens = len(declared), sum(map(estimate_tokens, declared))
+    return ""
+
+
+def _print_programs(rows: Iterable[ImportRow]) -> None:
+    """Print what a trial starts or contacts, and which secrets it gets."""
+    table = (
+        (*map(escape_markup, (each.given.name, _program(each.server), ", ".join(each.server.credentials.values()))),)
+        for each in rows
+        if each.server is not None
+    )
+    print_blocks([plain_table("server", "command or url", "secrets", rows=table)])
+
+
+def _program(server: ImportedServer) -> str:
+    args = server.members.get("args")
+    words = [server.members.get("command", server.members.get("url")), *(args if isinstance(args, list) else ())]
+    return one_line(" ".join(map(str, words)))
+
+
+def _print_rows(rows: Sequence[ImportRow]) -> None:
+    def cells(row: ImportRow) -> Iterable[RenderableType]:
+        tools = "" if row.tools is None else f"{row.tools:,}"
+        tokens = "" if row.tokens is None else f"{row.tokens:,}"
+        name = row.given.name if row.server is None or row.server.name == row.given.name else row.server.name
+        return escape_markup(name), row.transport, tools, tokens, row.state, escape_markup(one_line(row.reason))
+
+    columns = ("server", fixed("transport"), figures("tools"), figures("tokens"), fixed("state"), "reason")
+    print_blocks([plain_table(*columns, rows=map(cells, rows))])
+
+
+def _count(servers: Sequence[object]) -> str:
+    return "1 server" if len(servers) == 1 else f"{len(servers)} servers"
+
+
+def _report(
+    rows: Sequence[ImportRow], chosen: Sequence[ImportedServer], target: ImportTarget, text: str, *, as_json: bool
+) -> None:
+    """Print what was written, or would be, and which variables must be set."""
+    needed = {variable: each.name for each in chosen for variable in (*each.credentials.values(), *each.trial_env)}
+    unset: list[Json] = [each for each in needed if not environment([each])]
+    names: list[Json] = [each.name for each in chosen]
+    if as_json:
+        servers: list[Json] = [each.as_json() for each in rows]
+        shown: JsonObject = {"toml": text} if text else {}
+        print_json(
+            {"servers": servers, "file": str(target.file), "added": [] if text else names, "set": unset, **shown}
+        )
+        return
+    console = Console()
+    if text:
+        print_text(console, f"\nwould be added to {target.file}:\n\n{text}")
+    elif chosen:
+        print_text(console, f"added {_count(chosen)} to {target.file}", "green")
+    else:
+        print_text(console, "nothing was added; --no-try adds servers without a trial", "yellow")
+    if unset:
+        print_text(console, "secrets are not copied; before you use these servers, set:", "yellow")
+        for each in unset:
+            print_text(console, f"  {each}  (for {needed[str(each)]})")

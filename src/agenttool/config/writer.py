@@ -1,0 +1,71 @@
+"""Write settings: values as TOML, and tables at the end of a file whose other text stays as it is."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from agenttool.errors import ConfigError
+from agenttool.records import Json, JsonObject
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_table(heading: str, members: JsonObject) -> str:
+    """Return a table as text; the heading has its brackets, such as `[[rules]]`.
+
+    Raises:
+        ValueError: it holds a null, for which TOML has no word.
+    """
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in members.items()]
+    return "\n".join([heading, *lines, ""])
+
+
+def toml_key(name: str) -> str:
+    """Return a key, in quotes if it needs them."""
+    return name if _BARE_KEY.fullmatch(name) else _toml_text(name)
+
+
+def toml_value(value: Json) -> str:
+    """Return a value on one line.
+
+    Raises:
+        ValueError: it holds a null.
+    """
+    match value:
+        case None:
+            raise ValueError("TOML has no null")
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _toml_text(value)
+        case int() | float():
+            return repr(value)
+        case list():
+            return f"[{', '.join(toml_value(each) for each in value)}]"
+        case _:
+            return "{ " + ", ".join(f"{toml_key(name)} = {toml_value(each)}" for name, each in value.items()) + " }"
+
+
+def _toml_text(value: str) -> str:
+    # JSON's escapes are TOML's too, except for the delete character, which JSON leaves bare and TOML forbids.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def append_tables(file: Path, tables: str) -> None:
+    """Append tables to a settings file, which is created if there is none.
+
+    Raises:
+        ConfigError: the file would not be TOML any more, or cannot be read or written.
+    """
+    try:
+        before = file.read_bytes().decode() if file.exists() else ""
+        added = f"{'' if before.endswith(chr(10)) or not before else chr(10)}{chr(10) if before else ''}{tables}"
+        tomllib.loads((before + added).removeprefix("\ufeff"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8", newline="") as opened:
+            opened.write(added)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}; name another file") from error
+    except ValueError as error:
+        raise ConfigError(f"these tables cannot be appended to {file}: {error}; add them by hand:\n{tables}") from error

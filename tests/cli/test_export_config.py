@@ -1,0 +1,72 @@
+"""`agenttool export-config`: a client with the printed settings reaches the tools."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TOOLS = """
+from agenttool import tool
+
+@tool(read_only=True)
+def double(number: int) -> int:
+    "Double a number."
+    return 2 * number
+"""
+
+
+def run(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "agenttool", *words], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_printed_command_serves_the_tools_from_any_folder(tmp_path):
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    (project / "mytools.py").write_text(TOOLS)
+    done = run("export-config", "claude-desktop", "--from", "mytools", "--name", "tools", cwd=project)
+    assert "claude_desktop_config.json" in done.stderr
+    entry = json.loads(done.stdout)["mcpServers"]["tools"]
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    messages = (
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    )
+    with subprocess.Popen(
+        [entry["command"], *entry["args"]], cwd=other, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        for message in messages:
+            server.stdin.write(json.dumps(message) + "\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+    assert "double" in [each["name"] for each in answers[1]["result"]["tools"]]
+    assert not list(other.iterdir())
+
+
+BEARER = {"Authorization": "Bearer ${env:GATEWAY_TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        ("vscode", {"servers": {"agenttool": {"type": "http", "url": "http://127.0.0.1:8000/mcp", "headers": BEARER}}}),
+        ("cursor", {"mcpServers": {"agenttool": {"url": "http://127.0.0.1:8000/mcp", "headers": BEARER}}}),
+    ],
+)
+def test_a_client_is_given_the_url_of_a_gateway_without_its_token(tmp_path, client, expected):
+    words = ("--url", "http://127.0.0.1:8000/mcp", "--token-env", "GATEWAY_TOKEN", "--json")
+    done = run("export-config", client, *words, cwd=tmp_path)
+    assert (json.loads(done.stdout), done.stderr) == (expected, "")
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    done = run("mcp", "--directory", "gone", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'gone' cannot be used: No such file or directory" in done.stderr
