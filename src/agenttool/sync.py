@@ -176,9 +176,9 @@ class SyncSources(LoopProxy[AttachedSources]):
     status_of = _called(AttachedSources.status_of)
 
     @property
-    def are_ready(self) -> bool:
-        """Whether all sources have connected."""
-        return self.target.are_ready
+    def not_ready(self) -> frozenset[str]:
+        """The names of the servers whose tools cannot be used, which are the namespaces of these tools."""
+        return self.target.not_ready
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.config import load_config, settings_layers
+from agenttool.errors import ConfigError
 from agenttool.records import RuleSource
 
 
@@ -81,3 +82,12 @@ async def test_a_rule_of_the_user_for_a_tool_of_another_program_is_only_a_warnin
     user.write_text(rule("deny", tool="mail.send"))
     async with Runtime.open(tools=[pay], config="auto"):
         assert "can never match: no tool is called 'mail.send'" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["bank.pai", "BANK.pai"])
+async def test_a_misspelled_name_in_a_namespace_of_this_program_is_an_error_also_in_the_file_of_the_user(layers, name):
+    user, _, _ = layers
+    user.write_text(rule("deny", tool=name))
+    with pytest.raises(ConfigError, match=f"can never match: no tool is called '{name}'"):
+        async with Runtime.open(tools=[pay], config="auto"):
+            pass

@@ -11,9 +11,10 @@ from typing import Protocol
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.entry import BUILT_IN
+from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH, qualified_builtin
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.approval_queue import ApprovalQueue, ask_approver
@@ -34,13 +35,14 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import CoreOptions, World, make_core
 from agenttool.policy.approvals import Answered, Approver, Question
 from agenttool.policy.decide import Policy
-from agenttool.policy.rule_check import unmatched_rules
+from agenttool.policy.rule_check import KnownTools, unmatched_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import AbortReason, InvocationId, JsonObject, Lifecycle, ToolId, ToolResult, ToolSurface
 from agenttool.records import replace as replace_record
+from agenttool.results.preview import READ_RESULT
 
 log = logging.getLogger("agenttool.rules")
 
@@ -53,8 +55,8 @@ class SourceStates(Protocol):
         ...
 
     @property
-    def are_ready(self) -> bool:
-        """Whether the tools of all servers can be used."""
+    def not_ready(self) -> frozenset[str]:
+        """The namespaces of the tools that cannot be used now."""
         ...
 
 
@@ -205,20 +207,22 @@ class Agent:
     def check_rules(self, rules: Iterable[Rule]) -> None:
         """Check that rules can match a declared tool; without any tool there is nothing to compare with.
 
-        A rule that matches none is only logged if it is for several programs, or if a source is not connected.
+        A rule is only logged if the tool that it names may belong to a source that is not connected, or if the rule is
+        for several programs and no tool has its namespace.
 
         Raises:
             ConfigError: some cannot match; the message names each with its file and line.
         """
         self.core.policy.groups.check(rules)
-        own = f"{BUILT_IN}."  # built-in tools are declared when they are needed
-        named = [rule for rule in rules if not any(each.startswith(own) for each in rule.tools)]
-        if not named or all(entry.tool.declaration.namespace == BUILT_IN for entry in self.catalog):
-            return
         subjects = self.core.tools.subjects
-        tools = [(entry.tool.declaration, partial(subjects.__getitem__, entry)) for entry in self.catalog]
-        unmatched = list(unmatched_rules(named, tools))
-        errors = [each.message for each in unmatched if each.is_error and self._sources.are_ready]
+        entries = [entry for entry in self.catalog if entry.tool.declaration.namespace != BUILT_IN]
+        known = KnownTools(
+            [(entry.tool.declaration, partial(subjects.__getitem__, entry)) for entry in entries],
+            built_in=[name for each in (READ_RESULT, TOOL_SEARCH) for name in (each, qualified_builtin(each))],
+            not_ready=self._sources.not_ready,
+        )
+        unmatched = list(unmatched_rules(rules, known, timestamp(self.core.now_ns())))
+        errors = [each.message for each in unmatched if each.is_error]
         if errors:
             raise ConfigError("\n".join(errors))
         for each in unmatched:

@@ -77,9 +77,15 @@ class AttachedSources:
         return next((each for each in self._statuses() if each.source == name), None)
 
     @property
-    def are_ready(self) -> bool:
-        """Whether the tools of all servers can be used."""
-        return all(each.is_ready for each in self._statuses())
+    def not_ready(self) -> frozenset[str]:
+        """The names of the servers whose tools cannot be used, which are the namespaces of these tools."""
+        failed = (each for each in self._sources if each.name in self._failed)
+        return frozenset(
+            (
+                *(each.source for each in self._statuses() if not each.is_ready),
+                *(each.source for source in failed for each in _health_of(source)),
+            )
+        )
 
     def _statuses(self) -> tuple[SourceStatus, ...]:
         return tuple(

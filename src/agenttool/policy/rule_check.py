@@ -1,19 +1,46 @@
-"""Find rules that can never match, because no tool has the name or the arguments that they give."""
+"""Find rules that can never match, because no tool has the names, arguments or values that they give."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from agenttool.policy.argument_check import why_never
 from agenttool.policy.matching import missing_fields, names_declaration, names_tool
-from agenttool.policy.rules import Rule
+from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.subject import Subject, qualified_name
-from agenttool.records import RuleSource, ToolDeclaration
+from agenttool.policy.wildcards import fits
+from agenttool.records import Behavior, RuleSource, Timestamp, ToolDeclaration
+from agenttool.records import replace as replace_record
 
 CheckedTool = tuple[ToolDeclaration, Callable[[], Subject]]
 """A tool and a function that returns its subject, which is built only for tools that a rule names."""
 
 _FOR_MANY_PROGRAMS = frozenset({RuleSource.USER_SETTINGS, RuleSource.POLICY_SETTINGS})
-"""The layers that name tools of several programs, so that a tool may be absent from one of them."""
+"""The layers that name tools of several programs, so that a namespace may be absent from one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTools:
+    """The tools that the names of rules are compared with.
+
+    Attributes:
+        tools: the declared tools.
+        built_in: the names, with and without namespace, of the tools that the runtime declares when they are needed.
+        not_ready: the namespaces of sources that are not connected.
+    """
+
+    tools: Sequence[CheckedTool]
+    built_in: Sequence[str] = ()
+    not_ready: frozenset[str] = frozenset()
+
+    def may_be_absent(self, rule: Rule) -> bool:
+        """Return whether the tools that a rule names may exist although they are not declared here, or not yet."""
+        namespaces = {*rule.namespaces, *(each.rpartition(".")[0] for each in rule.tools)} - {"", "*"}
+        given = [each.casefold() for each in namespaces or ("*",)]
+        if rule.source in _FOR_MANY_PROGRAMS:
+            known = {declaration.namespace.casefold() for declaration, _ in self.tools}
+            return not known.issuperset(given)
+        return any(fits(each, name.casefold()) for each in given for name in self.not_ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,41 +48,72 @@ class UnmatchedRule:
     """A rule that matches no tool, and why.
 
     Attributes:
-        is_error: whether the rule belongs to this program, so that its names must exist here.
+        is_error: whether the rule is wrong; otherwise the tools that it names may be absent.
     """
 
     message: str
     is_error: bool
 
 
-def unmatched_rules(rules: Iterable[Rule], tools: Sequence[CheckedTool]) -> Iterator[UnmatchedRule]:
-    """Return the rules that no call of these tools can match; optional rules and those of a session are left out."""
+def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Timestamp) -> Iterator[UnmatchedRule]:
+    """Return the rules that no call can match; rules of a session are left out.
+
+    Each name and each value of a list is checked. An optional rule may name absent tools. Without any tool there is
+    nothing to compare names with.
+    """
     for rule in rules:
-        is_checked = (_names_some_tools(rule) or rule.arguments) and not rule.is_optional
-        if is_checked and rule.source != RuleSource.SESSION:
-            problem = _problem(rule, tools)
-            if problem is not None:
-                message = f"{rule.place}: rule {rule.ref!r} can never match: {problem}"
-                yield UnmatchedRule(message, rule.source not in _FOR_MANY_PROGRAMS)
+        if rule.source == RuleSource.SESSION:
+            continue
+        at = f"{rule.place}: rule {rule.ref!r} can never match"
+        if rule.expires_at is not None and has_passed(rule.expires_at, now):
+            message = f"{at}: it expired at {rule.expires_at}; delete it, or write a later time"
+            yield UnmatchedRule(message, is_error=True)
+        elif (_names_some_tools(rule) or rule.arguments) and known.tools:
+            found = [(_problem(each, known), not known.may_be_absent(each)) for each in _single_rules(rule)]
+            problems = {problem: is_error for problem, is_error in found if problem is not None}
+            yield from (UnmatchedRule(f"{at}: {why}", is_error) for why, is_error in problems.items())
 
 
 def _names_some_tools(rule: Rule) -> bool:
     return rule.names_tools and not {*rule.tools, *rule.namespaces, *rule.kinds, *rule.operations} <= {"*"}
 
 
-def _problem(rule: Rule, tools: Sequence[CheckedTool]) -> str | None:
+def _single_rules(rule: Rule) -> list[Rule]:
+    """Return a rule for each name and each value that a rule lists; the rule itself if it lists one of each."""
+    found = [replace(rule, tools=(each,)) for each in rule.tools if len(rule.tools) > 1]
+    found += [replace(rule, namespaces=(each,)) for each in rule.namespaces if len(rule.namespaces) > 1]
+    found += [replace(rule, operations=(each,)) for each in rule.operations if len(rule.operations) > 1]
+    for place, test in enumerate(rule.arguments):
+        for each in test.choices if len(test.choices) > 1 else ():
+            single = replace_record(test, one_of=[each])
+            found.append(replace(rule, arguments=(*rule.arguments[:place], single, *rule.arguments[place + 1 :])))
+    return found or [rule]
+
+
+def _problem(rule: Rule, known: KnownTools) -> str | None:
     """Return why a rule matches no tool, and what to do; none if it matches one."""
-    named: list[Subject] = []
-    for declaration, subject in tools:
-        if names_declaration(rule, declaration) and names_tool(rule, subject()):
-            if not missing_fields(rule, subject()):
-                return None
-            named.append(subject())
+    named = [
+        subject()
+        for declaration, subject in known.tools
+        if names_declaration(rule, declaration) and names_tool(rule, subject())
+    ]
     if not named:
-        return f"no tool is called {_shown(rule)}; {_similar_tools(rule, tools)}"
-    missing = missing_fields(rule, named[0])[0]
-    what = f"the argument {missing!r}" if missing.startswith("/") else f"a {missing} argument"
-    return f"{named[0].qualified_name!r} does not have {what}; {_similar_arguments(missing, named)}"
+        if rule.is_optional or any(fits(each, name) for each in rule.tools for name in known.built_in):
+            return None
+        return f"no tool is called {_shown(rule)}; {_similar_tools(rule, known.tools)}"
+    able = [subject for subject in named if not missing_fields(rule, subject)]
+    if not able:
+        missing = missing_fields(rule, named[0])[0]
+        what = f"the argument {missing!r}" if missing.startswith("/") else f"a {missing} argument"
+        return f"{named[0].qualified_name!r} does not have {what}; {_similar_arguments(missing, named)}"
+    is_allow = rule.behavior == Behavior.ALLOW
+    reasons: list[str] = []
+    for subject in able:
+        never = [why for test in rule.arguments if (why := why_never(test, subject, is_allow=is_allow)) is not None]
+        if not never:
+            return None
+        reasons += never
+    return reasons[0]
 
 
 _OR_OPTIONAL = "correct it, or write optional = true if the tool may be absent"

@@ -57,6 +57,23 @@ class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
     pointer: str
     steps: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        """Reject conditions that contradict each other.
+
+        Raises:
+            ValueError: no argument can pass.
+        """
+        what, looks_inside = f"the test of {self.pointer!r} can never pass", self._looks_inside
+        if self.equals is not UNSET and self.one_of is not None:
+            raise ValueError(f"the test of {self.pointer!r} has both equals and one_of; write one of them")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"{what}: min {self.minimum:g} is above max {self.maximum:g}; exchange them")
+        if self.present is False and looks_inside:
+            raise ValueError(f"{what}: an absent argument has no value; take out present, or the other conditions")
+        for each in self.choices:
+            if not self.passes(each, doubt=True):
+                raise ValueError(f"{what} for {each!r}, because of its other conditions; take out one of them")
+
     def covers(self, arguments: Json) -> bool:
         """Return whether the argument surely passes; a missing one passes only `present = false`."""
         values = values_at(arguments, self.steps)
@@ -64,32 +81,33 @@ class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
             return False
         if not self._looks_inside:
             return True
-        return bool(values) and all(self._passes(value, doubt=False) for value in values)
+        return bool(values) and all(self.passes(value, doubt=False) for value in values)
 
     def hits(self, arguments: Json) -> bool:
         """Return whether the argument may pass, for a deny or an ask."""
         values = values_at(arguments, self.steps)
         if self.present is not None and self.present is not bool(values):
             return False
-        return not self._looks_inside or any(self._passes(value, doubt=True) for value in values)
+        return not self._looks_inside or any(self.passes(value, doubt=True) for value in values)
 
     @property
     def _looks_inside(self) -> bool:
-        return bool(self._choices) or any(
+        return bool(self.choices) or any(
             test is not None for test in (self.glob, self.prefix, self.minimum, self.maximum)
         )
 
     @property
-    def _choices(self) -> tuple[Json, ...]:
+    def choices(self) -> tuple[Json, ...]:
+        """The values that `equals` or `one_of` give."""
         return cast("tuple[Json, ...]", (*(self.one_of or ()),) if self.equals is UNSET else (self.equals,))
 
-    def _passes(self, value: Json, *, doubt: bool) -> bool:
+    def passes(self, value: Json, *, doubt: bool) -> bool:
         """Return whether one value passes; `doubt` is the result for a value of the wrong type."""
-        choices = self._choices
+        choices = self.choices
         is_choice = any(json_equal(value, choice) for choice in choices)
         if isinstance(value, list) and not is_choice:
             together = any if doubt else all
-            return bool(value) and together(self._passes(each, doubt=doubt) for each in value)
+            return bool(value) and together(self.passes(each, doubt=doubt) for each in value)
         return (is_choice or not choices) and self._fits_text(value, doubt) and self._fits_range(value, doubt)
 
     def _fits_text(self, value: Json, doubt: bool) -> bool:  # noqa: FBT001 -- private, and named where it is decided

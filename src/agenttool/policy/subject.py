@@ -73,14 +73,17 @@ class Subject:
         if self.imagined is not None:
             return self.imagined
         listed = None if self.profile is None else self.profile.rule_matching_fields
-        return matching_fields_of(
-            _schemas(self.declaration, self.interface), listed, _named_places(self.declaration, self.interface)
-        )
+        return matching_fields_of(self.schemas, listed, _named_places(self.declaration, self.interface))
+
+    @cached_property
+    def schemas(self) -> list[JsonObject]:
+        """The schemas of its input that differ; most tools have one."""
+        return _schemas(self.declaration, self.interface)
 
     @cached_property
     def arguments(self) -> frozenset[str] | None:
         """The names of its arguments, if it takes no others."""
-        return _arguments(_schemas(self.declaration, self.interface))
+        return _arguments(self.schemas)
 
     @cached_property
     def declaration_digest(self) -> Digest:
