@@ -36,7 +36,7 @@ class ProgramSignature:
     Attributes:
         kind: the table that has the line, one of `PROGRAM_KINDS`.
         operands: the kinds of its operands, in order.
-        flags: the words of the line that start with a percent sign, and `--*`.
+        flags: the words of the line that start with a percent sign, and `--*` or `--+`.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class ProgramTable:
         before_subcommand: the options that a program takes before its sub-command.
         runners: the words that start a program of the project, such as `uv run`; the longest first.
         tool_folders: the folders that hold programs of the project, such as `.venv/bin`.
+        passed: what may come after `--` for a tool of the project.
         packages: the packages that a program such as `npx` may download and run.
         programs: the kind and the lines of each program, by its name and sub-command.
         first_words: the names of these programs without sub-command.
@@ -68,6 +69,7 @@ class ProgramTable:
         }
         sets = cast("dict[str, str]", tables["sets"])
         self._sets = {f":{name}": text.split() for name, text in sets.items()}
+        self.passed = self._parsed("build", ":passed | passed*")
         lookup = cast("dict[str, str]", tables["lookup"])
         self.before_subcommand = {name: self._parsed("", f"{text} |") for name, text in lookup.items()}
         runners = cast("dict[str, list[str]]", tables["runners"])
@@ -95,9 +97,9 @@ class ProgramTable:
         options: dict[str, ProgramOption] = {}
         parts = [part for each in listed.split() for part in self._sets.get(each, [each])]
         for part in parts:
-            if part.startswith("-") and part != "--*":
+            if part.startswith("-") and part not in ("--*", "--+"):
                 self._add(options, part, is_words="%words" in parts)
-        flags = frozenset(each for each in parts if each[0] == "%" or each == "--*")
+        flags = frozenset(each for each in parts if each[0] == "%" or each in ("--*", "--+"))
         return ProgramSignature(kind, options, tuple(operands.split()), flags)
 
     @staticmethod

@@ -42,6 +42,9 @@ _DATA_FILES = frozenset({"cfg", "csv", "json", "lock", "log", "sh", "sql", "toml
 _SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|private|bearer|aws_|begin")
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
+_TAKE_OPTION_FILES = frozenset({"build", "edit"})
+"""The kinds of programs that may read options from a file: `@file`."""
+_PACKED = re.compile(r"[-._](?:gz|z|Z)$|(?<=\.t)[ag]z$")
 _PATH_MARKS = re.compile(r"[/~]|^\.")
 
 
@@ -88,6 +91,7 @@ class _ReadArguments:
     runs: list[Word] = field(default_factory=list[Word])
     patterns: list[Word] = field(default_factory=list[Word])
     filters: list[Word] = field(default_factory=list[Word])
+    suffixes: list[Word] = field(default_factory=list[Word])
     marks: set[str] = field(default_factory=set[str])
 
 
@@ -232,7 +236,7 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
             reading.rest += words[at + (word.text == "--") :]
             break
         if word.text == "--" and word.is_plain and "%nodash" not in signature.flags:
-            reading.operands += words[at + 1 :]
+            _take_after_dashes(signature, words[at + 1 :], reading)
             break
         if word.text.startswith("-") and word.text != "-":
             at += _take_option(signature, words, at, reading)
@@ -240,9 +244,32 @@ def _read_arguments(signature: ProgramSignature, words: tuple[Word, ...]) -> Usa
             # A word that is computed could be an option.
             reading.operands.append(word)
             at += 1
+    _check_given(signature, words, reading)
+    return _usage_by_operands(signature, reading)
+
+
+def _check_given(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
+    """Check that the operands are known, and that none is a file with more arguments."""
     if any(word.is_unknown for word in (*reading.operands, *reading.rest)):
         raise _NotKnownError
-    return _usage_by_operands(signature, reading)
+    given = words[: len(words) - len(reading.rest)]
+    options = next((word.text for word in given if word.text.startswith("@")), None)
+    if options is not None and signature.kind in _TAKE_OPTION_FILES and "%at" not in signature.flags:
+        raise _NotKnownError(f"the argument {options[:80]!r}, which may be a file with options")
+
+
+def _take_after_dashes(signature: ProgramSignature, words: tuple[Word, ...], reading: _ReadArguments) -> None:
+    """Read the words after `--`: operands, or what a runner passes to a tool of the project."""
+    if "--+" not in signature.flags:
+        reading.operands += words
+        return
+    passed, at = program_table().passed, 0
+    while at < len(words):
+        if words[at].text.startswith("-"):
+            at += _take_option(passed, words, at, reading)
+        else:
+            _take_word("passed", words[at], reading)
+            at += 1
 
 
 def _begins_rest(signature: ProgramSignature, word: Word, count: int) -> bool:
@@ -327,11 +354,29 @@ def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
     elif role == "rev":
         texts = dict.fromkeys((word.text, *word.text.split(":")))
         reading.reads += [Word(each, word.certainty) for each in texts if each]
-    elif role in ("look", "pattern", "filter", "run"):
-        noted = {"look": reading.looks, "pattern": reading.patterns, "filter": reading.filters, "run": reading.runs}
+    elif role in ("look", "pattern", "filter", "run", "suffix"):
+        noted = {
+            "look": reading.looks,
+            "pattern": reading.patterns,
+            "filter": reading.filters,
+            "run": reading.runs,
+            "suffix": reading.suffixes,
+        }
         noted[role].append(word)
+    elif role == "passed":
+        reading.reads += _path_parts(word)
+        reading.writes.append(word)
+    elif role == "prefix":
+        reading.writes.append(Word(f"{word.text}??", Certainty.EXPANDS))
+    elif role == "packed":
+        reading.reads.append(word)
+        reading.writes.append(Word(_PACKED.sub(_unpacked_ending, word.text), word.certainty))
     elif role in ("write", "file", "dest"):
         reading.writes += [word, *(_below(word, each) for each in reading.sources)]
+
+
+def _unpacked_ending(match: re.Match[str]) -> str:
+    return "" if match[0][0] in "-._" else "ar"
 
 
 def _below(folder: Word, source: Word) -> Word:
@@ -360,7 +405,8 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
     changed = [*reading.reads, *reading.looks] if "^" in reading.marks else moved
-    written = (*reading.writes, *changed)
+    kept = [Word(word.text + suffix.text, word.certainty) for suffix in reading.suffixes for word in changed]
+    written = (*reading.writes, *changed, *kept)
     kind = "edit" if signature.kind == "read" and written else signature.kind
     return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
 
