@@ -353,7 +353,7 @@ def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
         reading.sources.append(word)
     elif role == "rev":
         texts = dict.fromkeys((word.text, *word.text.split(":")))
-        reading.reads += [Word(each, word.certainty) for each in texts if each]
+        reading.reads += [_pathspec(Word(each, word.certainty)) for each in texts if each]
     elif role in ("look", "pattern", "filter", "run", "suffix"):
         noted = {
             "look": reading.looks,
@@ -373,6 +373,14 @@ def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
         reading.writes.append(Word(_PACKED.sub(_unpacked_ending, word.text), word.certainty))
     elif role in ("write", "file", "dest"):
         reading.writes += [word, *(_below(word, each) for each in reading.sources)]
+
+
+def _pathspec(word: Word) -> Word:
+    """Return the files that git finds for an operand, except for a wildcard for all files of a common kind."""
+    folder, _, name = word.text.rpartition("/")
+    if not word.is_plain or not set("*?[") & set(name) or _is_common(name):
+        return word
+    return files_below(Word(folder or "."), name)
 
 
 def _unpacked_ending(match: re.Match[str]) -> str:
@@ -510,8 +518,10 @@ def _pathspecs(words: tuple[Word, ...], *, has_revisions: bool) -> tuple[Word, .
     has_wildcard = any(set("*?[") & set(word.text) for word in words)
     for word in words:
         folder, _, name = word.text.rpartition("/")
-        is_name = set("*?[") & set(name)
-        found.append(files_below(Word(folder or "."), name) if is_name else files_below(word))
+        if folder.endswith("/**") and not word.is_plain:
+            found.append(word)
+        else:
+            found.append(files_below(Word(folder or "."), name) if set("*?[") & set(name) else files_below(word))
     return tuple(found) if has_wildcard or (words and not has_revisions) else (*found, ANY_FILE)
 
 
