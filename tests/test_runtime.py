@@ -1,13 +1,15 @@
 import asyncio
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Runtime, sync, tool
+from agenttool import ConfigError, Inject, Runtime, sync, tool
 from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
 
+ALLOW_ALL = [{"behavior": "allow", "tool": "*"}]
 GUARD = '[[hooks]]\nname = "guard"\nevent = "pre_tool_use"\ncommand = "true"\n'
 
 
@@ -179,3 +181,59 @@ async def test_an_export_ends_while_calls_go_on():
             if len(calls) < 1000:
                 await rt.call("ping", {}, surface=surface)
     assert len(calls - {None}) == 1
+
+
+class Database:
+    pass
+
+
+@tool(namespace="files", read_only=True)
+def count(database: Annotated[Database, Inject]) -> int:
+    """Count."""
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": True}, r'config must be the path of a settings file, or "auto", got True'),
+        ({"provide": Database()}, "provide must map types to objects, got a Database; write provide={Database: ...}"),
+        ({"tools": [count], "provide": {Database: "text"}}, "parameter 'database' needs a Database, got a str;"),
+    ],
+)
+async def test_a_wrong_option_is_rejected_with_its_remedy(options, message):
+    with pytest.raises(ConfigError) as caught:
+        async with Runtime.open(**options):
+            pass
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("made", [Database(), Database])
+async def test_an_object_or_a_function_that_makes_one_is_injected(made):
+    async with Runtime.open(tools=[count], provide={Database: made}) as rt:
+        assert (await rt.call("count", {})).value == 1
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+async def test_a_call_on_a_closed_runtime_says_that_it_is_closed(is_used):
+    async with Runtime.open(tools=[write], rules=ALLOW_ALL) as rt:
+        if is_used:
+            await rt.call("write", {"path": "a"})
+    result = await rt.call("write", {"path": "a"})
+    assert (result.error.error_class, result.error.error_code) == ("canceled", "runtime_closed")
+    assert result.text.splitlines() == [
+        "canceled: this runtime is closed, so the call did not start",
+        "Next: open another runtime and call there.",
+    ]
+
+
+async def test_a_runtime_that_is_opened_without_async_says_how_to_open_it():
+    message = r"opened with `async with`; .* `with agenttool.sync.open\(...\)`"
+    with pytest.raises(ConfigError, match=message), Runtime.open():
+        pass
+
+
+async def test_a_model_does_not_read_who_refused_its_call():
+    async with Runtime.open(tools=[write], approve=lambda _: "deny") as rt:
+        result = await rt.call("write", {"path": "a"})
+    assert result.text.splitlines()[0] == "approval_rejected: the approver refused the call"

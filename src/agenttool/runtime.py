@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import NoReturn, Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
-from agenttool.adapters.python.source import Tool, declared, provided
+from agenttool.adapters.python.source import Tool, checked_objects, declared, provided
 from agenttool.assemble.approving import Approval, is_answered, make_questions
 from agenttool.assemble.checks import all_of, listed, require_loop
 from agenttool.assemble.credentials import GivenCredential, make_credentials
@@ -115,7 +115,7 @@ class Runtime(SurfaceAccess):
             rate_limits=rate_limits or {},
             default_timeout_s=default_timeout_s,
             questions=questions or OpenQuestions(),
-            prepare=partial(provided, provide=provide or {}),
+            prepare=partial(provided, provide=checked_objects(provide)),
         )
         self._end_world = world.close
         attached, faults = tuple(sources), SourceFaults()
@@ -263,6 +263,19 @@ class Runtime(SurfaceAccess):
         if is_root and self.sources.names and self._agent.prompts is not None:
             self._agent.prompts.start()
         return self
+
+    def __enter__(self) -> NoReturn:
+        """Reject `with`, because closing waits.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "a runtime is opened with `async with`; in a plain function use `with agenttool.sync.open(...)`"
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: `__enter__` raises."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -299,7 +299,7 @@ def test_a_refusal_keeps_its_words(recorded):
     error = rejection(record)
     assert (error.error_class, error.message) == (
         "approval_rejected",
-        "ada (claims to be ann) refused the call: not on a Friday",
+        "the approver refused the call: not on a Friday",
     )
     assert error.retry_after is None
 

@@ -42,6 +42,9 @@ def read_settings(
     Raises:
         ConfigError: both name a file, or the file is invalid.
     """
+    given = cast("object", config)
+    if not (given is None or isinstance(given, str | Path)):
+        raise ConfigError(f'config must be the path of a settings file, or "auto", got {given!r}; pass one of them')
     if not isinstance(rules, str | Path):
         return load_config(config), rules
     if config is not None:

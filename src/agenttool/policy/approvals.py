@@ -431,7 +431,8 @@ def edit_stands(verdict: Verdict) -> bool:
 def rejection(decision: PermissionDecision) -> ToolError:
     """Return the error that a call ends with when its question was refused, or never answered."""
     refused = decision.decided_by is not None
-    message = None if decision.reason is None else decision.reason.message
+    reason = None if decision.reason is None else decision.reason.message
+    message = "the approver refused the call" if refused else reason  # a model need not know the name of the approver
     words = next((item.text for item in decision.content_blocks or () if item.text), None)
     return ToolError(
         error_class=ErrorClass.APPROVAL_REJECTED if refused else ErrorClass.PERMISSION_DENIED,

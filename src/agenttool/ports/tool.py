@@ -51,7 +51,7 @@ class OutputCheck(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DeclaredTool:
     """A tool that an adapter or an application adds to the catalog.
 
@@ -80,13 +80,17 @@ class DeclaredTool:
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     integer_fields: frozenset[str] = frozenset()
-    secret_defaults: JsonObject = field(default_factory=dict[str, Json], repr=False)
+    secret_defaults: JsonObject = field(default_factory=dict[str, Json])
     fill_nested: FillDefaults | None = None
     is_trusted: bool = False
     later: DeferredTool | None = None
     copies_input: bool = False
     output_check: OutputCheck | None = None
     setup: str | None = None
+
+    def __repr__(self) -> str:
+        """Return the qualified name."""
+        return f"<tool {self.declaration.namespace}.{self.declaration.name}>"
 
     def with_records(
         self,

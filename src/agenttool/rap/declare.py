@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, cast
 
-from agenttool.adapters.python.context import Progress
+from agenttool.adapters.python.context import Progress, joined_parts
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.adapters.rap.wire import ToolDefinition, read, write
 from agenttool.errors import ConfigError, RecordError, ToolFailure
@@ -158,7 +158,7 @@ def check_display_script(script: str) -> None:
 def _runner(
     function: Callable[..., object], signature: Signature, *, is_subscription: bool
 ) -> Callable[[RapCall, JsonObject], Awaitable[object]]:
-    """Return how to run a function; of a generator, each `Progress` is reported and the last other item returned."""
+    """Return how to run a function; of a generator, each `Progress` is reported and the other items are joined."""
     left_behind, convert = LeftBehind(), signature.arguments
 
     async def run(call: RapCall, arguments: JsonObject) -> object:
@@ -172,13 +172,13 @@ def _runner(
             return work
         if signature.kind is FunctionKind.COROUTINE:
             return await cast("Awaitable[object]", work)
-        last: object = None
+        parts: list[object] = []
         async for item in cast("AsyncIterator[object]", work):
             if isinstance(item, Progress):
                 call.report(item.message, percent=item.percent)
             else:
-                last = item
-        return last
+                parts.append(item)
+        return joined_parts(parts)
 
     return run
 

@@ -140,6 +140,7 @@ GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
         "do not repeat the call: it continues by itself once it is answered, and a second call would run, too",
         approval_required=True,
     ),
+    "runtime_closed": Guidance(_NO, _NEVER, "open another runtime and call there"),
 }
 """Guidance for error codes of the runtime whose class alone would mislead."""
 
@@ -212,6 +213,8 @@ def guided(
 def stopped_by(reason: AbortReason, phase: Phase, *, effects: bool | None = None) -> ToolError:
     """Return the error of a call that its user, a shutdown or a fallback of its request stopped."""
     error_class, code, message = _STOPS[reason]
+    if reason is AbortReason.RUNTIME_SHUTDOWN and phase is Phase.RESOLVE_TOOL:
+        code, message = "runtime_closed", "this runtime is closed, so the call did not start"
     return guided(error_class, phase=phase, message=message, code=code, abort_reason=reason, effects=effects)
 
 

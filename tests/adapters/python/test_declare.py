@@ -1,6 +1,10 @@
+import sys
+import traceback
+import typing
+
 import pytest
 
-from agenttool import ConfigError, Context, Runtime, tool
+from agenttool import ConfigError, Context, Runtime, make_tool, tool
 from agenttool.codec import to_json
 from agenttool.records import CAPABILITY_FLAGS, complete_interface
 
@@ -104,3 +108,44 @@ def test_a_default_of_another_type_is_refused_at_declaration():
         ConfigError, match=r"parameter 'a' of wrong\(\) has a default of the type str, but is declared as"
     ):
         tool(wrong)
+
+
+def test_a_decorated_method_is_refused_with_the_line_that_declares_it():
+    with pytest.raises(ConfigError, match=r"leave @tool off the method, and pass tools=tools_from\(Shop\(\.\.\.\)\)"):
+
+        class Shop:
+            @tool
+            def order(self, article: str) -> str:
+                """Order."""
+                return article
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic accepts typing.TypedDict")
+def test_a_typed_dict_of_typing_is_refused_in_one_error_with_its_remedy():
+    class Item(typing.TypedDict):
+        name: str
+
+    def given(item: Item, count: int) -> str:
+        """Take an item."""
+        return f"{item}{count}"
+
+    def returned() -> Item:
+        """Return an item."""
+        return {"name": "soap"}
+
+    for function in (given, returned):
+        function.__globals__["Item"] = Item
+        with pytest.raises(ConfigError, match=r"; import TypedDict from typing_extensions$") as caught:
+            tool(function)
+        assert len(traceback.format_exception(caught.value)) < 20
+        assert "PydanticUserError" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_printed_tool_is_its_name():
+    @tool(namespace="shop")
+    def stock() -> int:
+        """Count."""
+        return 1
+
+    made = make_tool("refund", {}, stock)
+    assert (repr(stock), str([made])) == ("<tool shop.stock>", "[<tool local.refund>]")

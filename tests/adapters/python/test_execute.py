@@ -58,7 +58,7 @@ async def test_arguments_arrive_as_the_types_the_author_asked_for():
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_generator_tells_progress_and_parts_and_its_last_value_is_the_result(is_async):
+async def test_a_generator_tells_progress_and_its_parts_are_the_result(is_async):
     if is_async:
 
         @tool
@@ -77,10 +77,43 @@ async def test_a_generator_tells_progress_and_parts_and_its_last_value_is_the_re
                 yield {"n": n}
 
     result, events = await run(count, {"to": 3})
-    assert result.structured_content == {"n": 3}
+    assert result.structured_content == [{"n": 1}, {"n": 2}, {"n": 3}]
     kinds = [event.event_type.value.rsplit(".", 1)[-1] for event in events]
     assert kinds.count("progress") == 3
     assert kinds.count("partial_result") == 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [(["a ", "b"], "a b"), ([{"row": 1}], {"row": 1}), (["a", 1], ["a", 1]), ([[1], [2]], [[1], [2]]), ([], None)],
+)
+async def test_texts_that_a_generator_yields_are_joined_and_other_parts_are_a_list(parts, value):
+    @tool
+    def rows():
+        """Return rows."""
+        yield from parts
+
+    @tool
+    async def rows_async():
+        """Return rows."""
+        for part in parts:
+            yield part
+
+    for declared in (rows, rows_async):
+        result, _ = await run(declared, {})
+        assert (result.ok, result.value) == (True, value)
+
+
+async def test_the_return_value_of_a_generator_is_its_result():
+    @tool
+    def count():
+        """Count."""
+        yield 1
+        yield 2
+        return "counted"
+
+    result, _ = await run(count, {})
+    assert result.value == "counted"
 
 
 async def test_a_generator_that_never_waits_and_never_ends_is_stopped_by_its_deadline():

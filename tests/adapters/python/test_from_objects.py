@@ -86,3 +86,26 @@ async def test_a_tool_of_an_mcp_server_runs_by_its_session_and_its_claims_are_no
     trusted = tools_from(described, call=call_tool, read_only=True)
     assert (await call(trusted, "look", {"n": 1})).value == {"name": "look", "n": 1}
     assert (await call(trusted, "look", {"n": -1})).error.error_class == "execution_failed"
+
+
+def test_a_class_is_refused_with_the_line_that_makes_an_object_of_it():
+    class Shop:
+        def order(self, article: str) -> str:
+            """Order."""
+            return article
+
+    with pytest.raises(ConfigError, match=r"Shop is a class; pass an object of it, as in tools_from\(Shop\(\)\)"):
+        tools_from(Shop)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("x", None, print), "the schema of 'x' must be an object, got None"),
+        (("x", {}, None), "'x' must have a function, got None"),
+        ((None, {}, print), "the name of a tool must be text, got None"),
+    ],
+)
+def test_a_wrong_part_of_a_tool_is_named(given, message):
+    with pytest.raises(ConfigError, match=message):
+        make_tool(*given)

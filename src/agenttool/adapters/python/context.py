@@ -1,7 +1,7 @@
 """The services of the runtime that a tool function can use, and the progress that it can yield."""
 
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from agenttool.ports.credentials import Secret
@@ -13,11 +13,22 @@ log = logging.getLogger("agenttool.tool")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A progress report that a generator yields; any other yielded value is a part of the result."""
+    """A progress report that a generator yields; any other yielded value is a part of the result.
+
+    One part is the result itself. Several texts are joined, and several other parts are a list.
+    """
 
     message: str | None = None
     percent: float | None = None
     step: str | None = None
+
+
+def joined_parts(parts: Sequence[object]) -> object:
+    """Return the parts that a generator yielded as one result: one part as it is, texts joined, others as a list."""
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    texts = [each for each in parts if isinstance(each, str)]
+    return "".join(texts) if len(texts) == len(parts) else list(parts)
 
 
 class Context:

@@ -62,6 +62,10 @@ class FunctionTool(Generic[_P, _R]):
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", self.declared.declaration.name)
 
+    def __repr__(self) -> str:
+        """Return the qualified name of the tool."""
+        return repr(self.declared)
+
     def __call__(self, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
         """Call the function directly, without permissions or records, as in a unit test."""
         return self.function(*arguments, **keywords)

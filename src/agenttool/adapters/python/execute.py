@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import cast
 
-from agenttool.adapters.python.context import Context, Progress
+from agenttool.adapters.python.context import Context, Progress, joined_parts
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.ports.executor import Job
@@ -61,7 +61,7 @@ class FunctionExecutor:
         """Return this executor with the objects of its injected parameters.
 
         Raises:
-            ConfigError: no object is provided for a type.
+            ConfigError: no object is provided for a type, or an object of another type.
         """
         missing = [name for name, kind in self.signature.injected.items() if kind not in provide]
         if missing:
@@ -70,14 +70,30 @@ class FunctionExecutor:
                 f"parameter {missing[0]!r} of {self.signature.name}() needs a {kind};"
                 f" pass provide={{{kind}: ...}} to Runtime.open"
             )
-        found = {name: _maker(provide[cast("type", kind)], kind) for name, kind in self.signature.injected.items()}
+        found = {
+            name: _maker(provide[cast("type", kind)], kind, name) for name, kind in self.signature.injected.items()
+        }
         return FunctionExecutor(self.function, self.signature, found)
 
 
-def _maker(provided: object, kind: object) -> Callable[[], object]:
-    """Return a function that returns the provided object; a provided function makes one for each call."""
-    is_object = isinstance(kind, type) and isinstance(provided, kind)
-    return cast("Callable[[], object]", provided) if callable(provided) and not is_object else lambda: provided
+def _maker(provided: object, kind: object, name: str) -> Callable[[], object]:
+    """Return a function that returns the provided object; a provided function makes one for each call.
+
+    Raises:
+        ConfigError: it is neither an object of this type nor a function.
+    """
+    is_checkable = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
+    if is_checkable and isinstance(provided, cast("type", kind)):
+        return lambda: provided
+    if callable(provided):
+        return cast("Callable[[], object]", provided)
+    if is_checkable:
+        wanted = cast("type", kind).__name__
+        raise ConfigError(
+            f"parameter {name!r} needs a {wanted}, got a {type(provided).__name__};"
+            f" pass provide={{{wanted}: ...}} with a {wanted}, or with a function that returns one"
+        )
+    return lambda: provided
 
 
 def _direct(function: Callable[..., object], convert: Convert | None) -> Callable[[Job], _Work]:
@@ -102,28 +118,28 @@ async def _generate(executor: FunctionExecutor, arguments: dict[str, object], jo
 
 def _exhaust(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
     produced = cast("Iterator[object]", function(**arguments))
-    last = _YieldedParts(job)
+    parts = _YieldedParts(job)
     while not job.cancel.is_requested:
         try:
-            last.take(next(produced))
+            parts.take(next(produced))
         except StopIteration as end:
-            return last.value if end.value is None else end.value
+            return joined_parts(parts.taken) if end.value is None else end.value
     cast("object", getattr(produced, "close", lambda: None)())
-    return last.value
+    return joined_parts(parts.taken)
 
 
 async def _generate_async(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
-    last, count = _YieldedParts(job), 0
+    parts, count = _YieldedParts(job), 0
     produced = cast("AsyncIterator[object]", executor.function(**arguments))
     try:
         async for item in produced:
-            last.take(item)
+            parts.take(item)
             count += 1
             if not count % YIELDS_PER_PAUSE:
                 await asyncio.sleep(0)
     finally:
         await _close(produced)
-    return last.value
+    return joined_parts(parts.taken)
 
 
 async def _close(produced: AsyncIterator[object]) -> None:
@@ -137,18 +153,18 @@ async def _close(produced: AsyncIterator[object]) -> None:
 
 
 class _YieldedParts:
-    """Reports each yielded progress and part at once; the last part is the result."""
+    """Reports each yielded progress and part at once, and keeps the parts."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self.value: object = None
+        self.taken: list[object] = []
 
     def take(self, item: object) -> None:
         if isinstance(item, Progress):
             self._job.report(item.message, percent=item.percent, step=item.step)
         else:
             self._job.report(partial=cast("Json", item))
-            self.value = item
+            self.taken.append(item)
 
 
 _STARTERS: dict[FunctionKind, Callable[[FunctionExecutor, dict[str, object], Job], _Work]] = {

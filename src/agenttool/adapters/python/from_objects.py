@@ -37,8 +37,14 @@ def make_tool(
     The options are those of `tool`.
 
     Raises:
-        ConfigError: the schema or an option is invalid.
+        ConfigError: the name, the schema, the function or an option is invalid.
     """
+    if not isinstance(cast("object", name), str):
+        raise ConfigError(f"the name of a tool must be text, got {name!r}; pass make_tool(name, schema, function)")
+    if not isinstance(cast("object", schema), Mapping):
+        raise ConfigError(f"the schema of {name!r} must be an object, got {schema!r}; for no parameters pass {{}}")
+    if not callable(function):
+        raise ConfigError(f"{name!r} must have a function, got {function!r}; pass one that can be called")
     call = inspect.unwrap(function)
     is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
     signature = Signature(
@@ -135,6 +141,8 @@ def _from_mcp(tool: object, schema: JsonObject, call: McpCall | None, options: T
 
 def _from_methods(thing: object, options: ToolOptions) -> list[DeclaredTool]:
     """Declare the public methods of an object that have a docstring; those that are decorated keep their options."""
+    if isinstance(thing, type):
+        raise ConfigError(f"{thing.__name__} is a class; pass an object of it, as in tools_from({thing.__name__}())")
     owner = type(thing)
     found: list[DeclaredTool] = []
     for name in dir(owner):

@@ -34,6 +34,20 @@ def declared(tool: Tool) -> DeclaredTool:
     raise ConfigError(f"not a tool: {tool!r}; decorate a function with @tool")
 
 
+def checked_objects(provide: Mapping[type, object] | None) -> Mapping[type, object]:
+    """Return the objects for injected parameters.
+
+    Raises:
+        ConfigError: they are not a mapping from types.
+    """
+    if provide is None:
+        return {}
+    name = type(provide).__name__
+    if not isinstance(cast("object", provide), Mapping):
+        raise ConfigError(f"provide must map types to objects, got a {name}; write provide={{{name}: ...}}")
+    return provide
+
+
 def provided(tool: DeclaredTool, provide: Mapping[type, object]) -> DeclaredTool:
     """Return a tool with the objects for the injected parameters of its function.
 

@@ -8,6 +8,7 @@ from agenttool.catalog.unresolved import Unresolved, not_shown, unknown_surface
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.calls import ALL_SHOWN
 from agenttool.records import NextAction, Phase, ToolError, replace, unresolved_tool
@@ -62,6 +63,8 @@ def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.tool_id = unresolved_tool(name)
     call.request = replace(call.request, name=name, redactor=_REDACT_ALL_VALUES)
     call.note(steps.PLANNED, call.request)
+    if call.stop_state is not None and call.stop_state.reason is not None:
+        return ToolFailure(failure_of_stop(call))
     error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code, effects=False)
     return ToolFailure(error if found.awaits is None else _awaiting(call, error, found.awaits))
 

@@ -32,6 +32,7 @@ from agenttool.schema.signature.schemas import (
     output_contract,
     read_fields,
     reason_of,
+    remedy_of,
     without_marks,
 )
 from agenttool.schema.traverse import members
@@ -248,12 +249,12 @@ def _describe(function: CallableInfo, arguments: Sequence[Argument]) -> tuple[Ar
                 _describe(function, [each])
             raise ConfigError(
                 f"the parameters of {function.name}() have no schema together ({error}); simplify"
-            ) from error
+            ) from None
         raise function.parameter_error(
             arguments[0].name,
             f"has a type without a usable schema, {arguments[0].annotation!r} ({reason_of(error)})",
-            "use JSON types, dataclasses, typed dicts or pydantic models",
-        ) from error
+            remedy_of(error, "use JSON types, dataclasses, typed dicts or pydantic models"),
+        ) from None
     return adapter, schema
 
 

@@ -135,7 +135,9 @@ def _read_parameter(name: str, parameter: inspect.Parameter, home: object) -> Pa
         raise ConfigError(f"{where} {problem}; {advice}")
     if parameter.annotation is EMPTY:
         unbound = parameter.name in {"self", "cls"}
-        advice = "bind the method to its object first" if unbound else "annotate it; `object` takes any JSON"
+        owner = str(getattr(home, "__qualname__", "")).rpartition(".")[0].rpartition(".")[2] or "object"
+        method = f"leave @tool off the method, and pass tools=tools_from({owner}(...))"
+        advice = method if unbound else "annotate it; `object` takes any JSON"
         raise ConfigError(f"{where} has no annotation, so no value of it could be checked; {advice}")
     annotation = _resolve(parameter.annotation, home, f"the annotation of {where}")
     return Parameter(name=parameter.name, annotation=annotation, default=parameter.default)

@@ -107,6 +107,12 @@ def reason_of(error: Exception) -> str:
     return lines[-1 if isinstance(error, SchemaError) else 0].strip()
 
 
+def remedy_of(error: Exception, otherwise: str) -> str:
+    """Return what to do about a type without a schema; `otherwise` if its error has no remedy of its own."""
+    is_typed_dict = isinstance(error, PydanticUserError) and error.code == "typed-dict-version"
+    return "import TypedDict from typing_extensions" if is_typed_dict else otherwise
+
+
 def read_fields(function: CallableInfo, schema: JsonObject) -> dict[Marker, tuple[str, ...]]:
     """Return the names of the marked fields on every level, by marker.
 
@@ -258,8 +264,9 @@ def _serialized_schema(function: CallableInfo, returns: object) -> JsonObject | 
         return None
     except (PydanticUserError, RecordError, ValueError, TypeError, NameError, OverflowError) as error:
         raise ConfigError(
-            f"{function.name}() returns {returns!r}, which has no usable schema ({reason_of(error)}); correct the type"
-        ) from error
+            f"{function.name}() returns {returns!r}, which has no usable schema ({reason_of(error)});"
+            f" {remedy_of(error, 'correct the type')}"
+        ) from None
     return schema
 
 
