@@ -34,6 +34,7 @@ MARKS = ("\\u200b", "\\u202e", "\\udb40\\udc65", "\\u2066", "\\ufeff")
         "❤\ufe0f\u200d🔥",
         "©\ufe0f",
         "naïve — “quoted”…",
+        "two\r\n\tlines\n",
     ],
 )
 def test_ordinary_text_stays_as_it_is(text):
@@ -60,6 +61,13 @@ def test_ordinary_text_stays_as_it_is(text):
         "\u0645\u200cé",
         "x\u009b31m",
         "漢\U000e0101",
+        "\u2800",
+        "a\ufffcb",
+        "\U0001d159",
+        "\x1b[8mhidden\x1b[0m",
+        "good\b\b\b\bevil",
+        "a\x7fb",
+        "a\x00b\n",
     ],
 )
 def test_what_cannot_be_seen_is_marked(text):

@@ -93,6 +93,34 @@ async def test_an_id_of_a_call_that_was_made_without_a_start_names_that_call(ope
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("is_started", [True, False])
+async def test_an_id_belongs_to_one_request(opened, ran, store, is_started):
+    async with opened(store) as rt:
+        surface, name = await rt.surface(), rt.new_invocation_id()
+        if is_started:
+            await rt.start("pay", {"number": 1}, surface=surface, invocation_id=name)
+        else:
+            name = (await rt.call("pay", {"number": 1}, surface=surface)).invocation_id
+        for other, given in (("pay", {"number": 2}), ("open_safe", {"pin": 4711}), ("no_such_tool", {})):
+            with pytest.raises(ConfigError, match="used for another tool or other arguments"):
+                await rt.start(other, given, surface=surface, invocation_id=name)
+        again = await rt.start("pay", {"number": 1}, surface=surface, invocation_id=name)
+        assert again.invocation_id == name
+        assert ran == {1: 1}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_an_id_of_a_call_with_another_secret_is_refused(opened, ran, store):
+    async with opened(store) as rt:
+        surface, name = await rt.surface(), rt.new_invocation_id()
+        for _ in range(2):
+            await rt.start("open_safe", {"pin": 4711}, surface=surface, invocation_id=name)
+        with pytest.raises(ConfigError, match="used for another tool or other arguments"):
+            await rt.start("open_safe", {"pin": 9999}, surface=surface, invocation_id=name)
+    assert ran == {4711: 1}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
 async def test_calls_with_one_key_run_once_and_have_one_result(opened, ran, store):
     async with opened(store) as rt, asyncio.timeout(BOUND_S):
         surface = await rt.surface()

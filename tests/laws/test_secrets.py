@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool import FunctionHook, Hook, PathArg, Runtime, Sensitive, ToolFailure, tool
-from agenttool.codec import to_json
+from agenttool import Context, FunctionHook, Hook, PathArg, Runtime, Sensitive, ToolFailure, tool
+from agenttool.codec import to_json, write
 from agenttool.config import Setting
 from agenttool.policy.approvals import Allow, Deny, Edit
 from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import Rule
+from agenttool.ports.evidence import REDACTED
 from agenttool.ports.output import FailedItem, NativeError, NativeOutput, Partial
 from agenttool.records import (
     Behavior,
@@ -376,3 +377,55 @@ def test_a_sensitive_value_that_was_converted_and_written_again_is_in_no_record_
     stored = (tmp_path / "agenttool.db").read_bytes().decode("latin-1")
     for form in (form for _, forms in TYPED.values() for form in forms):
         assert form not in "".join([*records, *told, stored]), form
+
+
+DIVIDERS = {
+    "color": "\x1b[0m",
+    "reset": "\x1bc",
+    "bell": "\x07",
+    "zero width": "\u200b",
+    "blank": "\u2800",
+    "return": "\r",
+}
+
+
+@pytest.mark.parametrize("divider", DIVIDERS.values(), ids=DIVIDERS)
+async def test_a_secret_that_controls_or_invisible_characters_divide_is_in_no_log_record_or_message(divider, caplog):
+    spelled = "Qz7-kestrel-9941"
+
+    @tool(read_only=True, open_world=False)
+    async def fail(context: Context, token: Annotated[str, Sensitive]) -> str:
+        """Fail. Not for anything else."""
+        context.progress(divider.join(token))
+        raise ValueError(divider.join(token))
+
+    async with Runtime.open(tools=[fail]) as rt:
+        result = await rt.call("fail", {"token": spelled}, surface=await rt.surface())
+        written = [write(each).decode() async for each in rt.journal.export()]
+    seen = "".join([*written, *(each.getMessage() for each in caplog.records), write(result).decode()])
+    plain = seen.replace("\\\\", "\\").replace(json.dumps(divider)[1:-1], "").replace(divider, "")
+    assert spelled not in plain
+    assert "kestrel" not in plain
+
+
+@pytest.mark.parametrize(
+    ("spelled", "spelled"),
+    [
+        ("pass-caf\u00e9-4711", "pass-cafe\u0301-4711"),
+        ("pass-cafe\u0301-4711", "pass-caf\u00e9-4711"),
+        ("Qz7-kestrel", "\u200b".join("Qz7-kestrel")),
+        ("Qz7-kestrel", "Qz7\u00ad-\u2060kestrel"),
+        ("Qz7-kestrel", "Qz7-\x1b[31mkestrel"),
+        ("pass-caf\u00e9", "p\u200bass-cafe\u200b\u0301"),
+    ],
+)
+@pytest.mark.parametrize("shape", [lambda text: text, lambda text: {"name": [text, "rest"]}], ids=["text", "value"])
+async def test_another_spelling_of_a_secret_is_masked(secret, spelled, shape):
+    @tool(read_only=True, open_world=False)
+    async def echo(token: Annotated[str, Sensitive]) -> object:
+        """Return something. Not for anything else."""
+        return shape(f"before {spelled} after")
+
+    async with Runtime.open(tools=[echo]) as rt:
+        result = await rt.call("echo", {"token": secret}, surface=await rt.surface())
+    assert result.value == shape(f"before {REDACTED} after")

@@ -89,6 +89,17 @@ BROWSERS = {
 }
 
 
+@pytest.mark.parametrize("path", ["/status", "/v1/surfaces/srf_1", "/mcp"])
+@pytest.mark.parametrize(
+    ("site", "passes"),
+    [("cross-site", False), ("same-site", False), ("none", False), ("Cross-Site", False), ("same-origin", True)],
+)
+async def test_the_origin_of_this_server_passes_only_if_the_browser_agrees(make_app, serve_app, path, site, passes):
+    async with serve_app(make_app(Runtime.open)) as url:
+        _, body = await raw_get(url, path, f"Origin: {url}", f"Sec-Fetch-Site: {site}")
+    assert ("a browser may not use this server" not in body) == passes
+
+
 @pytest.mark.parametrize("path", ["/status", "/healthz", "/rap/callbacks/x", "/v1/surfaces/srf_1", "/nowhere"])
 @pytest.mark.parametrize("sent", BROWSERS.values(), ids=BROWSERS)
 async def test_no_browser_reaches_any_route(make_app, serve_app, path, sent):

@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator
 from operator import is_
 
-# Controls, zero-width and bidirectional characters, fillers, variation selectors and tag characters.
+# Controls, zero-width and bidirectional characters, fillers, blanks, variation selectors and tag characters.
+_C0 = bytes([*range(9), 0xB, 0xC, *range(0xE, 0x20), 0x7F])
 _ALWAYS = (
-    "\u0080-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
+    "\u0080-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800"
+    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffc\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # Emoji and symbols have a form as text and one as picture, which a selector after them chooses.
 _SYMBOLS = (
@@ -34,6 +36,9 @@ _INVISIBLE = re.compile(
     f"|(?<={_SELECTOR})(?<![{_SYMBOLS}]{_SELECTOR})(?<!{_KEYCAP})))+)"
 )
 
+# A carriage return alone, and codes that move the cursor or set a color or a title, hide or divide what is beside them.
+_HIDDEN = re.compile(f"\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\))|\r(?!\n)|{_CANDIDATES}")
+
 _DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f")
 _PIECE = 10_000
 
@@ -42,7 +47,7 @@ class _Escapes(dict[str, str]):
     """The JSON escape of each invisible character that occurred."""
 
     def __missing__(self, char: str) -> str:
-        escape = self[char] = json.dumps(char)[1:-1]
+        escape = self[char] = f"\\u{ord(char):04x}" if char.isascii() else json.dumps(char)[1:-1]
         return escape
 
 
@@ -56,7 +61,7 @@ def visible_text(text: str) -> str:
     Texts for models and terminals are passed through this function: descriptions when a tool is declared, and
     model-facing content and messages when a result is made. Values that programs read are not changed.
     """
-    if text.isascii():
+    if _is_plain(text):
         return text
     if len(text) <= _PIECE:
         return _marked(text)
@@ -67,7 +72,22 @@ def visible_text(text: str) -> str:
 
 def has_invisible(text: str) -> bool:
     """Return whether a text has an invisible character; the search stops at the first."""
-    return not text.isascii() and any(map(_INVISIBLE.search, _pieces(text)))
+    return not _is_plain(text) and any(map(_INVISIBLE.search, _pieces(text)))
+
+
+def may_hide(text: str) -> bool:
+    """Return whether `without_hidden` may change a text; quick for plain text."""
+    return "\r" in text or not (_is_plain(text) or (_CANDIDATE.search(text) is None))
+
+
+def without_hidden(text: str) -> str:
+    """Return a text without terminal codes, controls and every character that may be invisible."""
+    return _HIDDEN.sub("", text)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is ASCII without controls other than line breaks and tabs."""
+    return text.isascii() and (text.isprintable() or len(text.encode().translate(None, _C0)) == len(text))
 
 
 def _marked(text: str) -> str:

@@ -30,6 +30,7 @@ MAX_KEY = 255
 """The maximum length of an idempotency key."""
 
 _DIGITS = 32
+_OTHER_REQUEST = "this key or id was used for another tool or other arguments; use a new one"
 
 
 class BackgroundCalls:
@@ -92,8 +93,9 @@ class BackgroundCalls:
         if calls is None:
             raise AssertionError("every store has open calls")
         await call.core.host.ensure_lease()
-        if key == call.invocation_id and (first := self._recorded(call.invocation_id)) is not None:
-            return first  # it may have been started without a key
+        known = self._recorded(call.invocation_id) if key == call.invocation_id else None
+        if known is not None and not _may_be_of(known, call):
+            raise ConfigError(_OTHER_REQUEST)
         if key != call.invocation_id and _tool_of(call) is None:
             return None  # it is refused
         request = await request_digest(call, call.invocation_id)
@@ -102,12 +104,12 @@ class BackgroundCalls:
             now = call.core.clock.moment()
             reserved = await calls.reserve(key, call.invocation_id, request=request, now=now)
             if reserved is None:
-                return None
+                return known  # it may have been started without a key
             self._forget_key(call)
             first = self._recorded(reserved.invocation_id)
             if first is not None:
                 if reserved.request != await request_digest(call, reserved.invocation_id):
-                    raise ConfigError("this key or id was used for another tool or other arguments; use a new one")
+                    raise ConfigError(_OTHER_REQUEST)
                 return None if key != call.invocation_id and _is_refused(call) else first
             if reserved.owner == calls.owner and reserved.invocation_id not in self._keyed:
                 raise StoreError(
@@ -216,6 +218,20 @@ async def request_digest(call: Call, salt: InvocationId) -> bytes:
     if tool is None or tool.redactor is None:
         return sha256(salt.encode() + plain).digest()
     return await asyncio.to_thread(scrypt, plain, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32)
+
+
+def _may_be_of(known: ToolInvocation, call: Call) -> bool:
+    """Return whether a recorded call may be of the same request; sensitive arguments are not in the record."""
+    tool = _tool_of(call)
+    if tool is None or tool.tool_id != known.tool_id:
+        return tool is None and call.request.name == known.tool_id
+    if tool.redactor is not None or not isinstance(known.model_input, dict):
+        return True
+    try:
+        given = parse_object(call.request.model_input)
+    except RecordError:
+        return False
+    return tool.with_defaults(given)[0] == tool.with_defaults(known.model_input)[0]
 
 
 def _is_refused(call: Call) -> bool:

@@ -126,7 +126,7 @@ def map_output(
     else:
         may_be_plain = plan.is_plain and (plan.kinds is None or type(output) in plan.kinds or _is_typed(output, plan))
         plain = _plain_output(output, plan) if may_be_plain else None
-    if plain is None or (scrubber is not None and scrubber.text(plain[0]) is not plain[0]):
+    if plain is None or (scrubber is not None and _may_hold_secret(plain[0], scrubber)):
         ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
         if (
             output is None
@@ -163,6 +163,11 @@ def _empty(ids: _CallIds) -> Mapped:
         created_at=ids.created_at,
     )
     return Mapped(result=result, chars=len(EMPTY_TEXT))
+
+
+def _may_hold_secret(text: str, scrubber: Scrubber) -> bool:
+    """Return whether a secret is in a text, or may be in what is escaped there."""
+    return "\\" in text or scrubber.text(text) is not text
 
 
 def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetType] | None:

@@ -6,9 +6,10 @@ from enum import Enum
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar, cast
+from unicodedata import is_normalized, normalize
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.codec.visible_text import visible_text
+from agenttool.codec.visible_text import may_hide, visible_text, without_hidden
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
@@ -287,16 +288,40 @@ class Scrubber:
         """Return a scrubber for the secrets of both."""
         return self if other is None else Scrubber(self.secrets | other.secrets)
 
+    @cached_property
+    def _is_ascii(self) -> bool:
+        return all(map(str.isascii, self.secrets))
+
     def text(self, text: str) -> str:
-        """Mask every secret in a text; return the same object if there is none."""
+        """Mask every secret in a text; return the same object if there is none.
+
+        If a secret is spelled with other code points, or characters that are not seen divide it, the text is returned
+        without such characters.
+        """
         if len(text) < self._shortest:
             return text
+        masked = self._masked(text)
+        plain = self._plain(masked)
+        if plain is masked:
+            return masked
+        found = self._masked(plain)
+        return masked if found is plain else normalize("NFC", found)
+
+    def _masked(self, text: str) -> str:
         found = None if self._masks_all else _occurring(self._forms, text)
         if found is None:
             return MARKER
         for form in found:
             text = text.replace(form, MARKER)
         return text
+
+    def _plain(self, text: str) -> str:
+        """Return a text without hidden characters and, if a secret has marks, with decomposed ones; often the same."""
+        if may_hide(text):
+            text = without_hidden(text)
+        if self._is_ascii or text.isascii() or is_normalized("NFD", text):
+            return text
+        return normalize("NFD", text)
 
     def data(self, data: bytes) -> bytes:
         """Mask every secret in bytes without moving any other byte."""
@@ -323,7 +348,11 @@ class Scrubber:
 
         It is none if no secret occurs there.
         """
-        found = None if self._masks_all else _occurring(self._forms, "\n".join(_texts(value)))
+        found = None
+        if not self._masks_all:
+            text = "\n".join(_texts(value))
+            plain = self._plain(text)
+            found = _occurring(self._forms, text if plain is text else f"{text}\n{plain}")
         if found == []:
             return None
         narrowed = Scrubber(self.secrets)
@@ -396,7 +425,10 @@ def _is_searchable(text: str) -> bool:
 
 
 def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
-    """Return every text, number and undeclared name in a sensitive value; texts also as `clean_message` writes them."""
+    """Return every text, number and undeclared name in a sensitive value.
+
+    Texts are also returned as `clean_message` writes them, and as `Scrubber` compares them.
+    """
     found: list[str] = []
     rest: list[Json] = [secret]
     while rest:
@@ -408,7 +440,7 @@ def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
         elif isinstance(value, str):
             found.append(value)
             if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
-                found.append(clean_message(value, limit=len(value) + 1))
+                found += [clean_message(value, limit=len(value) + 1), normalize("NFD", without_hidden(value))]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found.append(repr(value))
     return found
@@ -456,8 +488,12 @@ def _values(outer: JsonObject | list[Json]) -> Iterable[Json]:
 
 def without_controls(text: str) -> str:
     """Return a text that can be encoded, without terminal codes and controls, in which nothing is invisible."""
-    if not text.isascii():
-        text = visible_text(_encodable(text))
+    text = _stripped(text)
+    return text if text.isascii() else visible_text(_encodable(text))
+
+
+def _stripped(text: str) -> str:
+    """Return a text without terminal codes and controls."""
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
     return _CONTROLS.sub("", text.replace("\r\n", "\n"))
@@ -491,13 +527,16 @@ def _is_frame(line: str) -> bool:
 
 
 def scrubbed_message(text: str, scrubber: Scrubber | None, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a message without secrets that can be encoded, in about `limit` characters.
+    """Return a message without controls and secrets that can be encoded, in about `limit` characters.
 
-    It is cut first, so that the search is short. A secret that the cut divides is removed with what is beside it.
+    Controls are removed first: they could divide a secret. Then the message is cut, so that the search is short. A
+    secret that the cut divides is removed with what is beside it.
     """
+    text = _stripped(text)
     if scrubber is None:
         return _encodable(shorten(text, limit))
     if len(text) > limit:
+        text = without_hidden(text)
         half, margin = limit // 2, scrubber.longest
         head = scrubber.text(_encodable(text[: half + margin]))
         tail = scrubber.text(_encodable(text[-half - margin :]))

@@ -83,7 +83,9 @@ class RequestGuard:
                 return problem_document(HTTPStatus.BAD_REQUEST, detail)
             found[name] = value
         origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
-        is_own_page = self._is_own(parse_host(host)) and origin == f"http://{host}"  # a page of this very server
+        # A page of this very server: the origin is its own, and the browser does not report another site.
+        is_own_page = self._is_own(parse_host(host)) and origin == f"http://{host}"
+        is_own_page = is_own_page and found.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
         if not BROWSER_HEADERS.isdisjoint(found) and not is_own_page and origin not in self._origins:
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
         is_sealed = self._sealed is not None and scope["path"].startswith(self._sealed) and scope["method"] == "POST"
