@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from agenttool import ConfigError, Context, Runtime, ToolCall, sync, tool
-from agenttool.policy.approvals import Allow, Deny, Edit
+from agenttool.policy.approvals import Allow, Deny, Edit, Remember
 
 
 @tool
@@ -59,6 +59,20 @@ async def test_a_plain_function_may_allow(answer):
 async def test_whatever_is_no_allow_denies(answer):
     result, _ = await run(lambda _: answer)
     assert result.error.error_class == "approval_rejected"
+
+
+@pytest.mark.parametrize(("scope", "asked_in_all"), [("session", 2), ("store", 1)])
+async def test_a_function_may_remember_its_answer_for_the_session_or_in_the_store(tmp_path, scope, asked_in_all):
+    seen = []
+
+    def remember(question):
+        seen.append(question.approval_id)
+        return Remember(question.suggested_updates[0].rule, scope=scope)
+
+    for _ in range(2):
+        async with Runtime.open(tools=[pay], approve=remember, store=f"sqlite:{tmp_path}/calls.db") as rt:
+            assert [told(await rt.call("pay", BILL)) for _ in range(2)] == ["ada 5", "ada 5"]
+    assert len(seen) == asked_in_all
 
 
 async def test_a_coroutine_function_may_edit_and_what_it_wrote_runs():

@@ -1,6 +1,7 @@
 """`agenttool policy`: try rules on recorded calls, and report what would have been decided differently."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from agenttool.cli.options import (
 )
 from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
+from agenttool.codec import to_json
 from agenttool.config import load_config, read_config
 from agenttool.errors import ConfigError
 from agenttool.policy.rule_settings import read_rules
@@ -91,11 +93,17 @@ def _conditions(rule: Rule) -> JsonObject:
     patterns = {"paths": rule.paths, "commands": rule.commands, "urls": rule.urls}
     found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
     if rule.arguments:
-        found["arguments"] = [test.pointer for test in rule.arguments]
+        found["arguments"] = {
+            test.pointer: {name: each for name, each in to_json(test).items() if name not in ("pointer", "steps")}
+            for test in rule.arguments
+        }
     return found
 
 
 def _short(value: Json) -> str:
+    if isinstance(value, dict):
+        tests = ((pointer, test) for pointer, test in value.items() if isinstance(test, dict))
+        value = [f"{pointer} {name} {json.dumps(each)}" for pointer, test in tests for name, each in test.items()]
     words = [str(each) for each in value] if isinstance(value, list) else [str(value)]
     more = len(words) - MAX_PATTERNS
     return ",".join(words[:MAX_PATTERNS]) + (f",… {more} more" if more > 0 else "")
