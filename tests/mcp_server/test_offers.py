@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_clients import OLD, Person, connected, text_of
+from mcp_clients import OLD, Person, connected, served, text_of
 from mcp_everything import Everything
 
 from agenttool import Runtime, tool
 from agenttool.ports.resources import OfferKind
+from agenttool.records import ContentClass, ContentItem, Ref
 
 
 @tool(read_only=True)
@@ -40,10 +41,61 @@ async def test_resources_and_prompts_of_a_source_are_passed_on(mode):
 async def test_the_link_of_a_large_result_is_read_as_a_resource(mode):
     async with Runtime.open(tools=[much], approve="wait") as runtime, connected(runtime, mode) as client:
         result = await client.call_tool("much", {})
-        link = next(each for each in result.content if each.type == "resource_link")
-        (contents,) = (await client.read_resource(link.uri)).contents
-        assert (contents.text, contents.uri) == ((await runtime.journal.payload(link.uri)).decode(), link.uri)
+        uri = _link_in(result)
+        (contents,) = (await client.read_resource(uri)).contents
+        assert (contents.text, contents.uri) == ((await runtime.journal.payload(uri)).decode(), uri)
         assert text_of(result) != contents.text
+
+
+async def test_stored_output_of_another_actor_or_profile_is_not_found(mode):
+    async with (
+        Runtime.open(tools=[much], approve="wait") as runtime,
+        connected(runtime, mode, actor="user:ada") as owner,
+        connected(runtime, mode, actor="user:ben") as other,
+        connected(runtime, mode, actor="user:ada", profile="support") as other_profile,
+        connected(runtime, mode) as nameless,
+    ):
+        uri = _link_in(await owner.call_tool("much", {}))
+        for stranger in (other, other_profile, nameless):
+            with pytest.raises(MCPError, match="Resource not found") as unknown:
+                await stranger.read_resource("payload:sha256:" + "0" * 64)
+            with pytest.raises(MCPError, match="Resource not found") as foreign:
+                await stranger.read_resource(uri)
+            assert foreign.value.error.code == unknown.value.error.code
+        assert (await owner.read_resource(uri)).contents
+        assert _link_in(await other.call_tool("much", {})) == uri
+        assert (await other.read_resource(uri)).contents
+
+
+async def test_stored_output_is_readable_after_a_restart_for_the_actor_that_received_it(mode, tmp_path):
+    store = str(tmp_path / "calls.db")
+    async with served([much], mode, store=store, actor="user:ada") as (_, client):
+        uri = _link_in(await client.call_tool("much", {}))
+    async with (
+        served([much], mode, store=store, actor="user:ada") as (runtime, client),
+        connected(runtime, mode) as nameless,
+    ):
+        assert (await client.read_resource(uri)).contents[0].uri == uri
+        with pytest.raises(MCPError, match="Resource not found"):
+            await nameless.read_resource(uri)
+
+
+async def test_output_that_no_result_of_the_client_refers_to_is_not_found(mode):
+    @tool(read_only=True)
+    def linking(uri: str) -> ContentItem:
+        """Return a link that this tool made up."""
+        return ContentItem(type=ContentClass.RESOURCE_LINK, uri=uri, ref=Ref(uri=uri))
+
+    async with served([much, linking], mode) as (runtime, client):
+        stored = await runtime.call("much", {}, actor_ref="user:ada")
+        uri = next(each.ref.uri for each in stored.content if each.ref is not None)
+        await client.call_tool("linking", {"uri": uri})
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource(uri)
+
+
+def _link_in(result):
+    return next(each.uri for each in result.content if each.type == "resource_link")
 
 
 async def test_a_client_that_listens_is_notified_of_changes():

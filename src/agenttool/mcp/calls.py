@@ -14,7 +14,7 @@ from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
-from agenttool.mcp.state import CallIdentity, WaitingCalls
+from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
@@ -63,6 +63,7 @@ class ToolRun:
     exchange: ClientExchange
     identity: CallIdentity
     waiting: WaitingCalls
+    delivered: DeliveredOutput
     answer_command: str
     asks_client: bool = True
     invocation_id: InvocationId | None = None
@@ -203,6 +204,7 @@ class ToolRun:
         return text_result(text, is_error=True, meta=meta)
 
     async def _reported(self, result: ToolResult) -> types.CallToolResult:
+        await self.delivered.add(result)
         return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
 
     async def _fetch(self, ref: Ref) -> bytes | None:

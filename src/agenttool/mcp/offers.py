@@ -10,6 +10,7 @@ from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.session import InvalidResult
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.errors import CallerError, StoreError
+from agenttool.mcp.state import DeliveredOutput
 from agenttool.policy.wildcards import fits
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
 from agenttool.ports.surfacing import Role
@@ -24,10 +25,14 @@ MAX_READ_BYTES = 20_000_000
 class Offers:
     """The resources and prompts of one profile; of two prompts with one name, the second has its source before it."""
 
-    def __init__(self, runtime: Runtime, role: Role | None) -> None:
-        """Take the runtime and the role; a role has the resources of the sources whose tools it may have."""
+    def __init__(self, runtime: Runtime, role: Role | None, delivered: DeliveredOutput) -> None:
+        """Take the runtime, the role, and the stored output that clients may read.
+
+        A role has the resources of the sources whose tools it may have.
+        """
         self._runtime = runtime
         self._role = role
+        self._delivered = delivered
 
     @property
     def _providers(self) -> Iterator[ResourceProvider]:
@@ -80,6 +85,8 @@ class Offers:
 
     async def _payload(self, uri: str) -> JsonObject | None:
         try:
+            if not await self._delivered.contains(uri):
+                return None  # as for unknown output, so that clients cannot probe for the output of others
             data = await self._runtime.journal.payload(uri, length=MAX_READ_BYTES + 1)
         except StoreError as error:
             raise MCPError(types.INTERNAL_ERROR, f"the stored output cannot be read: {error}") from error

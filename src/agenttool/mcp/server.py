@@ -24,7 +24,7 @@ from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, 
 from agenttool.mcp.offers import Offers
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
-from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
+from agenttool.mcp.state import CallIdentity, DeliveredOutput, RequestStates, StateError, WaitingCalls
 from agenttool.mcp.tasks import (
     EXTENSION,
     TASK_AFTER_S,
@@ -108,7 +108,8 @@ class RuntimeMcpServer:
         self._waiting = waiting
         self._group = group
         self._lister = ToolLister(runtime, options.role)
-        self._offers = Offers(runtime, options.role)
+        self._delivered = DeliveredOutput(runtime.documents, options.actor, options.profile)
+        self._offers = Offers(runtime, options.role, self._delivered)
         self._sessions = ClientSessions()
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
@@ -236,6 +237,7 @@ class RuntimeMcpServer:
             exchange=exchange,
             identity=identity,
             waiting=self._waiting,
+            delivered=self._delivered,
             answer_command=self._options.answer_command,
             asks_client=self._options.asks_client,
         )

@@ -1,22 +1,24 @@
-"""What a call needs to continue in a later request: signed request states, and calls that wait for an approval."""
+"""State between requests: signed request states, calls that wait for an approval, and output that a client may read."""
 
 import base64
 import hmac
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import cast
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object
-from agenttool.errors import RecordError
+from agenttool.errors import RecordError, StoreError
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import InvocationId, JsonObject
+from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, ToolResult
 
 STATE_SECONDS = 86_400.0
 """How long a request state is accepted, which is as long as a question is open."""
 
 _KEY_KIND = "mcp_state_key"
 _WAITING_KIND = "mcp_waiting_call"
+_DELIVERED_KIND = "mcp_delivered_output"
 _KEY_NAME = "key"
 _KEY_BYTES = 32
 _PAGE = 500
@@ -145,6 +147,45 @@ class WaitingCalls:
         """
         if self._waiting.pop(call.digest, None) is not None and self._documents is not None:
             await self._documents.put(_WAITING_KIND, call.digest, None)
+
+
+class DeliveredOutput:
+    """The stored output that the clients of one server may read: that of the results they received.
+
+    For a named actor it is stored, and valid in later processes. Clients without an actor cannot be told apart after
+    a restart, so theirs ends with the server.
+    """
+
+    def __init__(self, documents: DocumentStore | None, actor: str | None, profile: str) -> None:
+        """Take the store of the entries, and the actor and profile of the server."""
+        self._documents = None if actor is None else documents
+        self._owner = digest_of_any([actor, profile])
+        self._delivered: set[str] = set()
+
+    async def add(self, result: ToolResult) -> None:
+        """Permit the clients to read the stored output that a result of theirs refers to."""
+        items = (*(result.content or ()), *(result.model_facing_content or ()))
+        # Only refs to the payload store have a digest; a link that a tool made up has none.
+        for digest in {each.ref.digest for each in items if each.ref is not None and each.ref.digest is not None}:
+            uri = PAYLOAD_SCHEME + digest
+            if uri not in self._delivered:
+                self._delivered.add(uri)
+                if self._documents is not None:
+                    with suppress(StoreError):  # then it can be read until the server stops
+                        await self._documents.put(_DELIVERED_KIND, self._key(uri), b"1")
+
+    async def contains(self, uri: str) -> bool:
+        """Return whether the clients may read stored output.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        if uri in self._delivered:
+            return True
+        return self._documents is not None and await self._documents.get(_DELIVERED_KIND, self._key(uri)) is not None
+
+    def _key(self, uri: str) -> str:
+        return f"{self._owner} {uri}"
 
 
 def _text(data: bytes) -> str:
