@@ -221,7 +221,7 @@ class Agent:
             built_in=[name for each in (READ_RESULT, TOOL_SEARCH) for name in (each, qualified_builtin(each))],
             not_ready=self._sources.not_ready,
         )
-        unmatched = list(unmatched_rules(rules, known, timestamp(self.core.now_ns())))
+        unmatched = list(unmatched_rules(rules, known, lambda: timestamp(self.core.now_ns())))
         errors = [each.message for each in unmatched if each.is_error]
         if errors:
             raise ConfigError("\n".join(errors))

@@ -55,7 +55,7 @@ class UnmatchedRule:
     is_error: bool
 
 
-def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Timestamp) -> Iterator[UnmatchedRule]:
+def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], Timestamp]) -> Iterator[UnmatchedRule]:
     """Return the rules that no call can match; rules of a session are left out.
 
     Each name and each value of a list is checked. An optional rule may name absent tools. Without any tool there is
@@ -65,7 +65,7 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Timestamp) ->
         if rule.source == RuleSource.SESSION:
             continue
         at = f"{rule.place}: rule {rule.ref!r} can never match"
-        if rule.expires_at is not None and has_passed(rule.expires_at, now):
+        if rule.expires_at is not None and has_passed(rule.expires_at, now()):
             message = f"{at}: it expired at {rule.expires_at}; delete it, or write a later time"
             yield UnmatchedRule(message, is_error=True)
         elif (_names_some_tools(rule) or rule.arguments) and known.tools:
