@@ -34,6 +34,7 @@ READABLE = tuple(
 )
 """Places outside of a workspace that known programs may read."""
 _NO_EFFECT = frozenset({":", "true"})
+_PRINTERS = frozenset({"echo", "printf"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +312,10 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
     usage = subcommand.usage
     if subcommand.words and usage is None:
         return why_unknown(subcommand.words)
-    paths = (*(pattern for rule in rules for pattern in rule.paths), *READABLE)
+    if subcommand.writes and _prints_nothing(subcommand):
+        return f"{subcommand.writes[0].text!r} would be emptied"
+    fitting = [rule for rule in rules if any(each.covers(subcommand) for each in rule.commands)]
+    paths = (*(pattern for rule in fitting or rules for pattern in rule.paths), *READABLE)
     files = (*subcommand.writes, *subcommand.reads, *((*usage.writes, *usage.reads, *usage.looks) if usage else ()))
     places = [place for word in files[:MAX_WORDS] for place in call.word_places(_known_folder(word))]
     outside = next((each for each in places if not all_covered(paths, each, call.workspace)), None)
@@ -323,7 +327,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
 
 def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:
     """Return whether an allow covers the files of a known program; some places of the system may always be read."""
-    if subcommand.writes and (subcommand.name in _NO_EFFECT or Word("/dev/null") in subcommand.words):
+    if subcommand.writes and _prints_nothing(subcommand):
         return False  # It only empties the file.
     if _runs_what_is_written(usage, call):
         return False
@@ -342,6 +346,12 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
         for word in words
         for place in call.word_places(_known_folder(word))
     )
+
+
+def _prints_nothing(subcommand: Subcommand) -> bool:
+    words = subcommand.words
+    is_blank = subcommand.name in _PRINTERS and not any(word.text.strip() for word in words[1:])
+    return subcommand.name in _NO_EFFECT or is_blank or Word("/dev/null") in words
 
 
 def _runs_what_is_written(usage: Usage, call: CallTargets) -> bool:

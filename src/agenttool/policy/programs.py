@@ -377,7 +377,8 @@ def _shell(name: str, subcommand: Subcommand) -> _Inner:
     if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
         why = _why_not_variables(subcommand.assignments)
         return _Inner(line=parse_commands(words[1].text), is_transparent=True, opaque=why)
-    if len(words) == 1 and words[0].text == "--version":
+    only_checks = len(words) > 1 and words[0].text == "-n" and not words[1].text.startswith(("-", "+"))
+    if (len(words) == 1 and words[0].text == "--version") or (only_checks and name not in ("source", ".")):
         return _Inner()
     if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
         return _doubtful(f"{name!r} runs the text of its input")

@@ -95,6 +95,7 @@ _BRACED = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[0-9]+|[?@*#$!-])(?:\[[@*0-9]+\])?"
 _BRACED_OPERATOR = re.compile(r":?[-+=?]|%%?|##?|//?|\^\^?|,,?")
 _SUBSTRING = re.compile(r":\s*-?\d+(?::\s*-?\d+)?(?=\})")
 _CALCULATION = re.compile(r"[\s\w+\-*/%<>=!&|^~?:(),;]*")
+_SHOWN_DOCUMENT = re.compile(r"\s{0,9}cat << ?(['\"])(\w+)\1[ \t]{0,9}\n(.*)\n\2\s{0,9}", re.DOTALL)
 _CALCULATED = re.compile(r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)")
 _SETTERS = re.compile(r"\b(?:read|mapfile|readarray|getopts|printf\s+-v|let|declare|local|typeset)\b")
 _SETTING = re.compile(
@@ -271,7 +272,17 @@ class WordParser(ABC):
         if match[0] == "$((":
             self._arithmetic()
             return Word("0", Certainty.NUMBER)
-        return self._substituted() if match[0] == "$(" else self._value(match[0][1:], is_quoted=is_quoted)
+        if match[0] != "$(":
+            return self._value(match[0][1:], is_quoted=is_quoted)
+        first = self._count_commands()
+        word = self._substituted()
+        shown = _SHOWN_DOCUMENT.fullmatch(self.text[match.end() : self.at - 1])
+        is_known = is_quoted and self._count_commands() == first + 1 and not self._has_functions
+        return word if shown is None or not is_known else Word(shown[3].rstrip("\n"))
+
+    @cached_property
+    def _has_functions(self) -> bool:
+        return "()" in self.whole or "function" in self.whole
 
     def _substituted(self) -> Word:
         outer, self.pending, start = self.pending, [], self.at
@@ -281,10 +292,11 @@ class WordParser(ABC):
         if self.pending or (outer and "\n" in inner):
             raise NotUnderstoodError("a here-document stands inside a substitution")
         self.pending = outer
-        has_functions = "()" in self.whole or "function" in self.whole
         if (listed := self._listed_files(first)) is not None:
             return listed
-        is_number = len(inner) < _MAX_BRACED and not has_functions and _NUMERIC_OUTPUT.fullmatch(inner) is not None
+        is_number = (
+            len(inner) < _MAX_BRACED and not self._has_functions and _NUMERIC_OUTPUT.fullmatch(inner) is not None
+        )
         return Word("0", Certainty.NUMBER) if is_number else Word(f"$({inner})", Certainty.UNKNOWN)
 
     def _backquoted(self) -> Word:

@@ -42,6 +42,7 @@ _DATA_FILES = frozenset({"cfg", "csv", "json", "lock", "log", "sh", "sql", "toml
 _SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|private|bearer|aws_|begin")
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
+_DELETES_ALL = re.compile(r"\s*(?:[01]\s*,\s*\$|[01]~1)?\s*d\s*;?\s*")
 _TAKE_OPTION_FILES = frozenset({"build", "edit"})
 """The kinds of programs that may read options from a file: `@file`."""
 _PACKED = re.compile(r"[-._](?:gz|z|Z)$|(?<=\.t)[ag]z$")
@@ -92,6 +93,7 @@ class _ReadArguments:
     patterns: list[Word] = field(default_factory=list[Word])
     filters: list[Word] = field(default_factory=list[Word])
     suffixes: list[Word] = field(default_factory=list[Word])
+    scripts: list[Word] = field(default_factory=list[Word])
     marks: set[str] = field(default_factory=set[str])
 
 
@@ -158,14 +160,14 @@ def _usage_by_path(words: tuple[Word, ...]) -> Usage:
         return _usage_by_name((Word("sh"), *words))
     if folder not in table.tool_folders:
         raise _NotKnownError
-    return _require_build(_usage_by_name((Word(base), *words[1:])))
+    return _require_build(_usage_by_name((Word(base), *words[1:])), words[0])
 
 
-def _require_build(usage: Usage) -> Usage:
-    """Return a usage of a program of the project; others are not known."""
+def _require_build(usage: Usage, *files: Word) -> Usage:
+    """Return a usage of a program of the project, with its own files; other programs are not known."""
     if usage.kind != "build":
         raise _NotKnownError
-    return usage
+    return replace(usage, runs=(*usage.runs, *files))
 
 
 def _usage_by_name(words: tuple[Word, ...]) -> Usage:
@@ -183,7 +185,8 @@ def _usage_by_name(words: tuple[Word, ...]) -> Usage:
             return _require_build(_usage_by_name(words[1:]))
         for runner in program_table().runners:
             if len(texts) > len(runner) and texts[: len(runner)] == runner:
-                return _require_build(_usage_by_name(words[len(runner) :]))
+                module = (Word(f"{texts[len(runner)]}.py"),) if runner[-1] == "-m" else ()
+                return _require_build(_usage_by_name(words[len(runner) :]), *module)
         raise
 
 
@@ -354,13 +357,14 @@ def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
     elif role == "rev":
         texts = dict.fromkeys((word.text, *word.text.split(":")))
         reading.reads += [_pathspec(Word(each, word.certainty)) for each in texts if each]
-    elif role in ("look", "pattern", "filter", "run", "suffix"):
+    elif role in ("look", "pattern", "filter", "run", "suffix", "sed"):
         noted = {
             "look": reading.looks,
             "pattern": reading.patterns,
             "filter": reading.filters,
             "run": reading.runs,
             "suffix": reading.suffixes,
+            "sed": reading.scripts,
         }
         noted[role].append(word)
     elif role == "passed":
@@ -413,6 +417,8 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
     changed = [*reading.reads, *reading.looks] if "^" in reading.marks else moved
+    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.scripts):
+        raise _NotKnownError("a script that deletes all lines")
     kept = [Word(word.text + suffix.text, word.certainty) for suffix in reading.suffixes for word in changed]
     written = (*reading.writes, *changed, *kept)
     kind = "edit" if signature.kind == "read" and written else signature.kind
