@@ -101,10 +101,6 @@ def argument(name, pointer, test):
             "'/to' of 'bank.pay' is never absent, because it is required; take the condition out",
         ),
         (
-            'tool = "bank.pay"\nexpires_at = 2020-01-31T12:00:00Z',
-            "it expired at 2020-01-31T12:00:00Z; delete it, or write a later time",
-        ),
-        (
             'tool = "bank.pay"\noptional = true\nargument = { "/amout" = { min = 5 } }',
             "'bank.pay' does not have the argument '/amout'; did you mean '/amount'?",
         ),
@@ -167,6 +163,12 @@ class Down:
 
     def health(self):
         return ()
+
+
+async def test_a_rule_that_has_expired_is_a_warning_because_its_author_wanted_it_to_end(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, "agenttool.rules"):
+        await open_with(tmp_path, 'tool = "bank.pay"\nexpires_at = 2020-01-31T12:00:00Z')
+    assert "it expired at 2020-01-31T12:00:00Z; delete it, or write a later time" in caplog.text
 
 
 @pytest.mark.parametrize("tools", ['"mail.send"', '"send"', '["bank.pay", "mail.*"]'])

@@ -48,7 +48,7 @@ class UnmatchedRule:
     """A rule that matches no tool, and why.
 
     Attributes:
-        is_error: whether the rule is wrong; otherwise the tools that it names may be absent.
+        is_error: whether the rule is wrong; otherwise it has expired, or the tools that it names may be absent.
     """
 
     message: str
@@ -67,7 +67,7 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], 
         at = f"{rule.place}: rule {rule.ref!r} can never match"
         if rule.expires_at is not None and has_passed(rule.expires_at, now()):
             message = f"{at}: it expired at {rule.expires_at}; delete it, or write a later time"
-            yield UnmatchedRule(message, is_error=True)
+            yield UnmatchedRule(message, is_error=False)
         elif (_names_some_tools(rule) or rule.arguments) and known.tools:
             found = [(_problem(each, known), not known.may_be_absent(each)) for each in _single_rules(rule)]
             problems = {problem: is_error for problem, is_error in found if problem is not None}
