@@ -43,6 +43,8 @@ _SECRET_WORDS = re.compile(r"(?i)passw|secret|token|[-_ ]key|key[=:]|credential|
 _VAGUE = re.compile(r"\[[^\]]*\]|\\.|\(|\)[*?{]|\w[*?{]")
 _LITERAL = re.compile(r"\w{3}")
 _DELETES_ALL = re.compile(r"\s*(?:[01]\s*,\s*\$|[01]~1)?\s*d\s*;?\s*")
+_BACKUPS = frozenset({".bak", ".backup", ".old", ".orig", "~"})
+"""Endings that no tool reads."""
 _TAKE_OPTION_FILES = frozenset({"build", "edit"})
 """The kinds of programs that may read options from a file: `@file`."""
 _PACKED = re.compile(r"[-._](?:gz|z|Z)$|(?<=\.t)[ag]z$")
@@ -382,7 +384,7 @@ def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
 def _pathspec(word: Word) -> Word:
     """Return the files that git finds for an operand, except for a wildcard for all files of a common kind."""
     folder, _, name = word.text.rpartition("/")
-    if not word.is_plain or not set("*?[") & set(name) or _is_common(name):
+    if not word.is_plain or not set("*?[") & set(name) or name in ("*", "**") or _is_common(name):
         return word
     return files_below(Word(folder or "."), name)
 
@@ -419,7 +421,8 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     changed = [*reading.reads, *reading.looks] if "^" in reading.marks else moved
     if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.scripts):
         raise _NotKnownError("a script that deletes all lines")
-    kept = [Word(word.text + suffix.text, word.certainty) for suffix in reading.suffixes for word in changed]
+    suffixes = [suffix for suffix in reading.suffixes if suffix.text not in _BACKUPS]
+    kept = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
     written = (*reading.writes, *changed, *kept)
     kind = "edit" if signature.kind == "read" and written else signature.kind
     return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
