@@ -56,7 +56,7 @@ async def test_a_client_lists_calls_and_is_asked(serving, mode):
 
 async def test_a_profile_has_an_endpoint_of_its_own(serving, mode):
     async with serving() as url, Client(f"{url}/mcp/readers", mode=mode) as client:
-        assert [each.name for each in (await client.list_tools()).tools] == ["add"]
+        assert [each.name for each in (await client.list_tools()).tools] == ["add", "read_result"]
         assert (await client.call_tool("send", {"to": "ada"})).is_error
 
 

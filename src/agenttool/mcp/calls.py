@@ -20,7 +20,7 @@ from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, Too
 from agenttool.runtime import Runtime
 
 POLL_S, MAX_POLL_S = 0.05, 1.0
-"""How often a waiting call is looked at: it may be answered in another process."""
+"""The first and the longest pause between two looks at a waiting call, which another process may answer."""
 
 APPROVAL_KEY = "agenttool/approval"
 """The member of `_meta` with the id of the open question."""
@@ -55,8 +55,9 @@ class ToolRun:
     """One governed call for a client, from its start to its result.
 
     Attributes:
-        answer_command: the command by which a person answers questions elsewhere.
-        asks_client: whether a person may answer in the client; a client can answer without one.
+        delivered: records which stored output the client may read.
+        answer_command: the command that answers open questions outside the client.
+        asks_client: whether questions may be answered in the client, which can answer without its user.
     """
 
     runtime: Runtime
@@ -70,7 +71,7 @@ class ToolRun:
     _asked: set[str] = field(default_factory=set[str])
 
     def started(self, invocation_id: InvocationId) -> None:
-        """Take the id of the call."""
+        """Store the id of the call, as soon as it has one."""
         self.invocation_id = invocation_id
 
     def progressed(self, update: ToolProgress) -> None:
@@ -78,7 +79,7 @@ class ToolRun:
         self.exchange.progressed(update)
 
     async def run(self, tool: RequestedTool) -> types.CallToolResult:
-        """Start the call, and return its result or where to approve it; a canceled request cancels the call."""
+        """Start the call; return its result, or a text that says where to approve it. A canceled request cancels it."""
         try:
             invocation = await self.runtime.start(
                 tool.name,
@@ -96,7 +97,7 @@ class ToolRun:
     async def resume(
         self, invocation_id: InvocationId, invocation: ToolInvocation | None = None
     ) -> types.CallToolResult:
-        """Return the result of a call that was started, once it has ended, or where to approve it."""
+        """Wait for a call that was started; return its result, or a text that says where to approve it."""
         self.invocation_id = invocation_id
         try:
             async with aclosing(self._questions(invocation_id, invocation)) as questions:
@@ -108,7 +109,7 @@ class ToolRun:
             if result is None:
                 raise AssertionError("a wait without a limit returns a result")
             await self.waiting.remove(self.identity)
-            return await self._reported(result)
+            return await self._deliver(result)
         except asyncio.CancelledError:
             await self._cancel()
             raise
@@ -130,11 +131,13 @@ class ToolRun:
 
     async def _open_question(self, invocation_id: InvocationId) -> Question | None:
         for question in await self.runtime.approvals.list():
-            if question.approval_id not in self._asked and await self._is_within(question.invocation_id, invocation_id):
+            if question.approval_id not in self._asked and await self._is_same_or_nested(
+                question.invocation_id, invocation_id
+            ):
                 return question
         return None
 
-    async def _is_within(self, asking: InvocationId | None, invocation_id: InvocationId) -> bool:
+    async def _is_same_or_nested(self, asking: InvocationId | None, invocation_id: InvocationId) -> bool:
         """Return whether a call is this one, or one that its tool made."""
         while asking is not None and asking != invocation_id:
             found = await self.runtime.journal.invocation(asking)
@@ -203,7 +206,7 @@ class ToolRun:
         meta: JsonObject = {INVOCATION_KEY: question.invocation_id, APPROVAL_KEY: question.approval_id}
         return text_result(text, is_error=True, meta=meta)
 
-    async def _reported(self, result: ToolResult) -> types.CallToolResult:
+    async def _deliver(self, result: ToolResult) -> types.CallToolResult:
         await self.delivered.add(result)
         return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
 

@@ -1,7 +1,8 @@
-"""One piece of work for a client, such as a call: its progress, what it asks the client, and its result.
+"""The work for one request of a client, such as a call: its progress, its requests to the client, and its result.
 
-Up to revision 2025-11-25 the work asks while the client's request is open. From 2026-07-28 on a request ends with
-`input_required`; the work stays, and continues when the client repeats its request with the replies.
+Up to revision 2025-11-25 the work sends requests to the client while the client's request is open. From 2026-07-28 on
+the client's request ends with `input_required`. The work waits, and continues when the client repeats its request with
+the replies.
 """
 
 import asyncio
@@ -31,7 +32,6 @@ GATHER_S = 0.01
 RequestContext = ServerRequestContext[dict[str, object], object]
 """The context of a request, as the SDK passes it to a handler."""
 
-
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
@@ -53,7 +53,7 @@ log = logging.getLogger("agenttool.mcp")
 
 
 def is_stateless(context: RequestContext) -> bool:
-    """Return whether a request is of a revision in which the server makes no requests."""
+    """Return whether the revision of a request has no sessions, so that the server cannot send requests."""
     return is_version_at_least(context.protocol_version, STATELESS_REVISION)
 
 
@@ -80,8 +80,8 @@ class ClientExchange:
         log_level: the lowest level of log messages that the client wants; none for no messages.
         replies: replies that arrived before their requests were made, as after a restart.
         pending: the requests to the client that have no reply, by key.
-        is_left: the server stops; what can wait is left to the next process.
-        lacks: the capability that the work needed and the client does not declare, by its members.
+        is_left: whether the server stops; calls that wait are then left to the next process, and not canceled.
+        missing: the capability that the work needed and the client does not declare, as the protocol writes it.
     """
 
     context: RequestContext
@@ -90,7 +90,7 @@ class ClientExchange:
     replies: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     pending: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     is_left: bool = False
-    lacks: JsonObject | None = None
+    missing: JsonObject | None = None
     task: asyncio.Task[types.Result | Exception] | None = None
     _updates: deque[ToolProgress] = field(default_factory=lambda: deque[ToolProgress](maxlen=1000))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -117,7 +117,7 @@ class ClientExchange:
             self.task.cancel()
 
     def progressed(self, update: ToolProgress) -> None:
-        """Take a progress update for the client."""
+        """Queue a progress update for the client."""
         self._updates.append(update)
         self._changed.set()
 
@@ -150,10 +150,10 @@ class ClientExchange:
             raise
 
     def _returned(self, outcome: types.Result | Exception) -> types.Result:
-        """Return a result, or raise why there is none; work that failed for a missing capability names that."""
+        """Return the result, or raise the error of the work; if the client lacks a capability, that is the error."""
         is_failure = isinstance(outcome, Exception) or (isinstance(outcome, types.CallToolResult) and outcome.is_error)
-        if is_failure and self.lacks is not None and is_stateless(self.context):
-            raise missing_capability(self.lacks)
+        if is_failure and self.missing is not None and is_stateless(self.context):
+            raise missing_capability(self.missing)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -172,7 +172,7 @@ class ClientExchange:
         return {key: each.request for key, each in self.pending.items()}
 
     def reply(self, responses: Mapping[str, object]) -> None:
-        """Take replies of the client; unknown keys are ignored, and requests without a reply stay pending."""
+        """Deliver replies of the client to the pending requests; unknown keys and unusable replies are ignored."""
         for key, response in responses.items():
             found = self.pending.get(key)
             if found is not None and not found.reply.done() and _fits(found.request, response):
@@ -203,7 +203,7 @@ class ClientExchange:
             CallerError: the client does not declare the method, or gave no usable reply.
         """
         if not self.accepts(method):
-            self.lacks = _CAPABILITIES.get(method)
+            self.missing = _CAPABILITIES.get(method)
             raise CallerError(f"the client cannot answer {method!r}; use a client that declares this capability")
         kind, reply_kind = _REQUESTS[method]
         made = kind.model_validate({"method": method, "params": params} if params else {"method": method})
@@ -242,7 +242,7 @@ class ClientExchange:
 
 
 def _fits(request: types.InputRequest, response: object) -> bool:
-    """Return whether a reply is one to this request."""
+    """Return whether a reply is valid for a request; an accepted form must have its required fields."""
     members = reply_members(response)
     try:
         _REQUESTS[request.method][1].model_validate(members, by_name=False)

@@ -15,7 +15,7 @@ MAX_BODY_BYTES = 20_000_000
 
 
 class McpEndpoints:
-    """The ASGI application of `/mcp` and `/mcp/NAME`; who may send requests is decided before it."""
+    """The ASGI application of `/mcp` and `/mcp/NAME`; the application around it authenticates requests."""
 
     def __init__(self, profiles: Mapping[str, ASGIApp]) -> None:
         """Take the applications of the profiles; the empty name has all tools."""

@@ -4,7 +4,6 @@ The list depends on the tools of the runtime and on the profile alone, never on 
 A catalog that is too large for one list shows `tool_search` and `tool_call` in place of most tools.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -16,7 +15,6 @@ from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Role
 from agenttool.records import JsonObject, McpMapping, ToolInterface, ToolSurface
-from agenttool.results.preview import READ_RESULT
 from agenttool.runtime import Runtime
 
 MAX_NAME_CHARS = 44
@@ -200,14 +198,3 @@ def _is_object_schema(schema: JsonObject | None) -> bool:
 
 def _as_dict(schema: JsonObject | None) -> dict[str, object]:
     return cast("dict[str, object]", schema or {"type": "object"})
-
-
-def catalog_digest(tools: ToolList) -> str:
-    """Return a digest of a list, to notice that it has changed."""
-    digest = hashlib.sha256()
-    for each in tools.shown:
-        digest.update(each.model_dump_json().encode())
-    return digest.hexdigest()
-
-
-__all__ = ["READ_RESULT", "TOOL_CALL", "TOOL_SEARCH", "ToolList", "ToolLister", "catalog_digest", "definitions"]

@@ -43,18 +43,13 @@ class Offers:
             if patterns is None or any(fits(pattern, each.name) for pattern in patterns):
                 yield each
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no source has resources or prompts."""
-        return not any(True for _ in self._providers)
-
     def watch(self, changed: OfferChanged) -> None:
         """Report changes of all sources from now on."""
         for each in self._providers:
             each.watch(changed)
 
     async def entries(self, kind: OfferKind) -> list[JsonObject]:
-        """Return all entries of a list, in the order of their names; a source that is away has none."""
+        """Return all entries of a list, sorted by name or URI; a source that is not connected has none."""
         found: list[JsonObject] = []
         for provider in self._providers:
             try:
@@ -104,7 +99,7 @@ class Offers:
         """Return the messages of a prompt.
 
         Raises:
-            MCPError: there is no such prompt, or it cannot be had now.
+            MCPError: there is no such prompt, or its source cannot answer now.
         """
         found = await _first(self._providers, lambda provider: provider.get_prompt(name, arguments))
         source, _, bare = name.partition("__")

@@ -101,7 +101,7 @@ class RuntimeMcpServer:
         waiting: WaitingCalls,
         group: asyncio.TaskGroup,
     ) -> None:
-        """Take what `open` made."""
+        """Use `open` instead, which loads the state and starts the background task."""
         self._runtime = runtime
         self._options = options
         self._states = states
@@ -137,7 +137,7 @@ class RuntimeMcpServer:
                 server.close()
 
     def close(self) -> None:
-        """Stop what runs for clients."""
+        """Stop the work for all clients; calls that wait for an approval are left to the next process."""
         for each in self._exchanges.values():
             each.leave()
         self._tasks.leave()
@@ -190,7 +190,7 @@ class RuntimeMcpServer:
                 await self._sessions.tools_changed()
 
     async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-        self._sessions.of(context)  # it is notified from now on
+        self._sessions.of(context)  # registers the session, which is notified of changes from now on
         tools = await self._tools()
         try:
             page, cursor = tools.page(None if params is None else params.cursor)
@@ -273,7 +273,7 @@ class RuntimeMcpServer:
     async def _attended(
         self, context: RequestContext, exchange: ClientExchange, identity: CallIdentity, within_s: float | None = None
     ) -> types.Result:
-        """Return the result of an exchange, or what it needs of the client first; a task if it does not end in time."""
+        """Return the result of an exchange, the input that it needs, or a task if it takes longer than `within_s`."""
         self._exchanges[exchange.exchange_id] = exchange
         result = None
         try:

@@ -1,4 +1,4 @@
-"""What the server remembers of its clients: sessions of older revisions, and who wants to know about changes."""
+"""The clients of a server that are notified of changes: sessions of older revisions, and subscribers of newer ones."""
 
 import logging
 from collections import OrderedDict
@@ -20,7 +20,7 @@ from agenttool.mcp.exchange import RequestContext, is_stateless
 from agenttool.ports.resources import OfferKind
 
 MAX_SESSIONS = 10_000
-"""Of more sessions, the oldest are not notified any more."""
+"""The most sessions that are notified; beyond it the oldest is dropped."""
 
 log = logging.getLogger("agenttool.mcp")
 
@@ -53,7 +53,7 @@ class ClientSessions:
         self._sessions: OrderedDict[str, ClientSession] = OrderedDict()
 
     def of(self, context: RequestContext) -> ClientSession | None:
-        """Return the session of a request; None on a revision without sessions."""
+        """Return the session of a request, registered if it is new; None on a revision without sessions."""
         if is_stateless(context):
             return None
         headers: object = getattr(context.request, "headers", None)  # on stdio there is no request

@@ -129,7 +129,7 @@ class WaitingCalls:
         return self._waiting.get(call.digest) if self._waiting else None
 
     async def add(self, call: CallIdentity, invocation_id: InvocationId) -> None:
-        """Remember that a call waits.
+        """Record that a call waits.
 
         Raises:
             StoreError: it could not be stored.
@@ -140,7 +140,7 @@ class WaitingCalls:
                 await self._documents.put(_WAITING_KIND, call.digest, invocation_id.encode())
 
     async def remove(self, call: CallIdentity) -> None:
-        """Forget a call, because its client has its result.
+        """Delete the record of a call, because its client has its result.
 
         Raises:
             StoreError: it could not be stored.

@@ -26,7 +26,7 @@ TASK_AFTER_S = 5.0
 
 POLL_MS = 1_000
 TTL_MS = 86_400_000
-"""For this long a client may ask for a task; the journal knows it longer."""
+"""How long a client may ask for a task; the journal stores it longer."""
 
 MAX_LIVE = 10_000
 
@@ -63,7 +63,7 @@ def refuse_without_tasks(context: RequestContext, tool: OfferedTool | None) -> N
     """Refuse a call of a tool that only runs as a task, if the client cannot follow tasks.
 
     Raises:
-        MCPError: it is one.
+        MCPError: the tool requires tasks, and the client does not declare them.
     """
     annotations = None if tool is None or tool.declared is None else tool.declared.declaration.annotations
     if (annotations or {}).get("taskSupport") == "required" and is_stateless(context) and not declares_tasks(context):
@@ -76,7 +76,7 @@ class ClientTasks:
     def __init__(
         self, runtime: Runtime, actor: str | None, resume: Callable[[RequestContext, ToolInvocation], ToolRun]
     ) -> None:
-        """Take the runtime, the actor whose tasks these are, and what follows a call of an earlier process."""
+        """Take the runtime, the actor of the tasks, and a function that resumes a call of an earlier process."""
         self._runtime = runtime
         self._actor = actor
         self._resume = resume
@@ -94,7 +94,7 @@ class ClientTasks:
         return _result({**members, "status": "working", "resultType": "task"})
 
     def leave(self) -> None:
-        """Stop, because the server does; calls that wait are left to the next process."""
+        """Stop following calls, because the server stops; calls that wait are left to the next process."""
         for run in self._live.values():
             run.exchange.leave()
 
@@ -109,7 +109,7 @@ class ClientTasks:
         return _result({**await self._state(params.task_id, run), "resultType": "complete"})
 
     async def update(self, context: RequestContext, params: TaskUpdateParams) -> types.Result:
-        """Handle `tasks/update`: take replies of the client."""
+        """Handle `tasks/update`: deliver replies of the client."""
         run = await self._find(context, params.task_id)
         run.exchange.context = context
         run.exchange.reply(params.input_responses or {})

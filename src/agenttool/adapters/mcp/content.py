@@ -1,14 +1,36 @@
-"""The conversion of MCP content blocks and tool results to native output, without loss."""
+"""The conversion between MCP content blocks and content items, in both directions, and of tool results to output."""
 
+import base64
+from collections.abc import Awaitable, Callable
 from typing import cast
 
+import mcp_types as types
+
+from agenttool.codec import json_bytes
 from agenttool.ports.output import NativeError, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, JsonObject, McpMapping, Ref, UnsetType
 
 TOOL_ERROR = "mcp_tool_error"
 """The code of a failure that the tool reported in its result; a JSON-RPC error has the number of the error."""
 
+Fetch = Callable[[Ref], Awaitable[bytes | None]]
+"""Returns stored bytes; None if they are not there any more."""
+
+MAX_INLINE_BYTES = 5_000_000
+"""Larger media are links, which `resources/read` resolves."""
+
+_BINARY = "application/octet-stream"
 _MEDIA = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO}
+_INLINE = {ContentClass.IMAGE: types.ImageContent, ContentClass.AUDIO: types.AudioContent}
+_LINKED = frozenset(
+    {
+        ContentClass.VIDEO,
+        ContentClass.FILE,
+        ContentClass.RESOURCE_LINK,
+        ContentClass.ARTIFACT_REF,
+        ContentClass.PERSISTED_OUTPUT_REF,
+    }
+)
 
 
 def content_item(block: JsonObject) -> ContentItem:
@@ -20,7 +42,7 @@ def content_item(block: JsonObject) -> ContentItem:
     if isinstance(kind, str) and kind in _MEDIA and isinstance(data, str):
         return ContentItem(type=_MEDIA[kind], data=data, media_type=_text(block, "mimeType"), annotations=notes)
     if kind == "resource_link" and isinstance(block.get("uri"), str):
-        return _link(block, notes)
+        return _link_item(block, notes)
     resource = block.get("resource")
     if kind == "resource" and isinstance(resource, dict) and isinstance(resource.get("uri"), str):
         return resource_item(resource, notes)
@@ -41,7 +63,7 @@ def resource_item(resource: JsonObject, notes: Json | UnsetType = UNSET) -> Cont
     )
 
 
-def _link(block: JsonObject, notes: Json | UnsetType) -> ContentItem:
+def _link_item(block: JsonObject, notes: Json | UnsetType) -> ContentItem:
     uri, media_type, size = _text(block, "uri"), _text(block, "mimeType"), block.get("size")
     ref = Ref(
         uri=uri,
@@ -104,3 +126,84 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
         error=error,
         external_mappings=(mapping,),
     )
+
+
+async def content_block(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
+    """Return the content block of an item; `fetch` reads stored media."""
+    if item.type is ContentClass.EMBEDDED_RESOURCE:
+        return await _embedded(item, fetch)
+    if item.type in _INLINE:
+        data = await _media(item, fetch)
+        if data is not None:
+            kind, media_type = _INLINE[item.type], _media_type(item)
+            return kind(
+                data=base64.b64encode(data).decode(),
+                mime_type=media_type,
+                annotations=_annotations(item),
+                _meta=_block_meta(item),
+            )
+    if item.type in _LINKED and (item.uri or (item.ref is not None and item.ref.uri)):
+        return link_block(item)
+    if item.text is None and item.data is not UNSET:
+        return types.TextContent(text=json_bytes(item.data).decode())
+    return types.TextContent(text=item.text or _caption(item), annotations=_annotations(item), _meta=_block_meta(item))
+
+
+async def _embedded(item: ContentItem, fetch: Fetch) -> types.ContentBlock:
+    uri = item.uri or (item.ref.uri if item.ref is not None else None) or "agenttool:embedded"
+    if item.text is not None and item.ref is None:
+        contents: types.TextResourceContents | types.BlobResourceContents = types.TextResourceContents(
+            uri=uri, mime_type=item.media_type, text=item.text
+        )
+    else:
+        data = await _media(item, fetch)
+        if data is None:
+            return link_block(item)
+        contents = types.BlobResourceContents(
+            uri=uri, mime_type=_media_type(item), blob=base64.b64encode(data).decode()
+        )
+    return types.EmbeddedResource(resource=contents, annotations=_annotations(item), _meta=_block_meta(item))
+
+
+async def _media(item: ContentItem, fetch: Fetch) -> bytes | None:
+    ref = item.ref
+    if ref is None or (ref.size_bytes or 0) > MAX_INLINE_BYTES:
+        return None
+    return await fetch(ref)
+
+
+def link_block(item: ContentItem) -> types.ResourceLink:
+    """Return a link that `resources/read` resolves; one of a server stays as it was."""
+    ref = item.ref or Ref()
+    if isinstance(ref.native_ref, dict) and ref.native_ref.get("type") == "resource_link":
+        return types.ResourceLink.model_validate(ref.native_ref)
+    return types.ResourceLink(
+        uri=item.uri or ref.uri or ref.id or "agenttool:unknown",
+        name=item.name or ref.title or ("full output" if item.type is ContentClass.PERSISTED_OUTPUT_REF else "output"),
+        mime_type=item.media_type or ref.media_type,
+        size=ref.size_bytes,
+        annotations=_annotations(item),
+        _meta=_block_meta(item),
+    )
+
+
+def _media_type(item: ContentItem) -> str:
+    return item.media_type or (item.ref.media_type if item.ref is not None else None) or _BINARY
+
+
+def _caption(item: ContentItem) -> str:
+    ref = item.ref or Ref()
+    parts = (item.type.value, item.name or ref.title, item.uri or ref.uri or ref.id)
+    return " ".join(each for each in parts if each)
+
+
+def _annotations(item: ContentItem) -> types.Annotations | None:
+    given = item.annotations
+    members = {name: value for name, value in given.items() if name != "_meta"} if isinstance(given, dict) else {}
+    return types.Annotations.model_validate(members) if members else None
+
+
+def _block_meta(item: ContentItem) -> dict[str, object] | None:
+    """Return the `_meta` of a block that came from a server."""
+    given = item.annotations.get("_meta") if isinstance(item.annotations, dict) else None
+    return cast("dict[str, object]", given) if isinstance(given, dict) else None

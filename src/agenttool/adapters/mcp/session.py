@@ -16,7 +16,7 @@ from typing import Any, Self, cast  # noqa: TID251 -- the type parameters of the
 
 from mcp.client import advertise
 from mcp.client.client import Client
-from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
+from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.dispatcher import ProgressFnT, coerce_request_id
 from mcp.shared.exceptions import MCPError
@@ -97,7 +97,6 @@ class NotificationLimit:
     def __init__(self) -> None:
         """Start full."""
         self._tokens, self._at = float(BURST), time.monotonic()
-        self.dropped = 0
 
     def admits(self, method: str) -> bool:
         """Return whether a notification is read; those that a request waits for always are."""
@@ -106,7 +105,6 @@ class NotificationLimit:
         now = time.monotonic()
         self._tokens, self._at = min(self._tokens + (now - self._at) * PER_SECOND, BURST), now
         if self._tokens < 1:
-            self.dropped += 1
             return False
         self._tokens -= 1
         return True
@@ -217,7 +215,6 @@ class SessionCallbacks:
     on_message: MessageHandlerFnT
     on_log: LoggingFnT
     elicit: ElicitationFnT | None = None
-    sample: SamplingFnT | None = None
     list_roots: ListRootsFnT | None = None
 
 
@@ -358,7 +355,6 @@ async def open_session(
         message_handler=callbacks.on_message,
         logging_callback=callbacks.on_log,
         elicitation_callback=callbacks.elicit,
-        sampling_callback=callbacks.sample,
         list_roots_callback=callbacks.list_roots,
         extensions=[advertise(each) for each in EXTENSIONS],
     )
