@@ -52,8 +52,18 @@ LOSSES = {
     "truncated": (lambda path: os.truncate(path, 4096), "was truncated"),
     "emptied": (lambda path: os.truncate(path, 0), "was truncated"),
     "without its shared memory": (lambda path: path.with_name("state.db-shm").unlink(), "lost its shared-memory file"),
+    "with an emptied shared memory": (lambda path: os.truncate(path.with_name("state.db-shm"), 0), "was truncated"),
     "without its write-ahead log": (lambda path: beside(path).unlink(), "lost its write-ahead log"),
     "with an emptied write-ahead log": (lambda path: os.truncate(beside(path), 0), "was truncated"),
+    "with a header as its write-ahead log": (lambda path: os.truncate(beside(path), 32), "was truncated"),
+    "with half a write-ahead log": (
+        lambda path: os.truncate(beside(path), beside(path).stat().st_size // 2),
+        "was truncated",
+    ),
+    "with a write-ahead log without its last byte": (
+        lambda path: os.truncate(beside(path), beside(path).stat().st_size - 1),
+        "was truncated",
+    ),
 }
 
 

@@ -409,7 +409,7 @@ async def test_a_secret_that_controls_or_invisible_characters_divide_is_in_no_lo
 
 
 @pytest.mark.parametrize(
-    ("spelled", "spelled"),
+    ("secret", "spelled"),
     [
         ("pass-caf\u00e9-4711", "pass-cafe\u0301-4711"),
         ("pass-cafe\u0301-4711", "pass-caf\u00e9-4711"),

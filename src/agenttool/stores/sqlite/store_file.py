@@ -6,8 +6,9 @@ that holds the file open keeps its write-ahead log in place, so both files are t
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from agenttool.errors import StoreError
 from agenttool.stores.sqlite.connect import RESTORE, reading
@@ -15,11 +16,24 @@ from agenttool.stores.sqlite.connect import RESTORE, reading
 _NO_HEADER = bytes(32)
 """What a write-ahead log has in the place of its header, if it was written to after it was truncated."""
 
+_FRAME_HEADER = 24
+_MAX_FRAMES = 10_000
+"""So many frames are read at once to find the last commit; the next check continues."""
+
 _RESTART = f"stop every process that uses it, {RESTORE}, and start them again"
 
 
 class StoreFileLost(StoreError):
     """The file is not the one that this process opened; what it writes there would be lost."""
+
+
+class _LastCommit(NamedTuple):
+    """The last frame of a commit that was seen in the write-ahead log; `next_at` is where the search continues."""
+
+    salts: bytes
+    at: int = 0
+    frame: bytes = b""
+    next_at: int = len(_NO_HEADER)
 
 
 class StoreFile:
@@ -40,7 +54,8 @@ class StoreFile:
         # Its locks end when any descriptor of it in this process is closed, so it is never opened here.
         self._index_path = path.with_name(f"{path.name}-shm")
         self._index_id = _identity(self._index_path.stat())
-        self._size = 0
+        self._index_size = self._size = 0
+        self._last_commit = _LastCommit(b"")
         self._is_truncated = False
 
     def check(self) -> None:
@@ -60,14 +75,66 @@ class StoreFile:
         name = self._find_log_name()
         if (name is None or name != self._log_name) and _identity(self._find(self._log_path)) != self._log_id:
             raise self.lost("has another write-ahead log")
-        if _identity(self._find(self._index_path)) != self._index_id:
+        index = self._find(self._index_path)
+        if _identity(index) != self._index_id:
             raise self.lost("has another shared-memory file")
-        # A checkpoint empties the log, too; it begins again with a header. A truncated log is continued without one.
-        is_cut = file.st_size < self._size or os.pread(self._log, len(_NO_HEADER), 0) == _NO_HEADER
-        if self._is_truncated or is_cut:
+        self.check_index()
+        self._index_size = index.st_size
+        if self._is_truncated or file.st_size < self._size or self._is_log_damaged():
             self._is_truncated = True
             raise self.lost("was truncated")
         self._size = file.st_size
+
+    def check_index(self) -> None:
+        """Check the size of the shared-memory file: the kernel ends a process that uses what was cut off.
+
+        A file that was truncated gets its size back, so that the connections can be closed.
+
+        Raises:
+            StoreFileLost: it was truncated.
+        """
+        with suppress(OSError):
+            if self._index_path.stat().st_size < self._index_size:
+                self._is_truncated = True
+                os.truncate(self._index_path, self._index_size)
+        if self._is_truncated:
+            raise self.lost("was truncated")
+
+    def _is_log_damaged(self) -> bool:
+        """Return whether the last known commit is not in the write-ahead log any more.
+
+        A checkpoint empties the log, too; it begins again with a header and other salts. A truncated log is continued,
+        and has zeros where it was cut.
+        """
+        header = os.pread(self._log, len(_NO_HEADER), 0)
+        if header == _NO_HEADER:
+            return True
+        known = self._last_commit
+        if header[16:24] != known.salts:
+            known = _LastCommit(header[16:24])
+        elif known.frame:
+            frame = os.pread(self._log, len(known.frame), known.at)
+            # A writer that failed may have left a commit that the next one overwrites; then the start differs.
+            is_same = frame[:_FRAME_HEADER] == known.frame[:_FRAME_HEADER]
+            if frame != known.frame and (is_same or not any(frame[:_FRAME_HEADER])):
+                return os.pread(self._log, len(_NO_HEADER), 0) == header  # else it was emptied meanwhile
+        self._last_commit = self._find_last_commit(header, known)
+        return False
+
+    def _find_last_commit(self, header: bytes, known: _LastCommit) -> _LastCommit:
+        """Return the last commit, searched from the known one on; older frames behind it have other salts."""
+        size = _FRAME_HEADER + int.from_bytes(header[8:12])
+        last, at = None, known.next_at
+        for _ in range(_MAX_FRAMES):
+            start = os.pread(self._log, _FRAME_HEADER, at)
+            if start[8:16] != known.salts or not known.salts:
+                break
+            if any(start[4:8]):  # the size of the file after a commit; zero in other frames
+                last = at
+            at += size
+        if last is None:
+            return known
+        return _LastCommit(known.salts, last, os.pread(self._log, size, last), last + size)
 
     @contextmanager
     def reading(self) -> Generator[None]:

@@ -322,6 +322,7 @@ class Writer:
             try:
                 if self._is_file_lost:
                     self._check_file()
+                self._file.check_index()
                 self.end = self._last_end = self._write(batch, time.monotonic() + timeout_s)
                 self._check_file()
                 self._erase(batch)
@@ -357,6 +358,7 @@ class Writer:
         linked = link(chained, line)
         with self._turn:
             try:
+                self._file.check_index()
                 row_owner = self.owner if is_open else None
                 connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, row_owner))
                 # At once, because an interrupt can arrive in any call.
