@@ -8,6 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_clients import NEW, Person, connected, served, text_of
 
 from agenttool import Runtime, tool
+from agenttool.records import PermissionDecision
 
 SENT = []
 
@@ -33,6 +34,10 @@ async def test_the_person_at_the_client_allows_a_call(mode):
         assert "Allow local.send?" in asked
         assert '{"to":"ada"}' in asked
         assert await runtime.approvals.list() == ()
+        records = [each async for each in runtime.journal.export()]
+    (decision,) = [each for each in records if isinstance(each, PermissionDecision) and each.behavior == "allow"]
+    assert [*decision.reason.details["approver"]] == ["claim"], "the user of the server did not answer"
+    assert decision.decided_by.startswith(("the MCP client ", "an MCP client"))
 
 
 @pytest.mark.parametrize("person", [Person("decline"), Person(decision="deny", message="not today")])

@@ -15,7 +15,7 @@ from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
-from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
+from agenttool.policy.approvals import Allow, Answer, Approver, Deny, Edit, Question, Refused
 from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
@@ -161,7 +161,8 @@ class ToolRun:
         answer = asking.result()
         if answer is None:
             return False
-        outcome = await self.runtime.approvals.decide(question, answer, by=_client_name(self.exchange))
+        by = Approver(claim=_client_name(self.exchange))  # the user of this server did not answer
+        outcome = await self.runtime.approvals.decide(question, answer, by=by)
         self._asked.add(question.approval_id)
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
 

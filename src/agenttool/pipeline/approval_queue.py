@@ -64,7 +64,7 @@ class ApprovalQueue:
         answer: str | Answer,
         *,
         input: JsonObject | None = None,  # noqa: A002 -- the name of the value that it replaces
-        by: str | None = None,
+        by: str | Approver | None = None,
         message: str | None = None,
         shown_digest: Digest | None = None,
     ) -> Answered | Refused:
@@ -75,7 +75,8 @@ class ApprovalQueue:
                 shown, the answer is refused.
             answer: `allow`, `deny`, or an answer object.
             input: run this input instead.
-            by: the name of the approver; recorded as a claim, beside the operating-system user of this process.
+            by: the name of the approver; recorded as a claim, beside the operating-system user of this process. An
+                `Approver` if the user of this process is not the one who answered.
             message: text that the model reads with the answer.
             shown_digest: `Question.shown_digest` of what the approver was shown, where only the id is given. Without
                 it, the answer is about the open question, and the record says that no digest was passed.
@@ -85,7 +86,7 @@ class ApprovalQueue:
             StoreError: the answer could not be stored.
         """
         given = answer_in(answer, input, message) if isinstance(answer, str) else answer
-        approver = Approver(os_user=self._core.os_user(), claim=by)
+        approver = by if isinstance(by, Approver) else Approver(os_user=self._core.os_user(), claim=by)
         if isinstance(question, Question):
             question, shown_digest = question.approval_id, shown_digest or question.shown_digest
         if self._recovery is not None:
