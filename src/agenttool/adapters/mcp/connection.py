@@ -65,7 +65,7 @@ class Unavailable(Exception):
     """A server cannot be used now; has the reason, and the seconds until the next try if there is one."""
 
     def __init__(self, reason: str, retry_after_s: float | None) -> None:
-        """Take both."""
+        """Take the reason and the delay."""
         super().__init__(reason)
         self.reason = reason
         self.retry_after_s = retry_after_s
@@ -125,7 +125,7 @@ class Connection:
         self._task = asyncio.create_task(self._supervise())  # noqa: TID251 -- `close` is its parent
 
     def want(self) -> "asyncio.Future[McpSession]":
-        """Connect now; return the outcome of the attempt under way."""
+        """Connect now unless a session is open; return the future of the attempt."""
         if not self._attempt.done():
             self._wanted.set()
         return self._attempt
@@ -162,11 +162,11 @@ class Connection:
             raise Unavailable(error.reason, max(self._retry_at - time.monotonic(), 0.0)) from error
 
     def begin_call(self, job: Job) -> None:
-        """Note a call, so that the connection is not idle."""
+        """Register a call; while it runs, the connection is not idle."""
         self._jobs.append(job)
 
     def end_call(self, job: Job) -> None:
-        """Forget a call that has ended."""
+        """Unregister a call that has ended."""
         self._jobs.remove(job)
         self._used_at = time.monotonic()
 
@@ -175,7 +175,7 @@ class Connection:
         self._refresh.set()
 
     def drop(self, session: McpSession) -> None:
-        """Give up a session that was lost, or that the server does not know any more; the next call opens another."""
+        """Close a session that was lost or that the server has forgotten; the next call opens another."""
         session.closed.set()
 
     async def close(self) -> None:

@@ -59,7 +59,7 @@ def _is_address(host: str) -> bool:
 
 
 class _LimitedBody(httpx2.AsyncByteStream):
-    """A response body that fails when it becomes too long; the parts of an event stream are limited elsewhere."""
+    """A response body that fails when it becomes too long; the SDK limits the parts of an event stream."""
 
     def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._body = body

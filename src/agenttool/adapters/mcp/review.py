@@ -1,4 +1,4 @@
-"""The review of tool definitions: a tool whose definition changed does not run until its owner has reviewed it.
+"""The review of tool definitions: a tool whose definition changed does not run until a user has reviewed it.
 
 The accepted definitions of each server are stored. What a server lists for the first time is accepted, unless its
 settings say that new tools wait for a review, too.
@@ -37,7 +37,7 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
     features: tuple[str, ...] = ()
 
     def accept(self, names: Iterable[str]) -> "ReviewedTools":
-        """Return these with waiting definitions accepted."""
+        """Return a copy in which the named waiting definitions are accepted."""
         chosen = {name: self.waiting[name] for name in names if name in self.waiting}
         left = {name: each for name, each in self.waiting.items() if name not in chosen}
         return replace(self, accepted={**self.accepted, **chosen}, waiting=left)
@@ -45,7 +45,7 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
     def with_listed(
         self, listed: Mapping[str, JsonObject], features: tuple[str, ...], *, shows_new: bool
     ) -> "ReviewedTools":
-        """Return these after a server listed its tools."""
+        """Return a copy that is updated with the tools that the server lists now."""
         accepted, waiting = dict(self.accepted), dict[str, JsonObject]()
         for name, definition in listed.items():
             before = accepted.get(name)

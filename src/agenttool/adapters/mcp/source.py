@@ -1,4 +1,4 @@
-"""The MCP servers of one runtime: they are connected, their tools declared, and calls sent to them."""
+"""An MCP server as a source: connects to it, declares its tools, and finds the connection of each call."""
 
 import asyncio
 import logging
@@ -39,12 +39,12 @@ FIRST_ANSWER_S = 10.0
 IDLE_S = 600.0
 """After how long without a call the connection of one actor is closed."""
 
-_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 LOGIN_S = 600.0
 """How long a user may take to log in."""
 
 REVIEW_POLL_S = 2.0
-"""How often a runtime looks for a review that it waits for."""
+"""How often a runtime checks whether another process has reviewed its waiting tools."""
 
 _SHOWN_NAMES = 5
 _DECLARED_AT_A_TIME = 50
@@ -181,7 +181,7 @@ class McpSource:
         """Return why a tool may not run now; None if it may."""
         if tool not in self._listed:
             return f"the server {self.name!r} does not offer {tool!r} any more"
-        return self._setup(tool) if tool in self._reviewed.waiting else None
+        return self._review_advice(tool) if tool in self._reviewed.waiting else None
 
     async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
         """Return the answers of the user to the questions of the server.
@@ -274,7 +274,7 @@ class McpSource:
             return
         words = await self._filled({each: each for each in server.args}, actor)
         command = [server.command, *(words.get(each, each) for each in server.args)]
-        env = {**environment((*_INHERITED, *server.pass_env)), **await self._filled(server.env, actor)}
+        env = {**environment((*_INHERITED_ENV, *server.pass_env)), **await self._filled(server.env, actor)}
         process = await ServerProcess.start(command, env=env, cwd=server.cwd, log=lines)
         async with open_pipes(process, lines, server.max_message_bytes) as streams:
             yield streams
@@ -289,11 +289,11 @@ class McpSource:
         return make_auth(self.server, DocumentTokens(self._host.documents, key), filled.get("secret"), self.login)
 
     async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
-        """Return texts with the credentials of an actor; without an actor, what only actors have is left out.
+        """Return texts with an actor's credentials filled in; without an actor, texts that need one are left out.
 
         Raises:
             ConfigError: a credential is not configured.
-            CredentialMissing: it cannot be had.
+            CredentialMissing: it has no value.
         """
         filled: dict[str, str] = {}
         for name, text in texts.items():
@@ -356,7 +356,7 @@ class McpSource:
                     await self._use(found, self._listed)
         self._watch = None
 
-    def _setup(self, tool: str) -> str:
+    def _review_advice(self, tool: str) -> str:
         kind = "changed" if tool in self._reviewed.accepted else "is new"
         return f"its definition {kind} and waits for a review; run `agenttool sources review {self.name}`"
 
@@ -367,7 +367,7 @@ class McpSource:
         if name not in self._reviewed.waiting:
             return declare(self.server, definition, executor)
         tool = declare(self.server, definition, executor, lifecycle=Lifecycle.REQUIRES_SETUP)
-        return replace(tool, setup=self._setup(name))
+        return replace(tool, setup=self._review_advice(name))
 
     async def _declare(self, tools: Iterable[DeclaredTool]) -> None:
         """Declare new and changed tools; the runtime shows why it rejects any."""
