@@ -160,14 +160,23 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
     Rules, approvers and records must see what the tool gets. So the returned function raises `ToolFailure` if the
     validators change their own output again, or if it has no JSON form.
     """
-    if convert is None or not _can_change(adapter.core_schema):
+    core = cast("_CoreSchema", adapter.core_schema)
+    if convert is None or not _can_change(core):
         return None
+    fields = cast("dict[str, object]", core["fields"]) if core["type"] == "typed-dict" else None
+    changing = None if fields is None else {name for name, field in fields.items() if _can_change(field)}
 
     def normal(given: JsonObject) -> JsonObject:
         arguments = convert(given)
         try:
             written: JsonObject = adapter.dump_python(
-                arguments, mode="json", by_alias=True, exclude_unset=True, round_trip=True, warnings="error"
+                arguments,
+                mode="json",
+                include=changing,
+                by_alias=True,
+                exclude_unset=True,
+                round_trip=True,
+                warnings="error",
             )
             found = cast("JsonObject", _merged(given, written))
             if found == given or convert(found) == arguments:
