@@ -52,6 +52,7 @@ def test_a_call_as_json_has_its_people_times_and_result(run, journal):
         "status": "succeeded",
         "actor": None,
         "approvals": [{"by": USER, "claim": "pat", "behavior": "allow"}],
+        "canceled_by": None,
         "result": "90 to ada",
         "error": None,
     }

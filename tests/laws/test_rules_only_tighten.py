@@ -61,14 +61,21 @@ calls = st.one_of(
     st.tuples(st.just("web.get"), st.fixed_dictionaries({"url": st.sampled_from(URLS)})),
 )
 
-conditions = st.fixed_dictionaries(
-    {"tool": st.sampled_from(["*", "files.*", "files.read", "shell.sh", "web.get"])},
-    optional={
-        "path": st.sampled_from(["src/**", "secrets", "**", "~/.ssh/**"]),
-        "command": st.sampled_from(["git *", "git push *", "rm *", "ls"]),
-        "url": st.sampled_from(["https://example.com/**", "http://*.example/**", "https://*.example/**"]),
-        "argument": st.sampled_from([{"/size": {"max": 10}}, {"/path": {"prefix": "src"}}]),
-    },
+PATH_RULES = st.sampled_from(["src/**", "secrets", "**", "~/.ssh/**"])
+COMMAND_RULES = st.sampled_from(["git *", "git push *", "rm *", "ls"])
+URL_RULES = st.sampled_from(["https://example.com/**", "http://*.example/**", "https://*.example/**"])
+BELOW_SRC = {"/path": {"prefix": "src"}}
+
+
+def conditions_on(tools, **conditions):
+    return st.fixed_dictionaries({"tool": st.sampled_from(tools)}, optional=conditions)
+
+
+conditions = st.one_of(
+    conditions_on(["*", "files.*"], path=PATH_RULES, argument=st.sampled_from([{"/size": {"max": 10}}, BELOW_SRC])),
+    conditions_on(["files.read"], path=PATH_RULES, argument=st.just(BELOW_SRC)),
+    conditions_on(["*", "shell.sh"], command=COMMAND_RULES),
+    conditions_on(["*", "web.get"], url=URL_RULES),
 )
 sources = st.sampled_from(list(RuleSource))
 
