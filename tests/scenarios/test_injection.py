@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from agenttool import ConfigError, Context, File, Image, Inject, Runtime, tool
 
@@ -99,6 +100,25 @@ async def test_numbers_written_as_text_are_refused_unless_the_tool_declares_that
     assert result.value == 4.0
     assert invocation.model_input == {"n": "2", "by": "0.5", "up": "false"}
     assert invocation.call_input == {"n": 2, "by": 0.5, "up": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"amount": "5", "tip": "2"}, "5 2"),
+        ({"amount": 5, "tip": None}, "5 None"),
+        ({"amount": "500"}, "at '/amount': expected a number of at most 100"),
+        ({"amount": "-5"}, "at '/amount': expected a number of at least 1"),
+    ],
+)
+async def test_a_number_written_as_text_has_the_limits_of_a_number(arguments, outcome):
+    @tool(read_only=True, coerce=True)
+    def pay(amount: Annotated[int, Field(ge=1, le=100)], tip: int | None = None) -> str:
+        """Pay an amount."""
+        return f"{amount} {tip}"
+
+    async with Runtime.open(tools=[pay]) as rt:
+        assert outcome in (await rt.call("pay", arguments)).text
 
 
 class Color(Enum):

@@ -144,7 +144,7 @@ class PydanticConversion:
             ToolFailure: invalid_arguments.
         """
         if self._work is not None and self._work.exceeds(given):
-            raise ToolFailure(_invalid(_TOO_MANY_ALTERNATIVES))
+            raise ToolFailure(invalid_arguments(_TOO_MANY_ALTERNATIVES))
         try:
             # Some types pass parts of the input on, and a function may change its arguments.
             return cast("dict[str, object]", self._validate(clone(given)))
@@ -183,7 +183,7 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
                 return found
         except (PydanticSerializationError, ToolFailure):
             pass
-        raise ToolFailure(_invalid(_UNSTABLE))
+        raise ToolFailure(invalid_arguments(_UNSTABLE))
 
     return normal
 
@@ -227,7 +227,7 @@ def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
     for each in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REPORTED]:
         secret = any(step in sensitive for step in each["loc"])
         problems.append(f"{pointer_of(each['loc'])!r}: {'not a valid value' if secret else each['msg']}")
-    return _invalid(f"arguments do not fit the tool: {'; '.join(problems)}; correct them and call again")
+    return invalid_arguments(f"arguments do not fit the tool: {'; '.join(problems)}; correct them and call again")
 
 
 _TOO_MANY_ALTERNATIVES = (
@@ -241,7 +241,8 @@ _UNSTABLE = (
 )
 
 
-def _invalid(message: str) -> ToolError:
+def invalid_arguments(message: str) -> ToolError:
+    """Return the error of arguments that do not fit the types of a tool."""
     return ToolError(
         error_class=ErrorClass.INVALID_ARGUMENTS,
         message=message,
