@@ -152,8 +152,8 @@ class WaitingCalls:
 class DeliveredOutput:
     """The stored output that the clients of one server may read: that of the results they received.
 
-    For a named actor it is stored, and valid in later processes. Clients without an actor cannot be told apart after
-    a restart, so theirs ends with the server.
+    For a named actor it is stored, and valid in later processes. Clients without an actor cannot be distinguished
+    after a restart, so theirs ends with the server.
     """
 
     def __init__(self, documents: DocumentStore | None, actor: str | None, profile: str) -> None:

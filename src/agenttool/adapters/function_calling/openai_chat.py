@@ -85,8 +85,8 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
         repeated["audio"] = {"id": audio}
     is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
     text = str(message.get("content") or message.get("refusal") or "")
-    kept = () if is_empty else (repeated,)
-    return ModelReply(echo=kept, calls=calls, text=text, is_final=not calls, is_cut=is_cut)
+    messages = () if is_empty else (repeated,)
+    return ModelReply(echo=messages, calls=calls, text=text, is_final=not calls, is_cut=is_cut)
 
 
 def assembler() -> StreamAssembler:
