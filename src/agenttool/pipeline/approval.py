@@ -133,7 +133,6 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         core.questions.notify(question)
     if core.durable:
         save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
-        await flush(call)
     answered = await wait_for_answer(call, question)
     return await conclude(call, tool, proposed, question, answered)
 
@@ -210,22 +209,25 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
 
 
 async def wait_for_answer(call: Call, question: Question) -> Answered | None:
-    """Return the first answer to a question, of the program's approver or of any other; none if it expires.
+    """Store a question, and return its first answer, of the program's approver or of any other; none if it expires.
 
-    The call waits in its caller's task; a cancellation withdraws the question.
+    The call waits in its caller's task; a cancellation withdraws the question. Others see the question as soon as it
+    is stored, and may close the runtime then: the drive exists before, so that the call is parked.
 
     Raises:
-        ToolFailure: canceled.
+        ToolFailure: canceled, dependency_unavailable.
     """
     core = call.core
     future: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[question.approval_id] = future
     expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, lambda: _expire(future))
     call.drive = drive = Drive(core.timing.grace_period)
+    if call.stop.reason is not None:
+        drive.stop()
     call.become_idle()
     try:
         with pause_timeouts(call.parent):
-            answered = await drive.run(_first_answer(core, question, future))
+            answered = await drive.run(_first_answer(call, question, future))
     finally:
         core.timing.deadlines.cancel(expiry)
         del core.questions.waiting[question.approval_id]
@@ -237,8 +239,10 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     return cast("Answered | None", answered) or await core.host.stored_answer(question)
 
 
-async def _first_answer(core: Core, question: Question, future: "asyncio.Future[object]") -> object:
-    approve = core.questions.approve
+async def _first_answer(call: Call, question: Question, future: "asyncio.Future[object]") -> object:
+    core, approve = call.core, call.core.questions.approve
+    if core.durable:
+        await flush(call)
     if approve is None:
         return await future
     async with asyncio.TaskGroup() as group:

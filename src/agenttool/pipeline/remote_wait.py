@@ -144,6 +144,8 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
         ToolFailure: canceled, timeout; the request is withdrawn.
     """
     call.drive = drive = Drive(call.core.timing.grace_period)
+    if call.stop.reason is not None:
+        drive.stop()
     recovery = call.ensure_recovery()
     recovery.is_remote = True
     try:

@@ -97,6 +97,8 @@ async def run_stoppable(call: Call, work: Coroutine[object, object, _T]) -> _T:
         ToolFailure: canceled, sibling_canceled, timeout.
     """
     call.drive = drive = Drive(call.core.timing.grace_period)
+    if call.stop.reason is not None:
+        drive.stop()
     try:
         done = await drive.run(work)
     finally:

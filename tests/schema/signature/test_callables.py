@@ -51,7 +51,10 @@ def test_annotations_as_text_are_resolved_where_the_function_was_written():
         (many, "parameter 'numbers' of many() takes any number of values; declare one list parameter instead"),
         (named, "parameter 'options' of named() takes any names; declare each parameter, or one dict parameter"),
         (bare, "parameter 'a' of bare() has no annotation, so no value of it could be checked; annotate it"),
-        (Toolbox.method, "parameter 'self' of method() has no annotation, so no value of it could be checked; bind"),
+        (
+            Toolbox.method,
+            "parameter 'self' of method() has no annotation, so no value of it could be checked; leave @tool off",
+        ),
         (unknown, "the annotation of parameter 'b' of unknown() cannot be resolved, got 'Decimal'"),
         (returns_unknown, "the return annotation of returns_unknown() cannot be resolved, got 'list[Decimal]'"),
         (nonsense, "the annotation of parameter 'a' of nonsense() cannot be resolved, got '1 +'"),

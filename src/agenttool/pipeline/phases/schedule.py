@@ -131,6 +131,8 @@ async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) ->
 async def _wait(call: Call, acquiring: Coroutine[object, object, Permit]) -> Permit:
     _note_queued(call)
     call.drive = drive = Drive(call.core.timing.grace_period)
+    if call.stop.reason is not None:
+        drive.stop()
     try:
         permit = await drive.run(acquiring)
     finally:
