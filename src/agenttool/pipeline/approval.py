@@ -224,7 +224,6 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     call.drive = drive = Drive(core.timing.grace_period)
     if call.stop.reason is not None:
         drive.stop()
-    call.become_idle()
     try:
         with pause_timeouts(call.parent):
             answered = await drive.run(_first_answer(call, question, future))
@@ -243,6 +242,7 @@ async def _first_answer(call: Call, question: Question, future: "asyncio.Future[
     core, approve = call.core, call.core.questions.approve
     if core.durable:
         await flush(call)
+    call.become_idle()
     if approve is None:
         return await future
     async with asyncio.TaskGroup() as group:
