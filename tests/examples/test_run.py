@@ -177,8 +177,9 @@ def test_a_request_or_a_stream_that_fails_leaves_the_turns_so_far_in_the_caller_
 
     async def run(url, messages):
         async with Runtime.open(tools=[stock]) as rt, opened("openai", url, is_async=True) as client:
-            with pytest.raises(IncompleteReplyError):
+            with pytest.raises(IncompleteReplyError, match="pass it as `messages` to `run` again") as raised:
                 await rt.run(client, messages, model="m", stream=True)
+            assert raised.value.conversation is messages
             with pytest.raises(Exception, match="overloaded"):
                 await rt.run(client, messages, model="m")
 

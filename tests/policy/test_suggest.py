@@ -63,35 +63,107 @@ def test_whoever_accepts_the_suggestion_is_not_asked_again(tool, policies, now, 
             )
 
 
+def closed(tool, name, properties, **contract):
+    """Make a tool that takes no other arguments."""
+    schema = {"type": "object", "properties": {each: {} for each in properties}, "additionalProperties": False}
+    return tool(name, input_contract=InputContract(model_input_schema=schema, **contract))
+
+
+def exactly(*tests):
+    return f"argument = {{ {', '.join(tests)} }}\n"
+
+
 @pytest.mark.requirement("AT-PERM-22")
 @pytest.mark.parametrize(
     ("name", "arguments", "toml"),
     [
-        ("files.read", {"path": "src/../src/a.py"}, 'tool = "files.read"\npath = "src/a.py"\n'),
-        ("files.read", {"path": "/etc/hosts"}, 'tool = "files.read"\npath = "/etc/hosts"\n'),
+        (
+            "files.read",
+            {"path": "src/../src/a.py"},
+            'tool = "files.read"\npath = "src/a.py"\n' + exactly('"/path" = { equals = "src/../src/a.py" }'),
+        ),
+        (
+            "files.read",
+            {"path": "/etc/hosts"},
+            'tool = "files.read"\npath = "/etc/hosts"\n' + exactly('"/path" = { equals = "/etc/hosts" }'),
+        ),
         (
             "local.shell",
             {"command": "git status && npm test"},
-            'tool = "local.shell"\ncommand = ["git status", "npm test"]\n',
+            'tool = "local.shell"\ncommand = ["git status", "npm test"]\n'
+            + exactly('"/command" = { equals = "git status && npm test" }'),
         ),
         ("local.shell", {"command": "make > out"}, 'tool = "local.shell"\ncommand = "make"\npath = "out"\n'),
         (
             "local.shell",
             {"command": "ls *.py"},
-            'tool = "local.shell"\nargument = { "/command" = { equals = "ls *.py" } }\n',
+            'tool = "local.shell"\n' + exactly('"/command" = { equals = "ls *.py" }'),
         ),
-        ("web.get", {"url": "https://e.org/a?q=1"}, 'tool = "web.get"\nurl = "https://e.org/a"\n'),
-        ("math.add", {"a": 1}, 'tool = "math.add"\nargument = { "/a" = { equals = 1 } }\n'),
-        ("math.add", {}, 'tool = "math.add"\n'),
-        ("add", {}, 'tool = "add"\nnamespace = ""\n'),
+        (
+            "web.get",
+            {"url": "https://e.org/a?q=1"},
+            'tool = "web.get"\n' + exactly('"/url" = { equals = "https://e.org/a?q=1" }'),
+        ),
+        ("math.add", {"a": 1}, 'tool = "math.add"\n' + exactly('"/a" = { equals = 1 }')),
+        ("math.add", {}, 'tool = "math.add"\n' + exactly('"" = { equals = {  } }')),
+        ("add", {"a": 1}, 'tool = "add"\nnamespace = ""\n' + exactly('"/a" = { equals = 1 }')),
     ],
 )
 def test_the_suggestion_is_the_smallest_rule(tool, workspace, now, name, arguments, toml):
-    subject, policy = tool(name, tuple(arguments)), Policy(workspace=workspace)
+    subject, policy = closed(tool, name, arguments), Policy(workspace=workspace)
     [update] = suggest(policy, policy.decide(subject, arguments, now=now), subject, arguments)
     assert update.value == '[[rules]]\nbehavior = "allow"\n' + toml
     assert update.rule["declaration_digest"] == subject.declaration_digest
     assert update.destination == "session"
+
+
+WRITE = {"path": "notes/a.txt", "content": "hello", "mode": "append"}
+OTHER_WRITES = [
+    {**WRITE, "content": "rm -rf"},
+    {**WRITE, "mode": "replace"},
+    {**WRITE, "path": "notes/b.txt"},
+    {**WRITE, "path": "notes/a.txt/below"},
+    {**WRITE, "force": True},
+    {name: value for name, value in WRITE.items() if name != "mode"},
+]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("other", OTHER_WRITES)
+def test_an_accepted_suggestion_allows_only_what_the_approver_saw(tool, workspace, now, is_closed, other):
+    names = (*WRITE, "force")
+    subject = closed(tool, "files.write", names) if is_closed else tool("files.write", names)
+    policy = Policy(workspace=workspace)
+    [update] = suggested(policy, subject, WRITE, now)
+    [rule] = read_rules([Setting(members={**update.rule, "name": "s"}, source="session")])
+    allowing = policy.with_book(policy.book.with_rule(rule))
+    assert allowing.decide(subject, WRITE, now=now).behavior == "allow"
+    assert allowing.decide(subject, other, now=now).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "other"),
+    [
+        ("web.post", {"url": "https://e.org/a", "body": "x"}, {"url": "https://e.org/a", "body": "y"}),
+        ("web.get", {"url": "https://e.org/a"}, {"url": "https://e.org/a/b?delete=1"}),
+        ("local.shell", {"command": "ls", "cwd": "a"}, {"command": "ls", "cwd": "b"}),
+        ("local.shell", {"command": "a && b"}, {"command": "b && a"}),
+        ("files.move", {"from_path": "a", "to_path": "b"}, {"from_path": "b", "to_path": "a"}),
+        ("git.pull", {"resource": "r", "rebase": False}, {"resource": "r", "rebase": True}),
+    ],
+)
+def test_an_argument_beside_the_target_is_part_of_the_suggestion(tool, workspace, now, name, seen, other):
+    subject, policy = closed(tool, name, seen), Policy(workspace=workspace)
+    [update] = suggested(policy, subject, seen, now)
+    [rule] = read_rules([Setting(members={**update.rule, "name": "s"}, source="session")])
+    allowing = policy.with_book(policy.book.with_rule(rule))
+    assert allowing.decide(subject, seen, now=now).behavior == "allow"
+    assert allowing.decide(subject, other, now=now).behavior == "ask"
+
+
+def test_a_rule_that_is_too_long_to_read_is_not_suggested(tool, workspace, now):
+    subject = closed(tool, "files.write", ("path", "content"))
+    assert suggested(Policy(workspace=workspace), subject, {"path": "a", "content": "x" * 10_000}, now) == ()
 
 
 @pytest.mark.requirement("AT-PERM-23")
@@ -151,12 +223,10 @@ def test_a_path_outside_may_be_added_to_the_workspace(tool, harmless, workspace,
 
 
 def test_a_sensitive_value_is_never_repeated(tool, workspace, now):
-    schema = {"type": "object", "properties": {"token": {"type": "string"}, "n": {}}}
-    contract = InputContract(model_input_schema=schema, sensitive_fields=("token",))
-    subject = tool("bank.pay", input_contract=contract)
+    subject = closed(tool, "bank.pay", ("token", "n"), sensitive_fields=("token",))
     [update] = suggested(Policy(workspace=workspace), subject, {"token": "s3cret", "n": 1}, now)
     assert "s3cret" not in str(update)
-    assert update.rule["argument"] == {"/n": {"equals": 1}}
+    assert update.rule["argument"] == {"/token": {"present": True}, "/n": {"equals": 1}}
     hidden = tool(
         "x.run",
         input_contract=InputContract(
@@ -165,3 +235,7 @@ def test_a_sensitive_value_is_never_repeated(tool, workspace, now):
     )
     assert suggested(Policy(workspace=workspace), hidden, {"command": "login s3cret"}, now) == ()
     assert suggested(Policy(workspace=workspace), subject, {"token": "s3cret"}, now) == ()
+    open_schema = {"type": "object", "properties": {"token": {"type": "string"}, "n": {}}}
+    contract = InputContract(model_input_schema=open_schema, sensitive_fields=("token",))
+    subject = tool("bank.pay", input_contract=contract)  # what else it is given could not be excluded
+    assert suggested(Policy(workspace=workspace), subject, {"token": "s3cret", "n": 1}, now) == ()

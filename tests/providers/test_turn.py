@@ -316,3 +316,112 @@ async def test_bytes_of_a_reply_survive_the_way_through_text():
         tools = await rt.tools_for("gemini")
         turn = await tools.answer(message)
         assert (await tools.resume(turn.to_json())).messages == turn.messages
+
+
+def ended(provider, reason, text):
+    """Write a reply that ends for a reason of its provider, and its stream."""
+    match provider:
+        case "openai":
+            message = {"role": "assistant", "content": text or None}
+            choice = {"index": 0, "finish_reason": reason}
+            chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]}]
+            whole = {"object": "chat.completion", "choices": [{**choice, "message": message}]}
+            return whole, [*chunks, {"choices": [{**choice, "delta": {}}]}]
+        case "openai_responses":
+            part = {"type": "output_text", "text": text}
+            output = [{"type": "message", "role": "assistant", "content": [part]}] if text else []
+            status = "completed" if reason is None else "incomplete"
+            whole = {"object": "response", "status": status, "output": output}
+            whole |= {} if reason is None else {"incomplete_details": {"reason": reason}}
+            done = [{"type": "response.output_item.done", "output_index": 0, "item": each} for each in output]
+            created = {"type": "response.created", "response": {"object": "response", "status": "in_progress"}}
+            return whole, [created, *done, {"type": f"response.{status}", "response": whole}]
+        case "anthropic":
+            blocks = [{"type": "text", "text": text}] if text else []
+            whole = {"type": "message", "role": "assistant", "content": blocks, "stop_reason": reason}
+            start = {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
+            inner = [{"type": "content_block_start", "index": 0, "content_block": each} for each in blocks]
+            inner += [{"type": "content_block_stop", "index": 0}] if blocks else []
+            end = {"type": "message_delta", "delta": {"stop_reason": reason}}
+            return whole, [start, *inner, end, {"type": "message_stop"}]
+        case "gemini":
+            content = {"content": {"role": "model", "parts": [{"text": text}]}} if text else {}
+            whole = {"candidates": [{**content, "finishReason": reason}]}
+            return whole, [whole]
+
+
+ENDS = [
+    ("openai", "stop", False),
+    ("openai", "length", True),
+    ("openai", "content_filter", True),
+    ("openai", "refusal", True),
+    ("openai_responses", None, False),
+    ("openai_responses", "max_output_tokens", True),
+    ("openai_responses", "content_filter", True),
+    ("anthropic", "end_turn", False),
+    ("anthropic", "stop_sequence", False),
+    ("anthropic", "max_tokens", True),
+    ("anthropic", "refusal", True),
+    ("gemini", "STOP", False),
+    ("gemini", "MAX_TOKENS", True),
+    ("gemini", "SAFETY", True),
+    ("gemini", "RECITATION", True),
+    ("gemini", "PROHIBITED_CONTENT", True),
+    ("gemini", "A_FILTER_OF_TOMORROW", True),
+]
+
+
+@pytest.mark.parametrize("text", ["", "There is"])
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(("provider", "reason", "is_cut"), ENDS)
+async def test_a_reply_that_a_limit_or_a_filter_ended_is_cut_also_if_it_is_empty(
+    provider, reason, is_cut, is_stream, text
+):
+    whole, events = ended(provider, reason, text)
+    async with Runtime.open(tools=[stock]) as rt:
+        tools = await rt.tools_for(provider)
+        turn = await tools.answer(one_by_one(events) if is_stream else whole)
+    assert (turn.text, turn.is_final, turn.is_cut, turn.calls) == (text, True, is_cut, ())
+    assert bool(turn.messages) is bool(text)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_a_refusal_that_the_model_wrote_is_text_of_a_complete_reply(is_stream):
+    words = "I cannot help with that."
+    message = {"role": "assistant", "content": None, "refusal": words}
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    events = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "refusal": each}}]} for each in (words[:5], words[5:])
+    ]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    pieces = []
+    async with Runtime.open(tools=[stock]) as rt:
+        tools = await rt.tools_for("openai")
+        turn = await tools.answer(one_by_one(events) if is_stream else whole, on_text=pieces.append)
+    assert (turn.text, turn.is_final, turn.is_cut, "".join(pieces)) == (words, True, False, words)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_a_text_before_a_call_that_gemini_could_not_read_is_no_final_reply(is_stream):
+    whole, events = ended("gemini", "MALFORMED_FUNCTION_CALL", "Let me look.")
+    async with Runtime.open(tools=[stock]) as rt:
+        tools = await rt.tools_for("gemini")
+        turn = await tools.answer(one_by_one(events) if is_stream else whole)
+    assert (turn.text, turn.is_final, turn.is_cut) == ("Let me look.", False, False)
+    assert [each["role"] for each in turn.messages] == ["model", "user"]
+
+
+async def test_a_stream_that_ends_early_says_what_to_do_also_if_a_call_waits():
+    async with Runtime.open(tools=[stock, order], approve="wait") as rt:
+        tools = await rt.tools_for("openai")
+        with pytest.raises(IncompleteReplyError, match=r"add `error\.turn\.messages` to the conversation"):
+            await tools.answer(one_by_one(stream("openai", SOAP, SALT)[:6]))
+        bought = ModelCall(name="order", arguments={"article": "soap"}, call_id="call_1")
+        with pytest.raises(IncompleteReplyError) as raised:
+            await tools.answer(one_by_one(stream("openai", bought, SALT)[:6]), pending="return")
+        assert "decide the calls in `error.turn.pending`" in str(raised.value)
+        assert "`await tools.resume(error.turn)`" in str(raised.value)
+        [waiting] = raised.value.turn.pending
+        await rt.approvals.decide(waiting.approval, "deny")
+        turn = await tools.resume(raised.value.turn)
+        assert [each["role"] for each in turn.messages] == ["assistant", "tool"]

@@ -141,6 +141,11 @@ SPELLINGS = {
     "base64": base64.b64encode(SECRET.encode()).decode(),
     "base64 url": base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
     "repr": repr(SECRET)[1:-1],
+    "json with escaped slashes": json.dumps(SECRET)[1:-1].replace("/", r"\/"),
+    "json as Go writes it": json.dumps(SECRET)[1:-1].replace("=", r"\u003d").replace("+", r"\u002B"),
+    "json of escapes alone": "".join(f"\\u{ord(each):04x}" for each in SECRET),
+    "json of escapes alone, twice": "".join(f"\\\\u{ord(each):04X}" for each in SECRET),
+    "json with escaped slashes, twice": json.dumps(json.dumps(SECRET).replace("/", r"\/"))[3:-3],
 }
 
 
@@ -149,6 +154,40 @@ def test_user_ask_19_a_secret_is_masked_in_every_spelling(spelling):
     text = f"tried {spelling}!"
     assert scrub(text, [SECRET]).rstrip("=!") in (f"tried {MARKER}", f"tried {MARKER}A")
     assert spelling not in scrub(text, [SECRET])
+
+
+def escaped(draw, secret):
+    """Write a text with any legal escape of JSON for each character."""
+    written = ""
+    for each in secret:
+        units = each.encode("utf-16-be")
+        codes = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        short = {"\n": r"\n", "\t": r"\t", '"': r"\"", "\\": r"\\", "/": r"\/"}.get(each, each)
+        clear = short if each in '"\\\n\t' else each
+        written += draw(st.sampled_from([clear, short, codes, codes.upper().replace("U", "u")]))
+    return written
+
+
+@given(st.data(), st.text('ab/"é\U0001f511', min_size=4, max_size=12))
+def test_a_secret_is_masked_in_every_legal_spelling_of_json(data, secret):
+    secret = f"key-{secret}-key"
+    written = escaped(data.draw, secret)
+    whole = f'{{"a\\/b": "x{written}y", "c": "\\n"}}'
+    masked, scrubber = scrub(whole, [secret]), compile_scrubber([secret])
+    assert masked == f'{{"a\\/b": "x{MARKER}y", "c": "\\n"}}'
+    assert scrubber.value({"text": whole}) == {"text": masked}
+    stars = "*" * len(written.encode())
+    assert scrubber.data(whole.encode()).decode() == f'{{"a\\/b": "x{stars}y", "c": "\\n"}}'
+
+
+@given(st.data(), st.text('ab/\\"\n\té\U0001f511', min_size=4, max_size=12))
+def test_a_secret_is_masked_in_every_legal_spelling_of_json_within_json(data, secret):
+    secret = f"key-{secret}-key"
+    written = f'{{"a": "x{escaped(data.draw, secret)}y"}}'
+    masked = scrub(json.dumps(written), [secret])
+    assert MARKER in masked
+    assert "key-" not in masked
+    assert "-key" not in masked
 
 
 @given(st.binary(max_size=4), st.binary(max_size=4))

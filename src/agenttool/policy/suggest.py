@@ -3,8 +3,10 @@
 import shlex
 from collections.abc import Iterable
 
+from agenttool.codec import json_bytes
 from agenttool.config import Setting
 from agenttool.policy.decide import Policy
+from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import matches
 from agenttool.policy.paths import ResolvedPath, Steps, Workspace
 from agenttool.policy.rule_settings import read_rule, rule_toml
@@ -20,6 +22,9 @@ ADD_RULE = "add_rule"
 REMOVE_RULE = "remove_rule"
 SET_MODE = "set_mode"
 ADD_DIRECTORY = "add_directory"
+
+MAX_RULE_BYTES = 4_000
+"""A longer rule is not suggested: an approver cannot read it at a glance."""
 
 
 def suggest(
@@ -79,9 +84,12 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
 
 
 def smallest_rule(call: CallTargets) -> JsonObject | None:
-    """Return the narrowest allow rule that covers this call; None if no rule can."""
+    """Return the narrowest allow rule that covers this call; None if no rule can, or if none is short enough to read.
+
+    It has a condition on every argument, because an approver who accepts it has seen only this call.
+    """
     subject = call.subject
-    if call.doubt is not None or has_wildcard(subject.qualified_name):
+    if call.doubt is not None or subject.hides_fields or has_wildcard(subject.qualified_name):
         return None
     head: JsonObject = {"behavior": "allow", "tool": subject.qualified_name}
     if "." not in subject.qualified_name:
@@ -90,13 +98,15 @@ def smallest_rule(call: CallTargets) -> JsonObject | None:
         if has_wildcard(call.caller.actor):
             return None
         head["actor"] = call.caller.actor
-    for conditions in (_by_commands(call) if subject.fields.has_commands else _by_fields(call), _by_arguments(call)):
+    for conditions in (_by_commands(call), _by_paths(call), _by_arguments(call)):
         if conditions is not None and _suffices({**head, **conditions}, call):
             return {**head, **conditions}
     return None
 
 
 def _suffices(members: JsonObject, call: CallTargets) -> bool:
+    if len(json_bytes(members)) > MAX_RULE_BYTES:
+        return False
     try:
         rule = read_rule(Setting(members=members, source=RuleSource.SESSION))
     except ValueError:
@@ -105,33 +115,30 @@ def _suffices(members: JsonObject, call: CallTargets) -> bool:
 
 
 def _by_commands(call: CallTargets) -> JsonObject | None:
-    """Return conditions on the exact words of every command, and on every file that it writes."""
+    """Return conditions on the exact words of every command, on every file that it writes, and on other arguments.
+
+    The text of a single command may be spelled in another way. Of several commands, the order matters.
+    """
     subcommands = [each for each in call.subcommands if not each.is_wrapper]
     words = [word for each in subcommands for word in (*each.assignments, *each.words)]
-    if not words or call.subject.hides_fields or any(not word.is_plain or has_wildcard(word.text) for word in words):
+    if not words or any(not word.is_plain or has_wildcard(word.text) for word in words):
         return None
     writes = [place for each in subcommands for word in each.writes for place in call.word_places(word)]
     paths = _paths(writes, call)
     commands: list[Json] = [
         *dict.fromkeys(shlex.join(word.text for word in (*each.assignments, *each.words)) for each in subcommands)
     ]
-    return {"command": commands, **({"path": paths} if paths else {})}
+    free = call.subject.fields.places.get(MatchingField.COMMAND, ()) if len(call.subcommands) == 1 else ()
+    pins = _by_arguments(call, frozenset(steps[0] for steps in free if len(steps) == 1))
+    return None if pins is None else {"command": commands, **({"path": paths} if paths else {}), **pins}
 
 
-def _by_fields(call: CallTargets) -> JsonObject | None:
-    """Return conditions on the paths, URLs and resources of the call."""
-    if call.subject.hides_fields:
+def _by_paths(call: CallTargets) -> JsonObject | None:
+    """Return conditions on all arguments, and on the paths as they are now: a link may lead elsewhere later."""
+    paths, pins = _paths(call.paths, call), _by_arguments(call)
+    if not paths or pins is None or any(isinstance(each, str) and has_wildcard(each) for each in paths):
         return None
-    paths = _paths(call.paths, call)
-    urls: list[Json] = [url.text.partition("?")[0].partition("#")[0] for url in call.urls]
-    resources: list[Json] = [resource for resource in call.resources if resource is not None]
-    if any(isinstance(each, str) and has_wildcard(each) for each in (*paths, *urls, *resources)):
-        return None
-    found: JsonObject = {}
-    for name, values in (("path", paths), ("url", urls), ("resource", resources)):
-        if values:
-            found[name] = values
-    return found or None
+    return {"path": paths, **pins}
 
 
 def _paths(places: Iterable[ResolvedPath], call: CallTargets) -> list[Json]:
@@ -149,19 +156,24 @@ def _spelled(steps: Steps, workspace: Workspace) -> str:
     return start + "/".join(each if isinstance(each, str) else "**" for each in steps)
 
 
-def _by_arguments(call: CallTargets) -> JsonObject | None:
-    """Return conditions on the exact value of every argument that is not sensitive.
+def _by_arguments(call: CallTargets, free: frozenset[str] = frozenset()) -> JsonObject | None:
+    """Return conditions on the exact value of every argument that is not free, and on the absence of all others.
 
-    No rule is suggested if only sensitive values distinguish this call from others.
+    A sensitive value is not repeated; the approver did not see it, so any value of that argument is covered. No rule is
+    suggested if only sensitive values distinguish this call from others.
     """
-    if not isinstance(call.arguments, dict):
+    arguments, known = call.arguments, call.subject.arguments
+    if not isinstance(arguments, dict):
+        return None
+    hidden = arguments.keys() & call.subject.sensitive
+    if known is None:  # it may have arguments that no schema names, so only the whole input excludes them
+        return None if hidden else {"argument": {"": {"equals": arguments}}}
+    if hidden and hidden == arguments.keys():
         return None
     tests: JsonObject = {
-        pointer_of([name]): {"equals": value}
-        for name, value in call.arguments.items()
-        if name not in call.subject.sensitive
+        pointer_of([name]): {"present": True} if name in hidden else {"equals": value}
+        for name, value in arguments.items()
+        if name not in free
     }
-    hidden = call.arguments.keys() & call.subject.sensitive
-    if call.subject.hides_fields or (hidden and not tests):
-        return None
+    tests.update({pointer_of([name]): {"present": False} for name in sorted(known - arguments.keys())})
     return {"argument": tests} if tests else {}

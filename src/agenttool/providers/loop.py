@@ -160,7 +160,7 @@ async def run_model(
             turn = await tools.answer(reply, pending=pending, on_event=on_event, on_text=on_text)
         except IncompleteReplyError as error:
             conversation += error.turn.messages if not error.turn.pending else ()
-            raise
+            raise IncompleteReplyError(error.reason, error.turn, conversation) from error.__cause__
     raise AssertionError("the last round returns or raises")
 
 

@@ -172,15 +172,29 @@ def _with_bytes(value: object) -> object:
 
 
 class IncompleteReplyError(ReplyError):
-    """A stream ended or failed after some of its calls had started. Those ran to their end.
+    """A stream ended or failed after some of its calls had started. Those run to their end.
 
     Attributes:
-        turn: the part of the reply that arrived, with the results of its calls. Add its messages to the conversation
-            before the next request, so that the model does not repeat these calls.
+        reason: why the reply is incomplete.
+        turn: the part of the reply that arrived, with the results of its calls. The conversation must contain its
+            messages before the next request, so that the model does not repeat these calls.
+        conversation: the whole conversation, if `run` sent the request; it contains the messages of the turn, unless
+            calls of the turn wait. None if `answer` raised this.
     """
 
-    def __init__(self, reason: str, turn: ModelTurn) -> None:
-        """Take the reason and the part of the turn that is complete."""
+    def __init__(self, reason: str, turn: ModelTurn, conversation: list[object] | None = None) -> None:
+        """Take the reason, the part of the turn that is complete, and the conversation of a run."""
         ran = f"{len(turn.calls)} of its calls {'was' if len(turn.calls) == 1 else 'were'} complete and started"
-        super().__init__(f"{reason}; {ran}: add `error.turn.messages` to the conversation, then send the next request")
+        whole = "the conversation" if conversation is None else "`error.conversation`"
+        remedy = f"add `error.turn.messages` to {whole}, then send the next request"
+        if turn.pending:
+            remedy = (
+                f"decide the calls in `error.turn.pending`, add the messages of `await tools.resume(error.turn)` to"
+                f" {whole}, then send the next request"
+            )
+        elif conversation is not None:
+            remedy = "their results are in `error.conversation`; pass it as `messages` to `run` again"
+        super().__init__(f"{reason}; {ran}: {remedy}")
+        self.reason = reason
         self.turn = turn
+        self.conversation = conversation

@@ -13,7 +13,14 @@ from agenttool.codec.visible_text import may_hide, visible_text, without_hidden
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
-from agenttool.results.secret_forms import MIN_CHARS, forms_of, shortest_form
+from agenttool.results.secret_forms import (
+    LONGEST_ESCAPE,
+    MIN_CHARS,
+    forms_of,
+    mask_escaped,
+    shortest_form,
+    unescaped,
+)
 from agenttool.schema.explain import pointer_of
 
 MARKER = REDACTED
@@ -24,6 +31,9 @@ MAX_MESSAGE_CHARS = 2000
 
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
+
+JSON_IN_JSON = 2
+"""How often a text is read as JSON within JSON in the search for a secret."""
 
 MAX_SECRETS = 100
 MAX_SECRET_LINES = 1000
@@ -282,7 +292,7 @@ class Scrubber:
     @property
     def longest(self) -> int:
         """The length of the longest form of a secret."""
-        return len(self._forms[0])
+        return max(len(self._forms[0]), LONGEST_ESCAPE * max(map(len, self.secrets)))
 
     def merged_with(self, other: "Scrubber | None") -> "Scrubber":
         """Return a scrubber for the secrets of both."""
@@ -313,7 +323,24 @@ class Scrubber:
             return MARKER
         for form in found:
             text = text.replace(form, MARKER)
-        return text
+        return self._without_escaped(text) if "\\" in text else text
+
+    def _without_escaped(self, text: str, depth: int = JSON_IN_JSON) -> str:
+        """Mask every secret that is spelled with escapes of JSON; return the same object if there is none.
+
+        Where JSON is written within JSON, a text with such a secret is returned without its outer escapes.
+        """
+        plain = unescaped(text)
+        if depth == 0 or plain == text:
+            return text
+        found = _occurring(self._forms, plain)
+        if found is None:
+            return MARKER
+        if found:
+            text = mask_escaped(text, found, lambda _: MARKER)
+            plain = unescaped(text)
+        inner = self._without_escaped(plain, depth - 1)
+        return text if inner is plain else inner
 
     def _plain(self, text: str) -> str:
         """Return a text without hidden characters and, if a secret has marks, with decomposed ones; often the same."""
@@ -330,6 +357,14 @@ class Scrubber:
             return b"*" * len(data)
         for form in found:
             data = data.replace(form.encode("latin-1"), b"*" * len(form))
+        if b"\\" in data:
+            text = data.decode(errors="surrogateescape")
+            found = _occurring(self._forms, unescaped(text))
+            if found:
+                text = mask_escaped(text, found, lambda piece: "*" * len(piece.encode(errors="surrogateescape")))
+                data = text.encode(errors="surrogateescape")
+            if found is None or self._without_escaped(text) is not text:
+                return b"*" * len(data)
         return data
 
     def value(self, value: Json) -> Json:
@@ -350,9 +385,11 @@ class Scrubber:
         """
         found = None
         if not self._masks_all:
-            text = "\n".join(_texts(value))
-            plain = self._plain(text)
-            found = _occurring(self._forms, text if plain is text else f"{text}\n{plain}")
+            texts = ["\n".join(_texts(value))]
+            for _ in range(JSON_IN_JSON if "\\" in texts[0] else 0):
+                texts.append(unescaped(texts[-1]))
+            plain = [each for text in texts if (each := self._plain(text)) is not text]
+            found = _occurring(self._forms, "\n".join([*texts, *plain]))
         if found == []:
             return None
         narrowed = Scrubber(self.secrets)

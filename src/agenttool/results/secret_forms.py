@@ -7,7 +7,8 @@ are a fixed and bounded set; `docs/explanation/stored-data.md` lists them.
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, time, timedelta
 from decimal import Decimal
@@ -23,7 +24,14 @@ MIN_CHARS = 4
 MIN_LINE_CHARS = 8
 """Shorter lines of a secret with several lines are not searched alone."""
 
+LONGEST_ESCAPE = 7
+"""The length of one character as an escape of JSON within JSON: `\\\\u0061`."""
+
 _MIN_BASE64_CORE = 8
+_ESCAPES = {'"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+_ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])')
+_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_HELD_BACKSLASH = "\udfff"
 _MAX_TYPED_CHARS = 48
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
@@ -83,6 +91,48 @@ def forms_of(secret: str) -> set[str]:
     if _is_typed(secret):
         forms |= {*_numbers(secret), *_moments(secret), *_times_of_day(secret), *_durations(secret), *_uuids(secret)}
     return {each for each in forms if is_unicode(each)}
+
+
+def unescaped(text: str) -> str:
+    """Return a text with every escape of JSON replaced by its character; the same object if there is none.
+
+    Most texts that are searched are long and contain no secret, so this is quick rather than reversible.
+    """
+    if "\\" not in text:
+        return text
+    plain = text.replace("\\\\", _HELD_BACKSLASH)
+    for letter, character in _ESCAPES.items():
+        if letter != "\\":
+            plain = plain.replace("\\" + letter, character)
+    plain = _UNICODE_ESCAPE.sub(lambda code: chr(int(code[1], 16)), plain).replace(_HELD_BACKSLASH, "\\")
+    return plain if is_unicode(plain) else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def mask_escaped(text: str, forms: Iterable[str], mask: Callable[[str], str]) -> str:
+    """Mask forms that occur in a text with some of their characters as escapes of JSON; the rest stays as it is."""
+    decoded, after_escape, place_after = [""], [0], [0]
+    size = end = 0
+    for written in _ESCAPE.finditer(text):
+        raw, code = text[end : written.start()], written[0]
+        character = json.loads(f'"{code}"') if code[1] == "u" else _ESCAPES[code[1]]
+        decoded += [raw, character]
+        size += len(raw) + 1
+        end = written.end()
+        after_escape.append(size)
+        place_after.append(end)
+    plain = "".join([*decoded, text[end:]])
+
+    def place_of(index: int) -> int:
+        last = bisect_right(after_escape, index) - 1
+        return place_after[last] + index - after_escape[last]
+
+    masked, done = list[str](), 0
+    # The longest form is the first alternative, so that no part of it remains.
+    for found in re.finditer("|".join(map(re.escape, forms)), plain):
+        start, stop = place_of(found.start()), place_of(found.end())
+        masked += [text[done:start], mask(text[start:stop])]
+        done = stop
+    return "".join([*masked, text[done:]])
 
 
 def is_unicode(text: str) -> bool:

@@ -47,6 +47,8 @@ LIMITS = ProviderLimits(
     property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
 )
 
+_CUT = ("max_tokens", "model_context_window_exceeded", "refusal")
+
 MAX_IMAGE_BYTES = 3_900_000
 """The API takes five megabytes of base64 per image."""
 
@@ -94,7 +96,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     message = object_in(reply)
     blocks = objects_at(message, "content")
     reader = CallReader(payload, "anthropic", message, tool_choice)
-    is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
+    is_cut = message.get("stop_reason") in _CUT
     echo, calls = reader.read(blocks, _request_in, _echo, is_cut=is_cut)
     # Models write blank texts, and the API rejects a conversation with one.
     repeated: list[Json] = [each for each in echo if each.get("type") != "text" or str(each.get("text") or "").strip()]

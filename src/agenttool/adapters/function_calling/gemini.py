@@ -23,7 +23,8 @@ API: str = "Gemini generate_content"
 LIMITS = ProviderLimits(max_tools=128)
 
 _ACCEPTED_MEDIA = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
-_CUT = ("MAX_TOKENS",)
+_WHOLE = ("", "STOP", "FINISH_REASON_UNSPECIFIED")
+"""Any other reason is a limit or one of many filters."""
 _IN_CHUNKS = ("candidates", "prompt_feedback", "usage_metadata", "response_id")
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
@@ -88,13 +89,15 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     parts = _objects(content, "parts")
     reason = _finish_reason(candidate)
     reader = CallReader(payload, "gemini", response, tool_choice)
-    if not parts and reason in _UNREADABLE:
-        return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
-    is_cut = reason in _CUT
+    is_cut = reason not in (*_WHOLE, *_UNREADABLE)
     repeated, calls = reader.read(parts, _request_in, _echo, is_cut=is_cut)
     echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}
+    messages = (echo,) if parts else ()
+    is_unreadable = not calls and reason in _UNREADABLE
+    if is_unreadable:
+        messages = (*messages, _unreadable(candidate))
     text = "".join(str(each.get("text") or "") for each in parts if not each.get("thought"))
-    return ModelReply(echo=(echo,) if parts else (), calls=calls, text=text, is_final=not calls, is_cut=is_cut)
+    return ModelReply(echo=messages, calls=calls, text=text, is_final=not calls and not is_unreadable, is_cut=is_cut)
 
 
 def assembler() -> StreamAssembler:

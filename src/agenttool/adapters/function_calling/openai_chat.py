@@ -31,7 +31,7 @@ API: str = "OpenAI Chat Completions"
 LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024)
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-_CUT = ("length", "content_filter")
+_CUT = ("length", "content_filter", "refusal")
 _ONLY_IN_REPLIES = ("annotations", "parsed", "function_call", "audio", "tool_calls")
 
 
@@ -129,7 +129,7 @@ class CompletionAssembler:
         self._reason = choice.get("finish_reason") or self._reason
         self.is_finished = self._reason is not None
         self.complete = len(self._calls) if self.is_finished else max(len(self._calls) - 1, 0)
-        return str(delta.get("content") or "")
+        return str(delta.get("content") or delta.get("refusal") or "")
 
     def _add_call(self, part: JsonObject) -> None:
         """Add a part of a call. Some servers give every call the index 0, so a new id starts a call, too."""
