@@ -59,7 +59,7 @@ KNOWS = {
         "adapters/embedding/vectors.py",
     },
     "httptools": {"adapters/rap/http_client.py"},
-    "starlette": {"rap/", "mcp/", "server/", "adapters/rap/", "cli/http_server.py"},
+    "starlette": {"console/", "rap/", "mcp/", "server/", "adapters/rap/", "cli/http_server.py"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
     "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},

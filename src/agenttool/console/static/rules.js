@@ -1,0 +1,45 @@
+// Rules of the policy as people read them.
+import { html } from "./html.js";
+import { useResource } from "./resource.js";
+import { isReader } from "./session.js";
+import { Text } from "./text.js";
+import { Chip } from "./widgets.js";
+
+/** Return the rules in force by their ref. */
+export function useRules() {
+  const { data, error, isLoading, reload } = useResource(isReader.value ? "/v1/rules" : null, { when: ({ event }) => event === "answer" });
+  const byRef = new Map((data?.items ?? []).map((rule) => [rule.rule_ref, rule]));
+  return { mode: data?.mode, items: data?.items ?? null, byRef, error, isLoading, reload };
+}
+
+/** Return a rule as the lines of the settings file. */
+export function ruleText(rule) {
+  const lines = ["[[rules]]"];
+  for (const [name, value] of Object.entries(rule)) if (value !== null && value !== undefined) lines.push(`${bare(name)} = ${toml(value)}`);
+  return lines.join("\n");
+}
+
+const bare = (name) => (/^[A-Za-z0-9_-]+$/.test(name) ? name : JSON.stringify(name));
+
+function toml(value) {
+  if (Array.isArray(value)) return `[${value.map(toml).join(", ")}]`;
+  if (value !== null && typeof value === "object") return `{ ${Object.entries(value).map(([name, each]) => `${bare(name)} = ${toml(each)}`).join(", ")} }`;
+  return JSON.stringify(value) ?? '""';
+}
+
+/** Show rules by their refs; a ref that is not in force any more is shown by its name. */
+export function RuleRefs({ refs, byRef }) {
+  return html`<ul class="rule-refs">${refs.map((ref) => {
+    const rule = byRef.get(ref);
+    return html`<li key=${ref}>${rule ? html`<${Chip} value=${rule.behavior} /> <code><${Text} value=${conditionsText(rule.conditions)} /></code>
+      <span class="muted"> <${Text} value=${rule.place ?? rule.source ?? ""} /></span>
+      ${rule.reason && html`<div class="muted">“<${Text} value=${rule.reason} />”</div>`}`
+      : html`<code><${Text} value=${ref} /></code>`}</li>`;
+  })}</ul>`;
+}
+
+/** Return the conditions of a rule in one line. */
+export function conditionsText(conditions) {
+  const parts = Object.entries(conditions ?? {}).map(([name, value]) => `${name} = ${toml(value)}`);
+  return parts.length > 0 ? parts.join(", ") : "every call";
+}
