@@ -12,7 +12,14 @@ import msgspec
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.rap.settings import read_source
 from agenttool.config import Config, load_config
-from agenttool.config.settings import CredentialTable, PermissionsTable, SearchTable, ServerSetting, StoreTable
+from agenttool.config.settings import (
+    CredentialTable,
+    McpProfileTable,
+    PermissionsTable,
+    SearchTable,
+    ServerSetting,
+    StoreTable,
+)
 from agenttool.config.settings import SurfaceSetting as SurfaceTable
 from agenttool.config.table import keys_of
 from agenttool.hooks.definition import HookSetting, read_hook
@@ -76,6 +83,11 @@ env = "GITHUB_TOKEN"
 actors = { "user:ada" = { file = "ada.token" }, "user:bob" = { env = "BOB_TOKEN" } }""",
     ),
     _Section("[server]", ServerSetting, '[server]\nport = 8642\ntoken_env = "AGENTTOOL_TOKEN"'),
+    _Section(
+        "[mcp.NAME]",
+        McpProfileTable,
+        '[mcp.support]\nsources = ["tickets"]\ntools = ["docs.search"]\nsubjects = ["key:support-*"]',
+    ),
     _Section("[surface]", SurfaceTable, '[surface]\nmax_tools = 40\ngates = ["beta"]'),
     _Section("[search]", SearchTable, '[search]\nmodel = "none"'),
 )

@@ -39,6 +39,7 @@ from agenttool.pipeline.run import run_call
 from agenttool.pipeline.services import OpenQuestions
 from agenttool.pipeline.surface_access import SurfaceAccess
 from agenttool.pipeline.world import CoreOptions, World
+from agenttool.policy.approvals import Approver
 from agenttool.policy.decide import Policy
 from agenttool.policy.rule_settings import RuleOption, rules_in
 from agenttool.policy.rules import RuleBook
@@ -488,7 +489,11 @@ class Runtime(SurfaceAccess):
                 yield item
 
     async def cancel(
-        self, invocation_id: str, *, reason: AbortReason = AbortReason.USER_INTERRUPTION, by: str | None = None
+        self,
+        invocation_id: str,
+        *,
+        reason: AbortReason = AbortReason.USER_INTERRUPTION,
+        by: str | Approver | None = None,
     ) -> bool:
         """Request the cancellation of a call; return whether it is possible.
 

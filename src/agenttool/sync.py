@@ -273,6 +273,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     find_surface = _called(Runtime.find_surface)
     default_surface = _called(Runtime.default_surface)
     offer_read_result = _called(Runtime.offer_read_result)
+    tool_names = _called(Runtime.tool_names)
     current = _called(Runtime.current)
     offered = _called(Runtime.offered)
     search = _awaited(Runtime.search)

@@ -70,3 +70,29 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
     done = run("mcp", "--directory", "gone", cwd=tmp_path)
     assert done.returncode == 2
     assert "'gone' cannot be used: No such file or directory" in done.stderr
+
+
+def test_a_profile_is_part_of_the_command_or_of_the_url(tmp_path):
+    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["double"]\n')
+    entry = json.loads(run("export-config", "file", "--profile", "support", "--json", cwd=tmp_path).stdout)
+    args = entry["mcpServers"]["agenttool"]["args"]
+    assert args[args.index("--profile") + 1] == "support"
+    url = ("--url", "http://127.0.0.1:8642/mcp")
+    entry = json.loads(run("export-config", "cursor", *url, "--profile", "support", "--json", cwd=tmp_path).stdout)
+    assert entry["mcpServers"]["agenttool"] == {"url": "http://127.0.0.1:8642/mcp/support"}
+    wrong = run("export-config", "file", "--profile", "suport", cwd=tmp_path)
+    assert (wrong.returncode, "did you mean 'support'?" in wrong.stderr) == (2, True)
+
+
+def test_the_command_prints_the_names_of_a_profile_and_refuses_a_profile_without_tools(tmp_path):
+    (tmp_path / "mytools.py").write_text(TOOLS)
+    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["double"]\n')
+    words = ("mcp", "--from", "mytools", "--profile", "support", "--names", "--json")
+    listed = json.loads(run(*words, cwd=tmp_path).stdout)["tools"]
+    assert listed == [
+        {"name": "double", "tool": "local.double", "is_deferred": False},
+        {"name": "read_result", "tool": "agenttool.read_result", "is_deferred": False},
+    ]
+    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["doubel"]\n')
+    wrong = run(*words[:-1], cwd=tmp_path)
+    assert (wrong.returncode, "did you mean 'double'?" in wrong.stderr) == (2, True)

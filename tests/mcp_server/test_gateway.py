@@ -1,5 +1,6 @@
 """A server behind our server: its tools, resources, prompts and questions reach the client, on all four pairs of revisions."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -35,3 +36,38 @@ async def test_a_client_uses_a_server_through_the_gateway(mode, upstream):
         result = await client.call_tool("ask", {})
     assert "Ada" in text_of(result)
     assert "fx asks: Your name?" in person.asked
+
+
+APP = {
+    "name": "chart",
+    "title": "Chart",
+    "inputSchema": {"properties": {"rows": {"type": "array"}}},
+    "icons": [{"src": "data:,x", "mimeType": "image/png", "sizes": ["48x48"]}],
+    "annotations": {"title": "Other", "readOnlyHint": True, "destructiveHint": True},
+    "_meta": {"ui": {"resourceUri": "ui://chart/view", "visibility": ["model"]}, "vendor/x": 1},
+    "execution": {"taskSupport": "required"},
+}
+BROKEN = {"name": "broken", "inputSchema": {"type": "object"}, "icons": "none", "_meta": {"a": 1}}
+
+
+async def test_the_definition_of_a_tool_passes_the_gateway_and_an_invalid_one_breaks_no_list(mode, tmp_path):
+    definitions = tmp_path / "definitions.json"
+    definitions.write_text(json.dumps([APP, BROKEN]))
+    source = McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE), f"definitions={definitions}"))
+    async with Runtime.open(sources=[source], approve="wait") as rt, connected(rt, mode, Honest()) as client:
+        listed = {each.name: each for each in (await client.list_tools()).tools}
+        (page,) = (await client.read_resource("ui://chart/view")).contents
+        assert not (await client.call_tool("chart", {})).is_error
+    chart = listed["chart"].model_dump(by_alias=True, exclude_none=True, mode="json")
+    assert chart == {
+        "name": "chart",
+        "title": "Chart",
+        "description": "",
+        "inputSchema": {"type": "object", "properties": {"rows": {"type": "array"}}},
+        "icons": APP["icons"],
+        "annotations": {"title": "Chart", "readOnlyHint": False, "destructiveHint": True},
+        "_meta": {**APP["_meta"], "agenttool/name": "fx.chart"},
+    }
+    assert listed["broken"].icons is None
+    assert page.text == "the memo"
+    assert page.meta == {"ui": {"csp": {}}}

@@ -2,7 +2,7 @@ import pytest
 
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import StoreError
-from agenttool.pipeline.services import PayloadAccess
+from agenttool.pipeline.services import PayloadAccess, PayloadReader
 from agenttool.ports.deferred import Thread
 
 
@@ -24,10 +24,10 @@ class FailingOnce:
 
 
 async def test_a_grant_that_could_not_be_stored_is_not_given_and_is_stored_the_next_time():
-    documents, thread, digest = FailingOnce(), Thread(thread_id="t"), digest_of_bytes(b"x")
+    documents, reader, digest = FailingOnce(), PayloadReader(Thread(thread_id="t")), digest_of_bytes(b"x")
     access = PayloadAccess(None, documents)
     with pytest.raises(StoreError):
-        await access.grant_read(thread, digest)
-    assert not await access.may_read(thread, digest)
-    await access.grant_read(thread, digest)
-    assert await PayloadAccess(None, documents).may_read(thread, digest)
+        await access.grant_read(reader, digest)
+    assert not await access.may_read(reader, digest)
+    await access.grant_read(reader, digest)
+    assert await PayloadAccess(None, documents).may_read(reader, digest)

@@ -138,7 +138,7 @@ async def test_rules_hold_for_reading_back_as_for_any_tool():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"payload_id": "payload:sha256:" + "0" * 64}, "it has expired, or is of another conversation"),
+        ({"payload_id": "payload:sha256:" + "0" * 64}, "it has expired, or is of another actor or conversation"),
         ({"payload_id": "/etc/passwd"}, "copy the payload_id from a preview"),
         ({"payload_id": "x", "start_line": 5, "end_line": 2}, "end_line 2 lies before start_line 5"),
         ({"payload_id": "x", "start_line": 5, "offset": 2}, "cannot be mixed"),

@@ -6,7 +6,8 @@ import mcp_types as types
 from mcp import Client
 
 from agenttool import Runtime
-from agenttool.mcp.server import McpOptions, RuntimeMcpServer
+from agenttool.mcp.profiles import McpOptions
+from agenttool.mcp.server import RuntimeMcpServer
 
 NEW, OLD = "2026-07-28", "legacy"
 

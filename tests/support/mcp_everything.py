@@ -437,7 +437,8 @@ async def test_tool_with_task() -> str:
 def only_as_task(given):
     """Return a tool that only runs as a task."""
     made = declared(given)
-    return replace(made, declaration=replace_record(made.declaration, annotations={"taskSupport": "required"}))
+    annotations = {"mcp": {"execution": {"taskSupport": "required"}}}
+    return replace(made, declaration=replace_record(made.declaration, annotations=annotations))
 
 
 HEADERS = {

@@ -216,7 +216,9 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
     if method == "resources/templates/list":
         return {"resourceTemplates": [], **CACHE}
     if method == "resources/read":
-        return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "the memo"}], **CACHE}
+        contents = {"uri": params["uri"], "mimeType": "text/plain", "text": "the memo"}
+        meta = {"_meta": {"ui": {"csp": {}}}} if params["uri"].startswith("ui://") else {}
+        return {"contents": [{**contents, **meta}], **CACHE}
     if method == "prompts/list":
         return {"prompts": PROMPTS, **CACHE}
     if method == "prompts/get":

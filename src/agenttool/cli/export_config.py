@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,9 @@ import typer
 from rich.console import Console
 
 from agenttool.cli.client_settings import client_files
-from agenttool.cli.options import SettingsOption, ToolsOption
+from agenttool.cli.options import SettingsOption, ToolsOption, find_settings
 from agenttool.cli.output import print_text
-from agenttool.config import environment
+from agenttool.config import environment, load_config
 from agenttool.records import Json, JsonObject
 
 
@@ -40,6 +41,9 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     token_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="The variable that has the bearer token for the URL")
     ] = None,
+    profile: Annotated[
+        str, typer.Option(metavar="NAME", help="Use the tools of the table [mcp.NAME] in the settings of the gateway")
+    ] = "",
     store: Annotated[str | None, typer.Option(metavar="FILE", help="File of the store")] = None,
     places: ToolsOption = None,
     settings: SettingsOption = None,
@@ -50,19 +54,29 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     Without --url the client starts `agenttool mcp` in the folder in which this command runs.
     """
     here = Path.cwd()
-    entry = _program(here, store, places or [], settings) if url is None else _address(client, url, token_env)
+    if url is None:
+        if profile:
+            load_config(find_settings(settings)).check_profile(profile)
+        given = (
+            ("--profile", profile or None),
+            ("--store", store),
+            *(("--from", each) for each in places or ()),
+            ("--settings", settings),
+        )
+        entry = _program(here, given)
+    else:
+        entry = _address(client, f"{url.rstrip('/')}/{profile}" if profile else url, token_env)
     key = "servers" if client is Client.VSCODE else "mcpServers"
     typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
     if not as_json:
         print_text(Console(stderr=True), _place(client, here), "dim")
 
 
-def _program(here: Path, store: str | None, places: list[str], settings: Path | None) -> JsonObject:
+def _program(here: Path, options: Iterable[tuple[str, str | Path | None]]) -> JsonObject:
     """Return the entry of a client that starts `agenttool mcp`; clients start programs in a folder of their own."""
     script = Path(sys.executable).with_name("agenttool")
     args: list[Json] = [*(() if script.is_file() else ("-m", "agenttool")), "mcp", "--directory", str(here)]
-    given = (("--store", store), *(("--from", each) for each in places), ("--settings", settings))
-    for option, value in given:
+    for option, value in options:
         args += [option, str(value)] if value is not None else []
     return {"command": str(script) if script.is_file() else sys.executable, "args": args}
 

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from agenttool.adapters.python.source import load_tools
+from agenttool.cli.format import print_json
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.output import print_text
+from agenttool.config import load_config
 from agenttool.errors import ConfigError
-from agenttool.mcp.server import McpOptions
+from agenttool.mcp.listing import ToolList, ToolLister
+from agenttool.mcp.profiles import McpOptions, check_profiles, read_profiles
 from agenttool.mcp.stdio import serve_stdio
 from agenttool.runtime import Runtime
 
@@ -26,13 +31,21 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     actor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who makes the calls, for rules and the journal")
     ] = None,
+    profile: Annotated[
+        str, typer.Option(metavar="NAME", help="Serve the tools of the table [mcp.NAME] in the settings")
+    ] = "",
     ask_in_client: Annotated[
         bool, typer.Option(help="Let the user of the client answer approvals there, if it can ask")
     ] = True,
     directory: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Work in this folder; clients start programs in others")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an error that prevents the start as JSON")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print the names that clients see and the tools behind them, and exit")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the names, or an error that prevents the start, as JSON")
+    ] = False,
 ) -> None:
     """Serve the tools to one MCP client over its standard streams.
 
@@ -46,14 +59,31 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
             raise ConfigError(f"--directory {str(directory)!r} cannot be used: {error.strerror}; correct it") from error
     tools = load_tools(places or [])
     options = StoreOptions(store, settings).or_default()
-    served = McpOptions(
-        actor=actor, answer_command=f"agenttool approvals{options.arguments}", asks_client=ask_in_client
-    )
+    config = find_settings(settings)
+    loaded = load_config(config)
+    base = McpOptions(actor=actor, answer_command=f"agenttool approvals{options.arguments}", asks_client=ask_in_client)
+    if profile:
+        loaded.check_profile(profile)
+    served = read_profiles(loaded, base)[profile]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
     async def serve() -> None:
-        config = find_settings(settings)
         async with Runtime.open(config=config, store=options.store, tools=tools, approve="wait") as runtime:
-            await serve_stdio(runtime, served)
+            await check_profiles(runtime, loaded)
+            if names:
+                _print_names(await ToolLister(runtime, served.role).current(), as_json=as_json)
+            else:
+                await serve_stdio(runtime, served)
 
     asyncio.run(serve())
+
+
+def _print_names(tools: ToolList, *, as_json: bool) -> None:
+    """Print the name of each tool for clients, its qualified name, and whether a search finds it."""
+    rows = [(name, tool.qualified_name, tool.is_deferred) for name, tool in sorted(tools.by_name.items())]
+    if as_json:
+        print_json({"tools": [{"name": name, "tool": tool, "is_deferred": late} for name, tool, late in rows]})
+        return
+    width = max((len(name) for name, *_ in rows), default=0)
+    for name, tool, is_deferred in rows:
+        print_text(Console(), f"{name:<{width}}  {tool}{'  (found by tool_search)' if is_deferred else ''}")

@@ -21,7 +21,7 @@ from agenttool.cli.format import print_json
 from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
-from agenttool.config import ServerSetting, load_config
+from agenttool.config import Config, ServerSetting, load_config
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
 from agenttool.server.lazy_app import LazyApp
@@ -50,7 +50,8 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     seconds, and with 2 if it cannot serve.
     """
     config = find_settings(settings)
-    server = load_config(config).server or ServerSetting()
+    loaded = load_config(config)
+    server = loaded.server or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
     place = StoreOptions(store, settings).or_default().store
@@ -68,26 +69,33 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
                 config=config, store=place, tools=tools, approve="wait", callback_url=callback_url
             ) as rt:
                 await _warn_about_moved_callbacks(rt)
-                async with _mcp_app(rt, StoreOptions(place, settings)) as mcp:
+                async with _mcp_app(rt, loaded, StoreOptions(place, settings)) as mcp:
                     yield app_of(rt, admits=access, origins=origins, url=callback_url, mcp=mcp)
 
         run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
 
 
 @asynccontextmanager
-async def _mcp_app(runtime: Runtime, store: StoreOptions) -> AsyncGenerator[Application | None]:
-    """Yield the application of `/mcp`; None if the extra is not installed."""
+async def _mcp_app(runtime: Runtime, config: Config, store: StoreOptions) -> AsyncGenerator[Application | None]:
+    """Yield the application of `/mcp`; None if the extra is not installed.
+
+    Raises:
+        ConfigError: a profile of the settings is invalid.
+    """
     if find_spec("mcp") is None:
         yield None
         return
+    from agenttool.mcp.profiles import McpOptions, check_profiles, read_profiles  # noqa: PLC0415 -- an extra
+
+    profiles = read_profiles(config, McpOptions(answer_command=f"agenttool approvals{store.arguments}"))
+    await check_profiles(runtime, config)
 
     @asynccontextmanager
     async def endpoints() -> AsyncGenerator[Application]:
         await asyncio.to_thread(import_module, "agenttool.mcp.http")
-        from agenttool.mcp.http import McpOptions, serve_http  # noqa: PLC0415 -- an extra that is slow to import
+        from agenttool.mcp.http import serve_http  # noqa: PLC0415 -- an extra that is slow to import
 
-        options = McpOptions(answer_command=f"agenttool approvals{store.arguments}")
-        async with serve_http(runtime, {"": options}) as app:
+        async with serve_http(runtime, profiles) as app:
             yield app
 
     async with LazyApp.open(endpoints) as app:

@@ -97,6 +97,7 @@ def _dotted(names: tuple[str, ...]) -> str:
 _KNOWN = (
     "credentials",
     "hooks",
+    "mcp",
     "permissions",
     "roles",
     "rules",
@@ -140,6 +141,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         sources=_sources(written, source),
         credentials=_named(written, "credentials", source),
         server=written.table("server", ServerSetting),
+        mcp=_named(written, "mcp", source),
         roles=_groups(written, "roles"),
         teams=_groups(written, "teams"),
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from agenttool.config.table import Meta, Switch, Text
+from agenttool.config.table import Meta, Switch, Text, suggestion
+from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part, RuleSource
 
 LAST_PORT = 65_535
@@ -199,6 +200,32 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
+_Patterns = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description="a text or a list of texts; write each in quotes")
+]
+
+
+class McpProfileTable(Part, frozen=True, kw_only=True):
+    """A table `[mcp.NAME]`: tools that MCP clients get at `/mcp/NAME`, or from `agenttool mcp --profile NAME`.
+
+    Attributes:
+        sources: the sources whose tools it has.
+        tools: patterns of further tools, such as `files.read_*`. Default: all tools, if `sources` is not given either.
+        without: patterns of tools that it does not have.
+        title: the title that clients show.
+        instructions: what a model reads about these tools, in place of the usual text.
+        subjects: the subjects of tokens that may use it, with wildcards. Default: every caller. A subject that some
+            profile lists may use only the profiles that list it, and not `/mcp`.
+    """
+
+    sources: _Patterns = ()
+    tools: _Patterns = ()
+    without: _Patterns = ()
+    title: Text | None = None
+    instructions: Text | None = None
+    subjects: _Patterns = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The contents of a settings file.
@@ -206,6 +233,7 @@ class Config:
     Attributes:
         sources: the `[sources.NAME]` tables by name.
         credentials: the `[credentials.NAME]` tables by name.
+        mcp: the `[mcp.NAME]` tables by name.
         roles: the actors of each role; `*` in an actor matches any characters.
         teams: the actors of each team.
     """
@@ -222,5 +250,16 @@ class Config:
     sources: dict[str, Setting] = field(default_factory=dict[str, Setting])
     credentials: dict[str, Setting] = field(default_factory=dict[str, Setting])
     server: ServerSetting | None = None
+    mcp: dict[str, Setting] = field(default_factory=dict[str, Setting])
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def check_profile(self, name: str) -> None:
+        """Check that there is a table `[mcp.NAME]`.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if name not in self.mcp:
+            advice = suggestion(name, self.mcp) if self.mcp else f"add a table [mcp.{name}] to the settings"
+            raise ConfigError(f"no profile is named {name!r}; {advice}")

@@ -12,10 +12,11 @@ from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
+from agenttool.mcp.callers import approver_of
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
-from agenttool.policy.approvals import Allow, Answer, Approver, Deny, Edit, Question, Refused
+from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
@@ -161,7 +162,7 @@ class ToolRun:
         answer = asking.result()
         if answer is None:
             return False
-        by = Approver(claim=_client_name(self.exchange))  # the user of this server did not answer
+        by = approver_of(self.exchange.context, self.identity.actor)
         outcome = await self.runtime.approvals.decide(question, answer, by=by)
         self._asked.add(question.approval_id)
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
@@ -208,7 +209,7 @@ class ToolRun:
         return text_result(text, is_error=True, meta=meta)
 
     async def _deliver(self, result: ToolResult) -> types.CallToolResult:
-        await self.delivered.add(result)
+        await self.delivered.add(self.identity.actor, result)
         return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
 
     async def _fetch(self, ref: Ref) -> bytes | None:
@@ -219,7 +220,8 @@ class ToolRun:
     async def _cancel(self) -> None:
         """Cancel the governed call, because its client has canceled the request or is gone."""
         if self.invocation_id is not None and not self.exchange.is_left:
-            await self.runtime.cancel(self.invocation_id, by=_client_name(self.exchange))
+            by = approver_of(self.exchange.context, self.identity.actor)
+            await self.runtime.cancel(self.invocation_id, by=by)
 
 
 def _question_text(question: Question) -> str:
@@ -241,9 +243,3 @@ def _answer_in(reply: JsonObject) -> Answer | None:
     if reply.get("action") == "cancel":
         return None
     return Deny(message=words)
-
-
-def _client_name(exchange: ClientExchange) -> str:
-    """Return the name that the client gives itself; nothing proves it."""
-    params = exchange.context.session.client_params
-    return "an MCP client" if params is None else f"the MCP client {params.client_info.name}"

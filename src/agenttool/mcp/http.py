@@ -2,32 +2,57 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agenttool.mcp.server import McpOptions, RuntimeMcpServer
+from agenttool.config.table import suggestion
+from agenttool.mcp.callers import session_owner, subject_in
+from agenttool.mcp.profiles import ALL_TOOLS, McpOptions, admits
+from agenttool.mcp.server import RuntimeMcpServer
 from agenttool.runtime import Runtime
+
+__all__ = ["McpEndpoints", "McpOptions", "serve_http"]
 
 MAX_BODY_BYTES = 20_000_000
 """The largest request body that is read."""
 
 
 class McpEndpoints:
-    """The ASGI application of `/mcp` and `/mcp/NAME`; the application around it authenticates requests."""
+    """The ASGI application of `/mcp` and `/mcp/NAME`; the application around it verifies tokens."""
 
-    def __init__(self, profiles: Mapping[str, ASGIApp]) -> None:
-        """Take the applications of the profiles; the empty name has all tools."""
+    def __init__(self, profiles: Mapping[str, McpOptions], apps: Mapping[str, ASGIApp]) -> None:
+        """Take the options and the application of each profile."""
         self._profiles = profiles
+        self._apps = apps
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        name = scope.get("path_params", {}).get("profile", "")
-        app = self._profiles.get(name) or PlainTextResponse("no such profile", status_code=404)
+        """Serve one request, if its caller may use the profile."""
+        name = scope.get("path_params", {}).get("profile", ALL_TOOLS)
+        try:
+            subject, owner = subject_in(scope), session_owner(scope)
+        except PermissionError as error:
+            await PlainTextResponse(str(error), HTTPStatus.FORBIDDEN)(scope, receive, send)
+            return
+        usable = [each for each, options in self._profiles.items() if admits(options, self._profiles, subject)]
+        if name not in usable:
+            await _refusal(name, usable)(scope, receive, send)
+            return
         # The parser leaves blanks at the end of a value, and the SDK compares values with the body.
         headers = [(each, value.strip(b" \t")) for each, value in scope["headers"]]
-        await app({**scope, "headers": headers}, receive, send)
+        await self._apps[name]({**scope, "headers": headers, "user": owner}, receive, send)
+
+
+def _refusal(name: str, usable: list[str]) -> PlainTextResponse:
+    """Return the reply for a profile that does not exist, or that the caller may not use; it does not say which."""
+    paths = {each: f"/mcp/{each}" if each else "/mcp" for each in usable}
+    if not paths:
+        message = "this token may use no profile; add its subject to a table [mcp.NAME]"
+        return PlainTextResponse(message, HTTPStatus.FORBIDDEN)
+    what = f"there is no profile {name!r} for this caller" if name else "this caller may use profiles only, not /mcp"
+    return PlainTextResponse(f"{what}; {suggestion(f'/mcp/{name}', paths.values())}", HTTPStatus.NOT_FOUND)
 
 
 @asynccontextmanager
@@ -44,4 +69,4 @@ async def serve_http(runtime: Runtime, profiles: Mapping[str, McpOptions]) -> As
             manager = StreamableHTTPSessionManager(server.lowlevel, max_request_body_size=MAX_BODY_BYTES)
             await stack.enter_async_context(manager.run())
             apps[name] = manager.handle_request
-        yield McpEndpoints(apps)
+        yield McpEndpoints(profiles, apps)

@@ -4,17 +4,19 @@ The list depends on the tools of the runtime and on the profile alone, never on 
 A catalog that is too large for one list shows `tool_search` and `tool_call` in place of most tools.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import mcp_types as types
+from mcp_types.methods import serialize_server_result
 
 from agenttool.adapters.function_calling.function_names import assign_names, count_names
 from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Role
-from agenttool.records import JsonObject, McpMapping, ToolInterface, ToolSurface
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import JsonObject, ToolSurface
 from agenttool.runtime import Runtime
 
 MAX_NAME_CHARS = 44
@@ -24,6 +26,10 @@ PAGE_SIZE = 200
 """How many tools one page of a list has."""
 
 TOOL_CALL = "tool_call"
+
+_REVISIONS = ("2025-11-25", "2026-07-28")
+
+log = logging.getLogger("agenttool.mcp")
 
 NAME_KEY = "agenttool/name"
 """The member of `_meta` with the qualified name of a tool, as rules and the journal spell it."""
@@ -160,41 +166,70 @@ def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObj
     ]
 
 
+def native_members(tool: OfferedTool) -> JsonObject:
+    """Return the members of the MCP definition of a tool that no record has: hints, icons, `_meta` and more."""
+    annotations = None if tool.declared is None else tool.declared.declaration.annotations
+    found = (annotations or {}).get("mcp")
+    return found if isinstance(found, dict) else {}
+
+
 def _described(name: str, tool: OfferedTool) -> types.Tool:
+    """Return a tool as clients list it; if a member of its definition is invalid, only with what every tool has."""
     declared = tool.declared
     if declared is None:
         raise AssertionError("an offered tool has its records")
-    declaration, interface = declared.declaration, declared.interface
+    declaration, native = declared.declaration, native_members(tool)
     contract = declaration.output_contract
-    output_schema = interface.output_schema or (None if contract is None else contract.structured_schema)
-    native = next((each for each in declaration.external_mappings or () if isinstance(each, McpMapping)), None)
-    meta = {} if native is None or native.meta is None else native.meta
-    return types.Tool(
-        name=name,
-        title=declaration.title,
-        description=tool.description,
-        input_schema=_as_dict(tool.input_schema),
-        output_schema=_as_dict(output_schema) if _is_object_schema(output_schema) else None,
-        annotations=_annotations(interface, declaration.title),
-        _meta={**meta, NAME_KEY: tool.qualified_name},
-    )
-
-
-def _annotations(interface: ToolInterface, title: str | None) -> types.ToolAnnotations:
-    """Return the declared facts as hints; a fact that depends on the arguments is not given."""
-    hints = {
-        "read_only_hint": interface.is_read_only,
-        "destructive_hint": interface.is_destructive,
-        "open_world_hint": interface.is_open_world,
+    output_schema = declared.interface.output_schema or (None if contract is None else contract.structured_schema)
+    meta = native.get("_meta")
+    definition: JsonObject = {
+        "name": name,
+        "title": declaration.title,
+        "description": tool.description,
+        "inputSchema": {**(tool.input_schema or {}), "type": "object"},
+        "outputSchema": output_schema if _is_object_schema(output_schema) else None,
+        "icons": native.get("icons"),
+        "annotations": _annotations(declared, native),
+        "_meta": {**(meta if isinstance(meta, dict) else {}), NAME_KEY: tool.qualified_name},
     }
-    given = {name: value for name, value in hints.items() if isinstance(value, bool)}
-    return types.ToolAnnotations(title=title, **given)
+    given: JsonObject = {key: value for key, value in definition.items() if value is not None}
+    if not is_valid("tools/list", {"tools": [given]}):
+        log.warning("the definition of %r has invalid members, which clients do not see", tool.qualified_name)
+        given = {"name": name, "inputSchema": {"type": "object"}, "_meta": {NAME_KEY: tool.qualified_name}}
+        given |= {"description": tool.description or ""}
+    return types.Tool.model_validate(given)
+
+
+def is_valid(method: str, result: JsonObject) -> bool:
+    """Return whether a result is valid on every revision; the SDK sends none with one invalid entry."""
+    complete = {**result, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    try:
+        for revision in _REVISIONS:
+            serialize_server_result(method, revision, complete)
+    except ValueError:
+        return False
+    return True
+
+
+def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
+    """Return the hints: the declared facts, and those of the tool's server that its owner trusts.
+
+    A fact that depends on the arguments is not given.
+    """
+    interface, given = declared.interface, native.get("annotations")
+    untrusted = (declared.declaration.annotations or {}).get("untrusted") or []
+    hints: JsonObject = {}
+    if isinstance(given, dict) and isinstance(untrusted, list):
+        hints = {name: value for name, value in given.items() if name != "title" and name not in untrusted}
+    facts = {
+        "readOnlyHint": interface.is_read_only,
+        "destructiveHint": interface.is_destructive,
+        "openWorldHint": interface.is_open_world,
+    }
+    hints |= {name: value for name, value in facts.items() if isinstance(value, bool)}
+    return hints if declared.declaration.title is None else {"title": declared.declaration.title, **hints}
 
 
 def _is_object_schema(schema: JsonObject | None) -> bool:
     """Return whether every revision of the protocol accepts this output schema."""
     return schema is not None and schema.get("type") == "object"
-
-
-def _as_dict(schema: JsonObject | None) -> dict[str, object]:
-    return cast("dict[str, object]", schema or {"type": "object"})

@@ -63,14 +63,14 @@ class Offers:
         key = "name" if kind is OfferKind.PROMPTS else "uri" if kind is OfferKind.RESOURCES else "uriTemplate"
         return sorted(found, key=lambda each: str(each.get(key)))
 
-    async def read(self, uri: str, *, is_stateless: bool) -> JsonObject:
-        """Return the contents of a resource, or of stored output.
+    async def read(self, uri: str, actor: str | None, *, is_stateless: bool) -> JsonObject:
+        """Return the contents of a resource, or of stored output that the actor may read.
 
         Raises:
             MCPError: there is no such resource, or it cannot be read now.
         """
         if uri.startswith(PAYLOAD_SCHEME):
-            found = await self._payload(uri)
+            found = await self._payload(uri, actor)
         else:
             found = await _first(self._providers, lambda provider: provider.read_resource(uri))
         if found is None:
@@ -78,9 +78,9 @@ class Offers:
             raise MCPError(code, "Resource not found", {"uri": uri})
         return found
 
-    async def _payload(self, uri: str) -> JsonObject | None:
+    async def _payload(self, uri: str, actor: str | None) -> JsonObject | None:
         try:
-            if not await self._delivered.contains(uri):
+            if not await self._delivered.contains(actor, uri):
                 return None  # as for unknown output, so that clients cannot probe for the output of others
             data = await self._runtime.journal.payload(uri, length=MAX_READ_BYTES + 1)
         except StoreError as error:

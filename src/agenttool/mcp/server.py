@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import cast
 
 import mcp_types as types
@@ -18,10 +17,12 @@ from mcp.shared.exceptions import MCPError
 from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
+from agenttool.mcp.callers import actor_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
 from agenttool.mcp.offers import Offers
+from agenttool.mcp.profiles import McpOptions
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, RequestStates, StateError, WaitingCalls
@@ -36,7 +37,6 @@ from agenttool.mcp.tasks import (
     runs_in_background,
 )
 from agenttool.ports.resources import OfferKind
-from agenttool.ports.surfacing import Role
 from agenttool.records import JsonObject, SearchMatch, ToolInvocation
 from agenttool.runtime import Runtime
 
@@ -47,27 +47,6 @@ WATCH_S = 1.0
 """How often the list of tools is compared with the one before."""
 
 _DEFAULT_MATCHES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpOptions:
-    """How a runtime is served.
-
-    Attributes:
-        name: the name that clients show.
-        profile: the name of the endpoint's profile; empty for all tools.
-        role: the tools of the profile.
-        actor: who makes the calls, as rules and the journal know it; None if that is not known.
-        answer_command: the command by which a person answers open questions.
-        asks_client: whether an approval may be given in the client. Nothing proves that a person gives it there.
-    """
-
-    name: str = "agenttool"
-    profile: str = ""
-    role: Role | None = None
-    actor: str | None = None
-    answer_command: str = "agenttool approvals"
-    asks_client: bool = True
 
 
 class NotifyingServer(Server[dict[str, object]]):
@@ -108,12 +87,12 @@ class RuntimeMcpServer:
         self._waiting = waiting
         self._group = group
         self._lister = ToolLister(runtime, options.role)
-        self._delivered = DeliveredOutput(runtime.documents, options.actor, options.profile)
+        self._delivered = DeliveredOutput(runtime.documents, options.profile)
         self._offers = Offers(runtime, options.role, self._delivered)
         self._sessions = ClientSessions()
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
-        self._tasks = ClientTasks(runtime, options.actor, self._resumed)
+        self._tasks = ClientTasks(runtime, self._actor, self._resumed)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -147,8 +126,8 @@ class RuntimeMcpServer:
         server = NotifyingServer(
             self._options.name,
             version=__version__,
-            title="agenttool",
-            instructions=_INSTRUCTIONS,
+            title=self._options.title,
+            instructions=self._options.instructions or _INSTRUCTIONS,
             cache_hints={
                 "tools/list": hint,
                 "prompts/list": hint,
@@ -219,7 +198,7 @@ class RuntimeMcpServer:
             surface=tools.surface if found is None else None,
             native_call_id=None if context.request_id is None else str(context.request_id),
         )
-        identity = self._identity(f"tools/call {tool.name}", arguments)
+        identity = self._identity(context, f"tools/call {tool.name}", arguments)
         refuse_without_tasks(context, found)
         exchange = self._continued(context, params, identity)
         if exchange.task is None:
@@ -246,7 +225,7 @@ class RuntimeMcpServer:
         """Follow a call that an earlier process started as a task."""
         invocation_id = invocation.invocation_id
         exchange = ClientExchange(context, secrets.token_hex(8))
-        run = self._new_run(exchange, self._identity(f"tasks/get {invocation_id}", {}))
+        run = self._new_run(exchange, self._identity(context, f"tasks/get {invocation_id}", {}))
         exchange.start(self._group, lambda: run.resume(invocation_id))
         return run
 
@@ -295,10 +274,13 @@ class RuntimeMcpServer:
             request_state=self._states.sign(identity, exchange.exchange_id, time.time()),
         )
 
-    def _identity(self, target: str, arguments: JsonObject) -> CallIdentity:
+    def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
         return CallIdentity(
-            actor=self._options.actor, profile=self._options.profile, target=target, arguments=arguments
+            actor=self._actor(context), profile=self._options.profile, target=target, arguments=arguments
         )
+
+    def _actor(self, context: RequestContext) -> str | None:
+        return actor_of(context, self._options.actor)
 
     async def _list_resources(
         self, context: RequestContext, params: types.PaginatedRequestParams | None
@@ -319,11 +301,13 @@ class RuntimeMcpServer:
         return types.ListPromptsResult(prompts=[types.Prompt.model_validate(each) for each in entries])
 
     async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.Result:
+        identity = self._identity(context, f"resources/read {params.uri}", {})
+
         async def work() -> types.Result:
-            members = await self._offers.read(params.uri, is_stateless=is_stateless(context))
+            members = await self._offers.read(params.uri, identity.actor, is_stateless=is_stateless(context))
             return types.ReadResourceResult.model_validate(members)
 
-        return await self._exchanged(context, params, self._identity(f"resources/read {params.uri}", {}), work)
+        return await self._exchanged(context, params, identity, work)
 
     async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> types.Result:
         arguments = params.arguments or {}
@@ -331,7 +315,7 @@ class RuntimeMcpServer:
         async def work() -> types.Result:
             return types.GetPromptResult.model_validate(await self._offers.prompt(params.name, arguments))
 
-        identity = self._identity(f"prompts/get {params.name}", {**arguments})
+        identity = self._identity(context, f"prompts/get {params.name}", {**arguments})
         return await self._exchanged(context, params, identity, work)
 
     async def _exchanged(

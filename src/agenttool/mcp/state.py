@@ -150,42 +150,43 @@ class WaitingCalls:
 
 
 class DeliveredOutput:
-    """The stored output that the clients of one server may read: that of the results they received.
+    """The stored output that each actor may read with one profile: that of the results it received.
 
     For a named actor it is stored, and valid in later processes. Clients without an actor cannot be distinguished
     after a restart, so theirs ends with the server.
     """
 
-    def __init__(self, documents: DocumentStore | None, actor: str | None, profile: str) -> None:
-        """Take the store of the entries, and the actor and profile of the server."""
-        self._documents = None if actor is None else documents
-        self._owner = digest_of_any([actor, profile])
+    def __init__(self, documents: DocumentStore | None, profile: str) -> None:
+        """Take the store of the entries, and the profile."""
+        self._documents = documents
+        self._profile = profile
         self._delivered: set[str] = set()
 
-    async def add(self, result: ToolResult) -> None:
-        """Permit the clients to read the stored output that a result of theirs refers to."""
+    async def add(self, actor: str | None, result: ToolResult) -> None:
+        """Permit an actor to read the stored output that a result refers to."""
         items = (*(result.content or ()), *(result.model_facing_content or ()))
         # Only refs to the payload store have a digest; a link that a tool made up has none.
         for digest in {each.ref.digest for each in items if each.ref is not None and each.ref.digest is not None}:
-            uri = PAYLOAD_SCHEME + digest
-            if uri not in self._delivered:
-                self._delivered.add(uri)
-                if self._documents is not None:
+            key = self._key(actor, PAYLOAD_SCHEME + digest)
+            if key not in self._delivered:
+                self._delivered.add(key)
+                if self._documents is not None and actor is not None:
                     with suppress(StoreError):  # then it can be read until the server stops
-                        await self._documents.put(_DELIVERED_KIND, self._key(uri), b"1")
+                        await self._documents.put(_DELIVERED_KIND, key, b"1")
 
-    async def contains(self, uri: str) -> bool:
-        """Return whether the clients may read stored output.
+    async def contains(self, actor: str | None, uri: str) -> bool:
+        """Return whether an actor may read stored output.
 
         Raises:
             StoreError: the store could not be read.
         """
-        if uri in self._delivered:
-            return True
-        return self._documents is not None and await self._documents.get(_DELIVERED_KIND, self._key(uri)) is not None
+        key = self._key(actor, uri)
+        if key in self._delivered or self._documents is None or actor is None:
+            return key in self._delivered
+        return await self._documents.get(_DELIVERED_KIND, key) is not None
 
-    def _key(self, uri: str) -> str:
-        return f"{self._owner} {uri}"
+    def _key(self, actor: str | None, uri: str) -> str:
+        return f"{digest_of_any([actor, self._profile])} {uri}"
 
 
 def _text(data: bytes) -> str:

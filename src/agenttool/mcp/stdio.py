@@ -2,7 +2,8 @@
 
 from mcp.server.stdio import stdio_server
 
-from agenttool.mcp.server import McpOptions, RuntimeMcpServer
+from agenttool.mcp.profiles import McpOptions
+from agenttool.mcp.server import RuntimeMcpServer
 from agenttool.runtime import Runtime
 
 

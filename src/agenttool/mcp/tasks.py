@@ -14,9 +14,10 @@ from starlette.datastructures import Headers
 
 from agenttool.mcp.calls import ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, missing_capability
+from agenttool.mcp.listing import native_members
 from agenttool.mcp.results import ERROR_KEY
 from agenttool.ports.offer import OfferedTool
-from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolInvocation
+from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolInvocation, ToolKind
 from agenttool.runtime import Runtime
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -65,20 +66,29 @@ def refuse_without_tasks(context: RequestContext, tool: OfferedTool | None) -> N
     Raises:
         MCPError: the tool requires tasks, and the client does not declare them.
     """
-    annotations = None if tool is None or tool.declared is None else tool.declared.declaration.annotations
-    if (annotations or {}).get("taskSupport") == "required" and is_stateless(context) and not declares_tasks(context):
+    execution = None if tool is None or _is_of_server(tool) else native_members(tool).get("execution")
+    is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
+    if is_required and is_stateless(context) and not declares_tasks(context):
         raise missing_capability(_REQUIRED)
+
+
+def _is_of_server(tool: OfferedTool) -> bool:
+    """Return whether a tool is of an MCP server: our client then follows its tasks, and the caller need not."""
+    return tool.declared is not None and tool.declared.declaration.tool_kind is ToolKind.MCP_TOOL
 
 
 class ClientTasks:
     """The tasks of one profile."""
 
     def __init__(
-        self, runtime: Runtime, actor: str | None, resume: Callable[[RequestContext, ToolInvocation], ToolRun]
+        self,
+        runtime: Runtime,
+        actor_of: Callable[[RequestContext], str | None],
+        resume: Callable[[RequestContext, ToolInvocation], ToolRun],
     ) -> None:
-        """Take the runtime, the actor of the tasks, and a function that resumes a call of an earlier process."""
+        """Take the runtime, the function that returns the actor of a request, and the one that resumes a call."""
         self._runtime = runtime
-        self._actor = actor
+        self._actor_of = actor_of
         self._resume = resume
         self._live: OrderedDict[str, ToolRun] = OrderedDict()
 
@@ -133,11 +143,11 @@ class ClientTasks:
         headers: object = getattr(context.request, "headers", None)
         if isinstance(headers, Headers) and headers.get("mcp-name") != task_id:
             raise MCPError(types.HEADER_MISMATCH, "the header Mcp-Name is not the taskId of the body; send the same")
-        found = self._live.get(task_id)
-        if found is not None:
+        actor, found = self._actor_of(context), self._live.get(task_id)
+        if found is not None and found.identity.actor == actor:
             return found
-        invocation = await self._runtime.journal.invocation(InvocationId(task_id))
-        if invocation is None or invocation.actor_ref != self._actor:
+        invocation = None if found is not None else await self._runtime.journal.invocation(InvocationId(task_id))
+        if invocation is None or invocation.actor_ref != actor:
             raise MCPError(types.INVALID_PARAMS, f"no task has the id {task_id!r}; use one that a call returned")
         run = self._resume(context, invocation)
         self._add(task_id, run)

@@ -141,12 +141,12 @@ class Agent:
         """The open calls of this agent and its sub-agents."""
         return tuple(call for call in self.core.registry.calls.values() if self.core in call.core.with_ancestors())
 
-    async def cancel(self, invocation_id: InvocationId, reason: AbortReason, claim: str | None = None) -> bool:
+    async def cancel(self, invocation_id: InvocationId, reason: AbortReason, by: str | Approver | None = None) -> bool:
         """Request the cancellation of a call, of any process on the store; return whether it is possible.
 
-        The user of this process is recorded, and the name that the caller claims.
+        A name is recorded as a claim beside the user of this process, an `Approver` in place of that user.
         """
-        by = Approver(os_user=self.core.os_user(), claim=claim)
+        by = by if isinstance(by, Approver) else Approver(os_user=self.core.os_user(), claim=by)
         call = self.core.registry.calls.get(invocation_id)
         if call is not None:
             return request_cancel(call, reason, by)

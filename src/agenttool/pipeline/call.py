@@ -25,7 +25,7 @@ from agenttool.pipeline.call_state import (
 )
 from agenttool.pipeline.credentials import NO_CREDENTIALS, CredentialVault, LeasedCredentials
 from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
-from agenttool.pipeline.progress import Update, progress_of, store_partial_result
+from agenttool.pipeline.progress import PayloadReader, Update, progress_of, store_partial_result
 from agenttool.pipeline.services import Approve, Durability, OpenQuestions, PayloadAccess, RuleMemory, Timing
 from agenttool.pipeline.tool import Tool, Tools
 from agenttool.policy.approvals import Answered, Question
@@ -581,10 +581,10 @@ class Call:
 
     def _store_part(self, part: Json) -> tuple[str, ...] | None:
         """Store a partial result and return its id; none if the tool forbids it."""
-        tool, core = self.tool, self.core
+        tool, core, reader = self.tool, self.core, PayloadReader(self.core.thread, self.actor_ref)
         if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
             return None
-        return store_partial_result(core.payloads, core.thread, tool.mapping.redactor, part, self.scrubber)
+        return store_partial_result(core.payloads, reader, tool.mapping.redactor, part, self.scrubber)
 
     def _is_throttled(self) -> bool:
         """Return whether to drop an update, so that frequent reports do not fill the journal."""

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.evidence import Progressed, counters
-from agenttool.pipeline.services import PayloadAccess
-from agenttool.ports.deferred import Thread
+from agenttool.pipeline.services import PayloadAccess, PayloadReader
 from agenttool.records import Json, ProgressStatus
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
 from agenttool.results.redaction import Redactor, Scrubber, clean_message, scrubbed_message
@@ -46,7 +45,7 @@ def _text(value: object, scrub: Scrubber | None) -> str | None:
 
 
 def store_partial_result(
-    access: PayloadAccess, thread: Thread, redactor: Redactor | None, part: object, scrubber: Scrubber | None
+    access: PayloadAccess, reader: PayloadReader, redactor: Redactor | None, part: object, scrubber: Scrubber | None
 ) -> tuple[str, ...] | None:
     """Start to store a scrubbed partial result and return its id; none if it cannot be stored."""
     if redactor is not None and redactor.is_whole:
@@ -57,6 +56,6 @@ def store_partial_result(
         return None
     for payload in payloads:
         if payload.ref.digest is not None:
-            access.put_soon(thread, payload.data, payload.ref.digest)
+            access.put_soon(reader, payload.data, payload.ref.digest)
     name = payloads[0].ref.id
     return None if name is None else (name,)

@@ -8,6 +8,7 @@ from typing import cast
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.builtin_tools import BuiltinTool, builtin_id
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.services import PayloadReader
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
@@ -83,8 +84,9 @@ class ReadBack:
         payload_id = cast("str", arguments["payload_id"])
         digest = digest_in(payload_id)
         try:
-            # The error is the same for unknown output, so that other conversations cannot probe for it.
-            if digest is None or not await cast("Call", job).core.payloads.may_read(job.thread, digest):
+            # The error is the same for unknown output, so that other actors and conversations cannot probe for it.
+            reader = PayloadReader(job.thread, job.actor_ref)
+            if digest is None or not await cast("Call", job).core.payloads.may_read(reader, digest):
                 raise ToolFailure(_gone(payload_id))
             if await self._payloads.get(digest, length=1) is None:
                 raise ToolFailure(_gone(payload_id))
@@ -136,8 +138,8 @@ def _wrong(message: str) -> ToolError:
 
 def _gone(payload_id: str) -> ToolError:
     message = (
-        f"there is no stored output under {payload_id[:100]!r}: it has expired, or is of another conversation; "
-        "copy the payload_id from a preview, or call the tool again that gave it"
+        f"there is no stored output under {payload_id[:100]!r}: it has expired, or is of another actor or"
+        " conversation; copy the payload_id from a preview, or call the tool again that gave it"
     )
     return guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="payload_gone", effects=False)
 

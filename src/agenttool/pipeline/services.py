@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agenttool.codec import json_bytes
 from agenttool.pipeline.guard import guard
 from agenttool.policy.approvals import Approvals, Question
 from agenttool.policy.rules import Rule
@@ -76,7 +77,7 @@ class OpenQuestions:
 
 
 READER_KIND = "payload_reader"
-"""The kind of the documents that grant a conversation access to stored output."""
+"""The kind of the documents that grant access to stored output."""
 
 
 class RuleMemory(Protocol):
@@ -91,8 +92,20 @@ class RuleMemory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PayloadReader:
+    """The reader of stored output: an actor in a conversation; the actor is none if the caller did not name one."""
+
+    thread: Thread
+    actor: str | None = None
+
+    def key(self, digest: Digest, thread_id: str) -> str:
+        """Return the key of the grant for this actor in a conversation."""
+        return f"{digest} {thread_id if self.actor is None else json_bytes([thread_id, self.actor]).decode()}"
+
+
 class PayloadAccess:
-    """Stored output, and which conversations may read it: that of the call that stored it, and its ancestors."""
+    """Stored output, and who may read it: the actor whose call stored it, in its conversation and the ancestors."""
 
     def __init__(self, store: PayloadStore, documents: DocumentStore | None) -> None:
         """Take the store of the bytes and the store of the grants."""
@@ -101,33 +114,33 @@ class PayloadAccess:
         self._granted: set[str] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
-    async def grant_read(self, thread: Thread, digest: Digest) -> None:
-        """Grant a conversation and its ancestors access to stored output, also in later processes.
+    async def grant_read(self, reader: PayloadReader, digest: Digest) -> None:
+        """Grant a reader access to stored output, in its conversation and its ancestors, also in later processes.
 
         Raises:
             StoreError: the grant could not be stored.
         """
-        for thread_id in (thread.thread_id, *thread.ancestors):
-            key = f"{digest} {thread_id}"
+        for thread_id in (reader.thread.thread_id, *reader.thread.ancestors):
+            key = reader.key(digest, thread_id)
             if key not in self._granted:
                 if self._documents is not None:
                     await self._documents.put(READER_KIND, key, b"1")
                 self._granted.add(key)  # only now: a grant that failed is tried again
 
-    async def may_read(self, thread: Thread, digest: Digest) -> bool:
-        """Return whether a conversation may read stored output.
+    async def may_read(self, reader: PayloadReader, digest: Digest) -> bool:
+        """Return whether a reader has access to stored output.
 
         Raises:
             StoreError: the store could not be read.
         """
-        key = f"{digest} {thread.thread_id}"
+        key = reader.key(digest, reader.thread.thread_id)
         if key in self._granted:
             return True
         return self._documents is not None and await self._documents.get(READER_KIND, key) is not None
 
-    def put_soon(self, thread: Thread, data: bytes, digest: Digest) -> None:
+    def put_soon(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         """Store bytes in a task of its own; `close` waits for it."""
-        task = asyncio.create_task(guard(lambda: self._put(thread, data, digest)))  # noqa: TID251 -- `close` waits for it
+        task = asyncio.create_task(guard(lambda: self._put(reader, data, digest)))  # noqa: TID251 -- `close` waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -135,6 +148,6 @@ class PayloadAccess:
         """Wait for the bytes that are being stored."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _put(self, thread: Thread, data: bytes, digest: Digest) -> None:
+    async def _put(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         await self.store.put(data, digest)
-        await self.grant_read(thread, digest)
+        await self.grant_read(reader, digest)

@@ -87,6 +87,11 @@ class SurfaceAccess:
             raise ConfigError("this runtime is closed; open another one")
         return found
 
+    def tool_names(self) -> tuple[str, ...]:
+        """Return the qualified names of all declared tools, sorted; those that cannot be called now included."""
+        self._check_open()
+        return tuple(sorted(entry.qualified_name for entry in self._agent.catalog))
+
     def offer_read_result(self) -> None:
         """Offer the tool that reads stored output on every surface from now on, not only once there is such output."""
         self._check_open()

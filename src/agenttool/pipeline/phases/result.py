@@ -15,6 +15,7 @@ from agenttool.pipeline.failures import failed_result
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at, visible
 from agenttool.pipeline.read_back import read_tool_of
+from agenttool.pipeline.services import PayloadReader
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
@@ -170,7 +171,7 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     if fault is not None:
         return None
     await guard(
-        lambda: call.core.payloads.grant_read(call.core.thread, digest)
+        lambda: call.core.payloads.grant_read(PayloadReader(call.core.thread, call.actor_ref), digest)
     )  # on failure a program can still fetch it by its digest
     call.core.host.offer_read_back(call.surface)
     return replace(payload.ref, uri=str(uri))

@@ -1,0 +1,192 @@
+"""Callers over HTTP: the subject of a token is the actor, and what one subject has is closed to another."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_clients import Person, text_of
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from agenttool import Runtime, tool
+from agenttool.config import read_config
+from agenttool.mcp.http import serve_http
+from agenttool.mcp.profiles import McpOptions, read_profiles
+from agenttool.records import PermissionDecision, ToolInvocation
+
+STARTED = []
+
+
+@tool
+def send(to: str) -> str:
+    """Send a message."""
+    return f"sent to {to}"
+
+
+@tool(read_only=True)
+def much() -> str:
+    """Return much text."""
+    return "".join(f"line {number}\n" for number in range(20_000))
+
+
+@tool(read_only=True)
+async def wait() -> str:
+    """Wait."""
+    STARTED[0].set()
+    await asyncio.Event().wait()
+    return "never"
+
+
+class Authenticated:
+    """Stands in for the gateway: the header names the subject, which the real one takes from a verified token."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        subject = dict(scope["headers"]).get(b"x-subject")
+        if subject is not None:
+            principal = SimpleNamespace(subject=subject.decode(), tenant="t", roles=frozenset())
+            scope.setdefault("state", {})["principal"] = principal
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture
+def serving(serve_app):
+    @asynccontextmanager
+    async def serving(profiles=None, rules=()):
+        async with (
+            Runtime.open(tools=[send, much, wait], approve="wait", rules=rules) as runtime,
+            serve_http(runtime, profiles or {"": McpOptions()}) as mcp,
+            serve_app(
+                Authenticated(Starlette(routes=[Route("/mcp", mcp), Route("/mcp/{profile}", mcp)])), lifespan="off"
+            ) as url,
+        ):
+            yield runtime, url
+        for task in asyncio.all_tasks():
+            if "_shutdown_watcher" in repr(task):  # sse-starlette leaves it running
+                task.cancel()
+
+    return serving
+
+
+@asynccontextmanager
+async def client_of(url, mode, subject, person=None):
+    headers = {} if subject is None else {"x-subject": subject}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(
+            streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, elicitation_callback=person
+        ) as client,
+    ):
+        yield client
+
+
+async def test_the_actor_of_a_call_is_the_subject_of_its_token(serving, mode):
+    async with serving() as (runtime, url):
+        for subject in ("user:ada", None):
+            async with client_of(url, mode, subject) as client:
+                result = await client.call_tool("much", {})
+            invocation = await runtime.journal.invocation(result.meta["agenttool/invocation"])
+            assert invocation.actor_ref == subject
+
+
+async def test_the_name_of_a_client_matches_no_rule_by_actor(serving, mode):
+    rule = {"behavior": "allow", "tool": "local.send", "actor": "mcp"}  # the client of the SDK calls itself mcp
+    async with serving(rules=[rule]) as (_, url):
+        async with client_of(url, mode, None) as client:
+            assert (await client.call_tool("send", {"to": "ada"})).is_error
+        async with client_of(url, mode, "mcp") as client:
+            assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+
+
+async def test_stored_output_is_read_by_the_subject_that_received_it(serving, mode):
+    async with serving() as (_, url), client_of(url, mode, "user:ada") as ada:
+        uri = next(each.uri for each in (await ada.call_tool("much", {})).content if each.type == "resource_link")
+        assert (await ada.read_resource(uri)).contents
+        assert not (await ada.call_tool("read_result", {"payload_id": uri})).is_error
+        for other in ("user:eve", None):
+            async with client_of(url, mode, other) as client:
+                with pytest.raises(MCPError, match="Resource not found"):
+                    await client.read_resource(uri)
+                refused = await client.call_tool("read_result", {"payload_id": uri})
+                assert "there is no stored output" in text_of(refused)
+
+
+async def test_an_approved_call_continues_for_its_subject_alone(serving, mode):
+    async with serving() as (runtime, url), client_of(url, mode, "user:ada") as ada:
+        await ada.call_tool("send", {"to": "bob"})
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+        async with client_of(url, mode, "user:eve") as eve:
+            assert (await eve.call_tool("send", {"to": "bob"})).is_error
+        assert text_of(await ada.call_tool("send", {"to": "bob"})) == "sent to bob"
+
+
+async def test_an_answer_in_the_client_is_recorded_with_its_subject(serving, mode):
+    async with serving() as (runtime, url):
+        async with client_of(url, mode, "user:ada", Person(decision="allow")) as ada:
+            await ada.call_tool("send", {"to": "bob"})
+        records = [each async for each in runtime.journal.export()]
+    (decision,) = [each for each in records if isinstance(each, PermissionDecision) and each.behavior == "allow"]
+    assert decision.decided_by.startswith("user:ada with ")
+
+
+async def test_a_canceled_request_is_recorded_with_its_caller_and_not_with_the_user_of_the_server(serving, mode):
+    STARTED[:] = [asyncio.Event()]
+    async with serving() as (runtime, url), client_of(url, mode, "user:ada") as ada:
+        call = asyncio.ensure_future(ada.call_tool("wait", {}))
+        await asyncio.wait_for(STARTED[0].wait(), 30)
+        call.cancel()
+        async for _, event in runtime.journal.events():
+            if event.event_type == "tool.invocation.canceled":
+                break
+        (invocation,) = [each async for each in runtime.journal.export() if isinstance(each, ToolInvocation)]
+    ((kind, claim),) = invocation.cancellation.requested_by.items()
+    assert (kind, claim.startswith("user:ada with ")) == ("claim", True)
+
+
+async def test_a_session_serves_the_subject_that_opened_it(serving):
+    async with serving() as (_, url), httpx2.AsyncClient(timeout=30) as http:
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        headers = {"accept": "application/json, text/event-stream", "x-subject": "user:ada"}
+        opened = await http.post(
+            f"{url}/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+            headers=headers,
+        )
+        headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        assert (await http.post(f"{url}/mcp", json=listing, headers=headers)).status_code == 200
+        stranger = {**headers, "x-subject": "user:eve"}
+        assert (await http.post(f"{url}/mcp", json=listing, headers=stranger)).status_code == 404
+
+
+async def test_a_subject_reaches_only_the_profiles_that_name_it(serving, tmp_path):
+    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["much"]\nsubjects = ["key:*"]\n[mcp.open]\n')
+    profiles = read_profiles(read_config(tmp_path / "agenttool.toml"))
+    async with serving(profiles) as (_, url), httpx2.AsyncClient(timeout=30) as http:
+
+        async def reach(path, subject):
+            headers = {"x-subject": subject} if subject else {}
+            found = await http.get(url + path, headers=headers)
+            return found.status_code, found.text
+
+        assert (await reach("/mcp/support", "key:1"))[0] not in (403, 404)
+        assert await reach("/mcp", "key:1") == (
+            404,
+            "this caller may use profiles only, not /mcp; use one of /mcp/support",
+        )
+        assert await reach("/mcp/opne", None) == (
+            404,
+            "there is no profile 'opne' for this caller; did you mean '/mcp/open'?",
+        )
+        for stranger in ("user:eve", None):
+            assert (await reach("/mcp/support", stranger))[0] == 404
+            assert (await reach("/mcp/open", stranger))[0] not in (403, 404)
+        assert (await reach("/mcp", ""))[0] not in (403, 404)
