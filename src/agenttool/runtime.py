@@ -192,7 +192,7 @@ class Runtime(SurfaceAccess):
                 or another process. `"deny"` denies at once. Default: `"wait"` with a logged warning if the store is
                 durable, else `"deny"`.
             provide: the objects for parameters that tools mark with `Inject`, by type: an object, or a function that
-                returns one for each call.
+                makes one for each call; it may be async, or a generator that is closed after the call.
             lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
             thread: the name of the conversation that calls are made in. Default: a new one.
             surface: how many tools a surface shows before the others are deferred. Default: a hundred.

@@ -2,10 +2,12 @@
 
 import asyncio
 import datetime as dt
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import pytest
 from pydantic import Field
@@ -54,6 +56,155 @@ async def test_a_function_that_is_provided_makes_an_object_for_each_call():
 async def test_an_object_that_is_not_provided_is_named_at_start():
     with pytest.raises(ConfigError, match=r"parameter 'shelf' of find\(\) needs a Shelf; pass provide=\{Shelf: ...\}"):
         Runtime.open(tools=[find])
+
+
+steps: list[str] = []
+
+
+def open_shelf():
+    steps.append("open")
+    try:
+        yield Shelf("emma", "dune")
+    except ValueError as error:
+        steps.append(f"failed: {error}")
+    finally:
+        steps.append("closed")
+
+
+async def open_shelf_async():
+    steps.append("open")
+    try:
+        yield Shelf("emma", "dune")
+    finally:
+        await asyncio.sleep(0)
+        steps.append("closed")
+
+
+@tool(read_only=True)
+def size(shelf: Annotated[Shelf, Inject]) -> int:
+    """Count books."""
+    steps.append("run")
+    if not shelf.books:
+        raise ValueError("an empty shelf")
+    return len(shelf.books)
+
+
+async def make_shelf():
+    await asyncio.sleep(0)
+    return Shelf("emma", "dune")
+
+
+@pytest.mark.parametrize("provider", [make_shelf, open_shelf, open_shelf_async, asynccontextmanager(open_shelf_async)])
+async def test_a_provider_may_be_async_or_a_generator_that_is_closed_after_the_call(provider):
+    steps.clear()
+    async with Runtime.open(tools=[size], provide={Shelf: provider}) as rt:
+        assert [(await rt.call("size", {})).value for _ in range(2)] == [2, 2]
+    assert steps == (["run"] if provider is make_shelf else ["open", "run", "closed"]) * 2
+
+
+async def test_a_generator_gets_the_exception_of_the_call_and_cannot_hide_it():
+    def empty():
+        for shelf in open_shelf():
+            shelf.books = ()
+            try:
+                yield shelf
+            except ValueError as error:
+                steps.append(f"failed: {error}")
+
+    steps.clear()
+    async with Runtime.open(tools=[size], provide={Shelf: empty}) as rt:
+        result = await rt.call("size", {})
+    assert (result.ok, "an empty shelf" in result.error.message) == (False, True)
+    assert steps == ["open", "run", "failed: an empty shelf", "closed"]
+
+
+@dataclass
+class Librarian:
+    call: str
+    shelf: Shelf
+
+
+async def test_a_provider_gets_the_context_and_other_objects_and_a_type_is_made_once_for_a_call():
+    async def librarian(ctx: Context, shelf: Annotated[Shelf, Inject]) -> Librarian:
+        return Librarian(ctx.invocation_id, shelf)
+
+    @tool(read_only=True)
+    def ask(shelf: Annotated[Shelf, Inject], by: Annotated[Librarian, Inject]) -> str:
+        """Ask."""
+        return f"{by.call} {by.shelf is shelf}"
+
+    async with Runtime.open(tools=[ask], provide={Shelf: open_shelf, Librarian: librarian}) as rt:
+        result = await rt.call("ask", {})
+    assert result.text == f"{result.invocation_id} True"
+
+
+Book = TypeVar("Book")
+
+
+class Repository(Generic[Book]):
+    def __init__(self, name="none"):
+        self.name = name
+
+
+@pytest.mark.parametrize("annotation", [Annotated[Shelf | None, Inject], Annotated[Shelf, Inject] | None])
+async def test_an_optional_parameter_is_none_if_nothing_is_provided(annotation):
+    @tool(read_only=True)
+    def look(shelf: annotation) -> str:
+        """Look."""
+        return "none" if shelf is None else "a shelf"
+
+    async with Runtime.open(tools=[look]) as rt, Runtime.open(tools=[look], provide={Shelf: make_shelf}) as full:
+        assert [(await each.call("look", {})).text for each in (rt, full)] == ["none", "a shelf"]
+
+
+async def test_a_default_counts_if_nothing_is_provided():
+    @tool(read_only=True)
+    def peek(shelf: Annotated[Shelf, Inject] = Shelf("its own")) -> list[str]:  # noqa: B008 -- what is tested
+        """Peek."""
+        return list(shelf.books)
+
+    async with Runtime.open(tools=[peek]) as rt:
+        assert (await rt.call("peek", {})).value == ["its own"]
+
+
+async def test_a_generic_type_is_provided_by_its_exact_name():
+    @tool(read_only=True)
+    def names(numbers: Annotated[Repository[int], Inject], words: Annotated[Repository[str], Inject]) -> str:
+        """Say the names."""
+        return f"{numbers.name} {words.name}"
+
+    provide = {Repository[int]: Repository("numbers"), Repository[str]: lambda: Repository("words")}
+    async with Runtime.open(tools=[names], provide=provide) as rt:
+        assert (await rt.call("names", {})).text == "numbers words"
+    message = r"'numbers' of names\(\) needs a Repository\[int\] \(Repository is provided, but a generic type must be the same"
+    with pytest.raises(ConfigError, match=message):
+        Runtime.open(tools=[names], provide={Repository: Repository()})
+
+
+@pytest.mark.parametrize("annotation", [Shelf | int, Literal["a"], Repository[Book], None])
+async def test_what_cannot_be_injected_is_named_at_the_declaration(annotation):
+    def broken(shelf: Annotated[annotation, Inject]) -> int:
+        """Break."""
+
+    with pytest.raises(ConfigError, match=r"parameter 'shelf' of broken\(\) cannot be injected as .*mark one class"):
+        tool(broken)
+
+
+async def test_a_provider_that_cannot_be_called_is_named_at_start_and_one_that_returns_something_else_in_the_result():
+    def needy(path: str) -> Shelf:
+        return Shelf(path)
+
+    def selfish(shelf: Annotated[Shelf, Inject]) -> Shelf:
+        return shelf
+
+    with pytest.raises(ConfigError, match=r"nothing fills the parameter 'path' of needy\(\), the provider of Shelf"):
+        Runtime.open(tools=[size], provide={Shelf: needy})
+    with pytest.raises(ConfigError, match="the providers need each other: Shelf needs Shelf"):
+        Runtime.open(tools=[size], provide={Shelf: selfish})
+    async with Runtime.open(tools=[size], provide={Shelf: lambda: None}) as rt:
+        error = (await rt.call("size", {})).error
+    assert error.error_class == "setup_required"
+    assert error.message == "the provider of Shelf returned a NoneType; it must return a Shelf"
 
 
 async def test_progress_and_log_messages_are_recorded_with_the_call():

@@ -1,15 +1,14 @@
 """All declared tools, by id and by name, and the snapshots that surfaces share."""
 
 from collections.abc import Iterator
-from itertools import compress
-from operator import is_not
 from typing import TypeVar
 
-from agenttool.catalog.entry import Entry, deferred_ref, estimate_tokens, traits_of
+from agenttool.catalog.entry import Entry, traits_of
 from agenttool.catalog.filters import Absence, withdrawal
 from agenttool.catalog.names import NameTable
 from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, ToolColumns
 from agenttool.codec import json_bytes, parse_value, read, write
+from agenttool.codec.record_types import validated_changes
 from agenttool.codec.visible_text import visible_text
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
@@ -25,7 +24,6 @@ from agenttool.records import (
     ToolId,
     ToolInterface,
     ToolKind,
-    field_values,
     replace,
 )
 from agenttool.schema.explain import pointer_of
@@ -88,18 +86,14 @@ class Catalog:
 
     def add(self, entry: Entry) -> None:
         """Add a prepared entry; it replaces the one with the same id."""
-        traits, count = traits_of(entry.tool), len(self._columns.entries)
-        number = self._names.numbers.get(entry.tool_id, count)
-        if number == count:
-            self._names.add(entry)
+        traits = traits_of(entry.tool)
+        group, number = self._columns.group(traits), self._names.numbers.get(entry.tool_id)
+        if number is None:
+            number = self._names.add(entry)
+            self._columns.append(entry, group)
         else:
             self._copy_shared(self._columns.entries[number], entry)
-        columns, place = self._columns, slice(number, number + 1)
-        group = columns.group(traits)
-        columns.entries[place] = [entry]
-        columns.groups[place] = [group]
-        columns.refs[place] = [deferred_ref(entry.tool)]
-        columns.tokens[place] = [estimate_tokens(entry.tool.declaration)]
+            self._columns.put(number, entry, group)
         if group == len(self._withdrawals):
             self._withdrawals.append(withdrawal(traits))
         absence = self._withdrawals[group]
@@ -149,10 +143,18 @@ def _completed(tool: DeclaredTool) -> DeclaredTool:
     declaration = _validated(tool.declaration, name)
     if not declaration.tool_id or not name:
         raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
-    interface = _validated(tool.interface, name)
+    _require_same_identity(declaration, tool.interface)
+    shown = {} if tool.interface.user_facing_name else {"user_facing_name": declaration.title}
+    interface = _validated(
+        tool.interface,
+        name,
+        name=declaration.name,
+        aliases=declaration.aliases,
+        namespace=declaration.namespace,
+        **shown,
+    )
     execution_profile = _validated(tool.execution_profile, name)
     permission_profile = _validated(tool.permission_profile, name)
-    _require_same_identity(declaration, interface)
     _require_classifier_input(declaration, interface, permission_profile)
     return tool.with_records(
         declaration=replace(
@@ -162,45 +164,30 @@ def _completed(tool: DeclaredTool) -> DeclaredTool:
             execution_profile_ref=declaration.execution_profile_ref or execution_profile.execution_profile_id,
             permission_profile_ref=declaration.permission_profile_ref or permission_profile.permission_profile_id,
         ),
-        interface=replace(
-            interface,
-            name=declaration.name,
-            aliases=declaration.aliases,
-            namespace=declaration.namespace,
-            user_facing_name=interface.user_facing_name or declaration.title,
-        ),
+        interface=interface,
         execution_profile=execution_profile,
         permission_profile=permission_profile,
     )
 
 
-def _validated(record: _R, name: str) -> _R:
-    """Encode and decode a record, so that every value has the type of its field.
+def _validated(record: _R, tool: str, /, **derived: object) -> _R:
+    """Return a copy of a record in which every value has the type of its field; `derived` are further changes.
 
-    The copy protects schemas and lists from later changes by the caller. Texts and flags cannot change and are shared
-    with the caller's record: a catalog of 100,000 tools would take a third more memory without that.
+    The copy protects schemas and lists from later changes by the caller.
 
     Raises:
         ConfigError: a value has the wrong type.
     """
+    changes = validated_changes(record)
+    if changes is not None:
+        changes |= derived
+        return replace(record, **changes) if changes else record
     try:
         written = write(record)
         copy = read(written if written.isascii() else json_bytes(_visible(parse_value(written))), type(record))
     except (RecordError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"the {type(record).__name__} of {name!r} is invalid: {error}") from error
-    return _sharing(record, copy)
-
-
-def _sharing(record: _R, copy: _R) -> _R:
-    """Return a record with the values of its copy, but the texts and constants of its own."""
-    before, after = field_values(record), field_values(copy)
-    fields = zip(record.__struct_fields__, before, after, strict=True)
-    changed = {
-        field: new
-        for field, old, new in compress(fields, map(is_not, before, after))
-        if not (type(new) is type(old) is str and new == old)
-    }
-    return replace(record, **changed) if changed else record
+        raise ConfigError(f"the {type(record).__name__} of {tool!r} is invalid: {error}") from error
+    return replace(copy, **derived) if derived else copy
 
 
 def _visible(value: Json, steps: tuple[str, ...] = (), *, in_schema: bool = False, is_data: bool = False) -> Json:
@@ -255,6 +242,8 @@ def _contract(declaration: ToolDeclaration, interface: ToolInterface) -> InputCo
 
 
 def _require_same_identity(declaration: ToolDeclaration, interface: ToolInterface) -> None:
+    if interface.tool_id == declaration.tool_id and interface.name is interface.namespace is None:
+        return
     for member in ("tool_id", "name", "namespace"):
         declared, other = getattr(declaration, member), getattr(interface, member)
         if other is not None and other != declared:

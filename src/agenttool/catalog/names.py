@@ -44,15 +44,19 @@ class NameTable:
     _matching: dict[tuple[str, ...], bytearray] = field(default_factory=dict[tuple[str, ...], bytearray])
     _absent: dict[Absence, list[AbsentTool | None]] = field(default_factory=dict[Absence, list[AbsentTool | None]])
 
-    def add(self, entry: Entry) -> None:
-        """Add a tool under the next number."""
+    def add(self, entry: Entry) -> int:
+        """Add a tool under the next number, and return that number."""
         number, tool_id = len(self.ids), entry.tool_id
         self.ids.append(tool_id)
         self.qualified.append(entry.qualified_name)
         self.numbers[tool_id] = number
         self.owners[entry.qualified_name] = number
-        for numbers, name in self._shared_names(entry):
-            numbers.setdefault(name, []).append(number)
+        declaration = entry.tool.declaration
+        self.by_name.setdefault(declaration.name, []).append(number)
+        self.namespaces.setdefault(declaration.namespace, []).append(number)
+        for alias in dict.fromkeys(declaration.aliases or ()):
+            self.aliases.setdefault(alias, []).append(number)
+        return number
 
     def copy(self) -> "NameTable":
         """Return a copy in which a tool can be renamed; ids and numbers never change and stay shared."""

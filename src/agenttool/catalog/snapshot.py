@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 
-from agenttool.catalog.entry import Entry, Traits
+from agenttool.catalog.entry import Entry, Traits, deferred_ref, estimate_tokens
 from agenttool.catalog.filters import Absence
 from agenttool.catalog.names import NameTable
 from agenttool.ports.surfacing import Role
@@ -44,17 +44,30 @@ def masked_numbers(mask: bytes) -> list[int]:
 class ToolColumns:
     """The columns of tool data that surfaces use, by number. Before a tool is replaced, the columns are copied.
 
+    `refs` and `tokens` are computed when a surface first needs them, so that a large catalog opens quickly.
+
     Attributes:
         groups: the number of each tool's traits; bytes as long as there are at most 256 groups.
         traits: each combination of traits with its number.
-        tokens: the estimated size of each tool.
     """
 
     entries: list[Entry] = field(default_factory=list[Entry])
     groups: bytearray | list[int] = field(default_factory=bytearray)
     traits: dict[Traits, int] = field(default_factory=dict[Traits, int])
-    refs: list[DeferredToolRef] = field(default_factory=list[DeferredToolRef])
-    tokens: list[int] = field(default_factory=list[int])
+    _refs: list[DeferredToolRef] = field(default_factory=list[DeferredToolRef])
+    _tokens: list[int] = field(default_factory=list[int])
+
+    @property
+    def refs(self) -> list[DeferredToolRef]:
+        """The reference of each tool if it is deferred; the same list until a tool is replaced."""
+        self._refs.extend(deferred_ref(each.tool) for each in self.entries[len(self._refs) :])
+        return self._refs
+
+    @property
+    def tokens(self) -> list[int]:
+        """The estimated size of each tool."""
+        self._tokens.extend(estimate_tokens(each.tool.declaration) for each in self.entries[len(self._tokens) :])
+        return self._tokens
 
     def group(self, traits: Traits) -> int:
         """Return the number of a combination of traits, adding it if it is new."""
@@ -62,9 +75,22 @@ class ToolColumns:
             self.groups = list(self.groups)
         return self.traits.setdefault(traits, len(self.traits))
 
+    def append(self, entry: Entry, group: int) -> None:
+        """Add a tool under the next number."""
+        self.entries.append(entry)
+        self.groups.append(group)
+
+    def put(self, number: int, entry: Entry, group: int) -> None:
+        """Replace a tool."""
+        self.entries[number], self.groups[number] = entry, group
+        if number < len(self._refs):
+            self._refs[number] = deferred_ref(entry.tool)
+        if number < len(self._tokens):
+            self._tokens[number] = estimate_tokens(entry.tool.declaration)
+
     def copy(self) -> "ToolColumns":
         """Return a copy in which a tool can be replaced; traits are only ever added and stay shared."""
-        return ToolColumns(self.entries.copy(), self.groups.copy(), self.traits, self.refs.copy(), self.tokens.copy())
+        return ToolColumns(self.entries.copy(), self.groups.copy(), self.traits, self._refs.copy(), self._tokens.copy())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,6 +214,8 @@ class Agent:
             ConfigError: some cannot match; the message names each with its file and line.
         """
         self.core.policy.groups.check(rules)
+        if not rules:
+            return
         subjects = self.core.tools.subjects
         entries = [entry for entry in self.catalog if entry.tool.declaration.namespace != BUILT_IN]
         known = KnownTools(

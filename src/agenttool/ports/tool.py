@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
 from agenttool.ports.deferred import DeferredTool
@@ -101,11 +102,21 @@ class DeclaredTool:
         permission_profile: PermissionProfile,
     ) -> "DeclaredTool":
         """Return a copy with other records, in a fifth of the time that `dataclasses.replace` takes."""
-        copy, put = object.__new__(DeclaredTool), object.__setattr__
-        for name in DeclaredTool.__slots__:
-            put(copy, name, getattr(self, name))
+        copy = object.__new__(DeclaredTool)
+        for put, value in zip(_PUT_OTHERS, _others_of(self), strict=True):
+            put(copy, value)
+        put = object.__setattr__
         put(copy, "declaration", declaration)
         put(copy, "interface", interface)
         put(copy, "execution_profile", execution_profile)
         put(copy, "permission_profile", permission_profile)
         return copy
+
+
+_OTHERS = [
+    name
+    for name in DeclaredTool.__slots__
+    if name not in ("declaration", "interface", "execution_profile", "permission_profile")
+]
+_others_of: Callable[[DeclaredTool], tuple[object, ...]] = attrgetter(*_OTHERS)
+_PUT_OTHERS: list[Callable[[DeclaredTool, object], None]] = [getattr(DeclaredTool, name).__set__ for name in _OTHERS]

@@ -113,7 +113,6 @@ from agenttool.records.record import Part as Part
 from agenttool.records.record import Record as Record
 from agenttool.records.record import Timestamp as Timestamp
 from agenttool.records.record import UnsetType as UnsetType
-from agenttool.records.record import field_values as field_values
 from agenttool.records.record import replace as replace
 from agenttool.records.result import PersistenceStrategy as PersistenceStrategy
 from agenttool.records.result import ResultPersistence as ResultPersistence

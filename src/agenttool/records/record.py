@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias  # noqa: TID251 -- the codec's word for "anything goes"
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import astuple as field_values
 from msgspec.structs import replace
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "Timestamp",
     "UnsetType",
     "field",
-    "field_values",
     "replace",
 ]
 

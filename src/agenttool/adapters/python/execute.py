@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import cast
 
 from agenttool.adapters.python.context import Context, Progress, joined_parts
+from agenttool.adapters.python.injection import Injection, missing_objects
 from agenttool.adapters.python.threads import LeftBehind, in_thread
-from agenttool.errors import ConfigError, ToolFailure
 from agenttool.ports.executor import Job
-from agenttool.records import ErrorClass, Json, ToolError
+from agenttool.records import Json
 from agenttool.schema.signature import Convert, FunctionKind, Signature
 
 YIELDS_PER_PAUSE = 32
@@ -30,18 +30,20 @@ class FunctionExecutor:
         self,
         function: Callable[..., object],
         signature: Signature,
-        provided: Mapping[str, Callable[[], object]] | None = None,
+        injection: Injection | None = None,
     ) -> None:
-        """Choose how to run the function; `provided` are the objects of its injected parameters."""
+        """Choose how to run the function; `injection` fills its injected parameters."""
         self.function = function
         self.signature = signature
         self.left_behind = LeftBehind()
-        self._provided = provided
+        self._injection = injection
         is_filled = signature.context_parameter is not None or bool(signature.injected)
         is_direct = signature.kind is FunctionKind.COROUTINE and not is_filled
         self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
 
     def _start(self, job: Job) -> _Work:
+        if self.signature.injected:
+            return self._run_injected(job)
         return _STARTERS[self.signature.kind](self, self._arguments(job), job)
 
     def _arguments(self, job: Job) -> dict[str, object]:
@@ -49,51 +51,31 @@ class FunctionExecutor:
         arguments: dict[str, object] = {**(job.call_input if convert is None else convert(job.call_input))}
         if self.signature.context_parameter is not None:
             arguments[self.signature.context_parameter] = Context(job)
-        if self._provided is not None:
-            arguments.update({name: made() for name, made in self._provided.items()})
-        elif self.signature.injected:
-            name = next(iter(self.signature.injected))
-            message = f"no object is provided for {name!r}; pass provide= to Runtime.open"
-            raise ToolFailure(ToolError(error_class=ErrorClass.SETUP_REQUIRED, message=message))
         return arguments
 
+    async def _run_injected(self, job: Job) -> object:
+        """Run the function with its injected objects; generators are closed after it, and get its exception."""
+        if self._injection is None:
+            raise missing_objects(self.signature.injected)
+        arguments = self._arguments(job)
+        failures: list[BaseException] = []
+        async with AsyncExitStack() as stack:
+            try:
+                arguments |= await self._injection.fill(job, stack)
+                return await _STARTERS[self.signature.kind](self, arguments, job)
+            except BaseException as error:
+                failures.append(error)
+                raise
+        raise failures[0]  # a generator may not turn a failed call into a successful one
+
     def providing(self, provide: Mapping[type, object]) -> "FunctionExecutor":
-        """Return this executor with the objects of its injected parameters.
+        """Return this executor with what the program provides for its injected parameters.
 
         Raises:
-            ConfigError: no object is provided for a type, or an object of another type.
+            ConfigError: a type is not provided, or cannot be made.
         """
-        missing = [name for name, kind in self.signature.injected.items() if kind not in provide]
-        if missing:
-            kind = getattr(self.signature.injected[missing[0]], "__name__", self.signature.injected[missing[0]])
-            raise ConfigError(
-                f"parameter {missing[0]!r} of {self.signature.name}() needs a {kind};"
-                f" pass provide={{{kind}: ...}} to Runtime.open"
-            )
-        found = {
-            name: _maker(provide[cast("type", kind)], kind, name) for name, kind in self.signature.injected.items()
-        }
-        return FunctionExecutor(self.function, self.signature, found)
-
-
-def _maker(provided: object, kind: object, name: str) -> Callable[[], object]:
-    """Return a function that returns the provided object; a provided function makes one for each call.
-
-    Raises:
-        ConfigError: it is neither an object of this type nor a function.
-    """
-    is_checkable = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
-    if is_checkable and isinstance(provided, cast("type", kind)):
-        return lambda: provided
-    if callable(provided):
-        return cast("Callable[[], object]", provided)
-    if is_checkable:
-        wanted = cast("type", kind).__name__
-        raise ConfigError(
-            f"parameter {name!r} needs a {wanted}, got a {type(provided).__name__};"
-            f" pass provide={{{wanted}: ...}} with a {wanted}, or with a function that returns one"
-        )
-    return lambda: provided
+        injection = Injection(f"{self.signature.name}()", self.signature.injected, provide)
+        return FunctionExecutor(self.function, self.signature, injection)
 
 
 def _direct(function: Callable[..., object], convert: Convert | None) -> Callable[[Job], _Work]:

@@ -21,6 +21,7 @@ from agenttool.schema.signature.callables import (
     EMPTY,
     CallableInfo,
     FunctionKind,
+    Injected,
     Parameter,
     parse_docstring,
     read_callable,
@@ -137,7 +138,7 @@ class Signature:
         nested_defaults: the defaults inside the members; none if there are none.
         fields: the names of the marked fields, by marker.
         context_parameter: filled by the runtime, and in no schema.
-        injected: the types of the parameters that the runtime fills with objects of the program, by name.
+        injected: the parameters that the runtime fills with objects of the program.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
         normal_form: returns an input with the values that its validators make of it; none if they can change none.
         integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
@@ -156,7 +157,7 @@ class Signature:
     nested_defaults: DefaultTree | None
     fields: Mapping[Marker, tuple[str, ...]]
     context_parameter: str | None
-    injected: Mapping[str, object]
+    injected: Mapping[str, Injected]
     arguments: Convert | None
     integer_fields: frozenset[str]
     kind: FunctionKind

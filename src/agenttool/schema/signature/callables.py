@@ -1,12 +1,12 @@
 """Inspection of a Python callable: its parameters, how it runs, and its docstring."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from textwrap import indent
-from types import SimpleNamespace, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 
 import griffe
@@ -63,6 +63,21 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """A parameter that the runtime fills with an object of the program.
+
+    Attributes:
+        kind: the type that the program provides an object for: a class, or a generic of one.
+        is_optional: whether the program may provide none: it accepts `None`, or has a default.
+        has_default: whether Python fills the parameter if the program provides none.
+    """
+
+    kind: object
+    is_optional: bool
+    has_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallableInfo:
     """A callable as its author wrote it; the context parameter is separate, because no caller fills it."""
 
@@ -71,7 +86,7 @@ class CallableInfo:
     kind: FunctionKind
     parameters: tuple[Parameter, ...]
     context_parameter: str | None
-    injected: Mapping[str, object]
+    injected: Mapping[str, Injected]
     returns: object
 
     def parameter_error(self, parameter: str, problem: str, advice: str) -> ConfigError:
@@ -100,11 +115,11 @@ def read_callable(function: Callable[..., object], *, context_type: type | None)
     contexts = [each.name for each in parameters if context_type and _is_context(each.annotation, context_type)]
     if len(contexts) > 1:
         raise ConfigError(f"{name}() has two context parameters, {contexts[0]!r} and {contexts[1]!r}; remove one")
-    injected = {each.name: get_args(each.annotation)[0] for each in parameters if _is_injected(each.annotation)}
+    injected = {each.name: _injected(name, each) for each in parameters if _is_injected(each.annotation)}
     return CallableInfo(
         name=name,
         docstring=_docstring(inner),
-        kind=_kind_of(inner),
+        kind=kind_of(inner),
         parameters=tuple(each for each in parameters if each.name not in (*contexts, *injected)),
         injected=injected,
         context_parameter=contexts[0] if contexts else None,
@@ -169,7 +184,40 @@ def _is_context(annotation: object, context_type: type) -> bool:
 
 
 def _is_injected(annotation: object) -> bool:
-    return get_origin(annotation) is Annotated and Inject in get_args(annotation)[1:]
+    """Return whether a parameter is marked: `Annotated[Stock | None, Inject]` or `Annotated[Stock, Inject] | None`."""
+    inner = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        return Inject in inner[1:] or _is_injected(inner[0])
+    return get_origin(annotation) in (Union, UnionType) and any(map(_is_injected, inner))
+
+
+def _injected(function: str, parameter: Parameter) -> Injected:
+    """Return what an injected parameter needs.
+
+    Raises:
+        ConfigError: its type is no class, has several classes, or a type variable.
+    """
+    choices = [*_choices(parameter.annotation)]
+    kinds = [each for each in choices if each is not NoneType]
+    kind = kinds[0] if len(kinds) == 1 else None
+    if not isinstance(get_origin(kind) or kind, type) or getattr(kind, "__parameters__", ()):
+        raise ConfigError(
+            f"parameter {parameter.name!r} of {function}() cannot be injected as {parameter.annotation!r};"
+            " mark one class, as in Annotated[Stock, Inject] or Annotated[Stock | None, Inject], without type variables"
+        )
+    has_default = parameter.default is not EMPTY
+    return Injected(kind=kind, is_optional=has_default or len(kinds) < len(choices), has_default=has_default)
+
+
+def _choices(annotation: object) -> Iterator[object]:
+    """Yield the types of a union, without their metadata."""
+    if get_origin(annotation) is Annotated:
+        yield from _choices(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _choices(each)
+    else:
+        yield annotation
 
 
 def _docstring(function: Callable[..., object]) -> str:
@@ -181,7 +229,8 @@ def _docstring(function: Callable[..., object]) -> str:
     return inspect.cleandoc(type(function).__call__.__doc__ or function.__doc__ or "")
 
 
-def _kind_of(function: object) -> FunctionKind:
+def kind_of(function: object) -> FunctionKind:
+    """Return how a function or a callable object runs."""
     for kind, fits in _KINDS:
         if fits(function) or fits(type(function).__call__):
             return kind
