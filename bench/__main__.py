@@ -28,6 +28,7 @@ BENCHES = (
     "opening",
     "quality",
     "rap",
+    "mcp",
 )
 ON_DEMAND = ("phases", "long_log", "log_commands")
 REPORT = Path("build/bench.json")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 ROUNDS = 31
-SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6, "kB": 1e-3, "%": 100.0}
+SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6, "kB": 1e-3, "%": 100.0, "tokens": 1.0}
 """Factors from seconds, bytes or fractions to the displayed units."""
 
 

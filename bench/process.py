@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-_STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
-def memory(field: str = "VmRSS") -> int:
-    """Return the resident memory of this process in bytes; `VmHWM` is its peak."""
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
+def memory(field: str = "VmRSS", pid: int | str = "self") -> int:
+    """Return the resident memory of a process in bytes; `VmHWM` is its peak."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(f"{field}:"))
     return int(line.split()[1]) * 1024
 
 

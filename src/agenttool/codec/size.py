@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeAlias, cast
 
-from agenttool.records import Json, JsonObject
+from agenttool.records import Json, JsonObject, UnsetType
 
 MAX_DEPTH = 500
 """Every supported Python can decode and encode this many levels."""
@@ -17,6 +17,7 @@ QUICK_CHARS = 100_000
 _QUICK_VALUES = 1000
 _CHARS_PER_VALUE = QUICK_CHARS // _QUICK_VALUES
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_SMALL = _SCALARS - {str} | {UnsetType}
 _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 _Container: TypeAlias = JsonObject | list[Json]
 
@@ -65,5 +66,6 @@ def is_quick(value: object) -> bool:
         elif kind not in _SCALARS:
             names = cast("tuple[str, ...]", getattr(kind, "__struct_fields__", getattr(kind, "__slots__", ())))
             room -= 1
-            rest += [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in names)]
+            members = (getattr(each, name, None) for name in names)
+            rest += [*getattr(each, "__dict__", {}).values(), *(part for part in members if type(part) not in _SMALL)]
     return room >= 0

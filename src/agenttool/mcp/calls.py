@@ -70,6 +70,7 @@ class ToolRun:
     asks_client: bool = True
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
+    _result: ToolResult | None = None
 
     def started(self, invocation_id: InvocationId) -> None:
         """Store the id of the call, as soon as it has one."""
@@ -78,6 +79,10 @@ class ToolRun:
     def progressed(self, update: ToolProgress) -> None:
         """Pass a progress update to the client."""
         self.exchange.progressed(update)
+
+    def ended(self, result: ToolResult) -> None:
+        """Store the result of the call, if it ends in this process."""
+        self._result = result
 
     async def run(self, tool: RequestedTool) -> types.CallToolResult:
         """Start the call; return its result, or a text that says where to approve it. A canceled request cancels it."""
@@ -106,7 +111,7 @@ class ToolRun:
                     if not await self._ask(question):
                         await self.waiting.add(self.identity, invocation_id)
                         return self._where_to_answer(question)
-            result = await self.runtime.wait(invocation_id)
+            result = self._result or await self.runtime.wait(invocation_id)
             if result is None:
                 raise AssertionError("a wait without a limit returns a result")
             await self.waiting.remove(self.identity)

@@ -61,7 +61,7 @@ class BackgroundCalls:
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
-        task = asyncio.create_task(_run_keyed(call))  # noqa: TID251 -- the close of the runtime waits for it
+        task = asyncio.create_task(_run_keyed(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: background.become_idle())
@@ -252,10 +252,14 @@ def progress_record(call: Call, update: Progressed) -> ToolProgress:
     return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
-async def _run_keyed(call: Call) -> ToolResult:
+async def _run_keyed(call: Call, observer: CallObserver | None = None) -> ToolResult:
     call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
     with running_within(call.invocation_id):
-        return await run_call(call)
+        result = await run_call(call)
+    is_parked = call.recovery is not None and call.recovery.is_parked
+    if observer is not None and not is_parked:
+        observer.ended(result)
+    return result
 
 
 def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:

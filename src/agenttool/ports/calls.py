@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
-from agenttool.records import AbsentTool, FunctionMapping, InvocationId, JsonObject, ToolId, ToolProgress
+from agenttool.records import AbsentTool, FunctionMapping, InvocationId, JsonObject, ToolId, ToolProgress, ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,10 @@ class CallObserver(Protocol):
 
     def progressed(self, update: ToolProgress, /) -> None:
         """Take a progress update that was recorded."""
+        ...
+
+    def ended(self, result: ToolResult, /) -> None:
+        """Take the result, once it is stored. A call that ends in another process is not reported."""
         ...
 
 
