@@ -28,7 +28,7 @@ BENCHES = (
     "opening",
     "quality",
     "rap",
-    "mcp",
+    "mcp_endpoints",
 )
 ON_DEMAND = ("phases", "long_log", "log_commands")
 REPORT = Path("build/bench.json")

@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from mcp import Client
 from mcp.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 
 from bench.contestants.shapes import ARGUMENTS, NAP_S
-from mcp import Client
 
 _SCHEMA = {
     "type": "object",

@@ -13,7 +13,16 @@ from typing import NamedTuple
 from bench.contestants.shapes import ARGUMENTS, contains_sum
 from bench.figure import Absent, Figure, compare_rounds, with_max_ratio
 from bench.harness import Missing, Settings, interpreter
-from bench.mcp.raw_client import ERRORS, OLD_REVISION, REVISION, Pipes, Post, RawClient, process, wait_for_port
+from bench.mcp_endpoints.raw_client import (
+    ERRORS,
+    OLD_REVISION,
+    REVISION,
+    Pipes,
+    Post,
+    RawClient,
+    process,
+    wait_for_port,
+)
 
 ROUNDS, CALLS = 31, 40
 WARM_UP = 200
@@ -130,7 +139,7 @@ def command_of(contender: Contender, folder: Path, port: int) -> list[str]:
     if contender.via:
         table += f"[sources.up]\nkind = 'mcp'\ncommand = {upstream[0]!r}\nargs = {upstream[1:]!r}\n{_ALLOW}"
     (folder / "agenttool.toml").write_text(table)
-    own = [] if contender.via else ["--from", "bench.mcp.tools"]
+    own = [] if contender.via else ["--from", "bench.mcp_endpoints.tools"]
     verb = ["serve", "--port", str(port)] if port else ["mcp"]
     return [*_AGENTTOOL, *verb, "--settings", "agenttool.toml", *own]
 

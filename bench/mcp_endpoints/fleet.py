@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from bench.figure import Absent, Figure, compare
 from bench.harness import Missing, Settings, interpreter
-from bench.mcp.raw_client import ERRORS, Pipes, RawClient, process
+from bench.mcp_endpoints.raw_client import ERRORS, Pipes, RawClient, process
 from bench.process import memory
 
 SERVERS, TOOLS = 40, 50

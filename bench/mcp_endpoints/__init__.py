@@ -2,7 +2,7 @@
 
 from bench.figure import Absent, Figure
 from bench.harness import Settings
-from bench.mcp import calls, fleet, gateway
+from bench.mcp_endpoints import calls, fleet, gateway
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:

@@ -7,13 +7,13 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from bench.contestants.shapes import ARGUMENTS
 from bench.figure import Absent, Figure, compare_rounds, with_max_ratio
 from bench.harness import Missing, Settings
-from bench.mcp.calls import CALLS, ROUNDS, WARM_UP, Contender, command_of
-from mcp import Client, StdioServerParameters
+from bench.mcp_endpoints.calls import CALLS, ROUNDS, WARM_UP, Contender, command_of
 
 _NAME = "MCP call through the gateway"
 _DIRECT, _OURS, _PROXY = (

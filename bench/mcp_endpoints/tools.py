@@ -1,4 +1,4 @@
-"""Our tool for MCP clients, as `agenttool mcp --from bench.mcp.tools` serves it."""
+"""Our tool for MCP clients, as `agenttool mcp --from bench.mcp_endpoints.tools` serves it."""
 
 from agenttool import tool
 
