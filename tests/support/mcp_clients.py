@@ -24,11 +24,13 @@ class Person:
 
 
 @asynccontextmanager
-async def connected(runtime, mode=NEW, person=None, extensions=None, **options):
+async def connected(runtime, mode=NEW, person=None, extensions=None, callbacks=None, **options):
     """Yield a client; without a `person`, it cannot be asked."""
     async with (
         RuntimeMcpServer.open(runtime, McpOptions(**options)) as server,
-        Client(server.lowlevel, mode=mode, elicitation_callback=person, extensions=extensions) as client,
+        Client(
+            server.lowlevel, mode=mode, elicitation_callback=person, extensions=extensions, **(callbacks or {})
+        ) as client,
     ):
         yield client
 

@@ -44,6 +44,8 @@ TOOLS = [
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
     tool("ask", "Ask the user.", {"field": {"type": "string"}, "mode": {"type": "string"}}),
+    tool("sample", "Have the client sample a model."),
+    tool("note", "Send a log message."),
     tool("task", "Run as a task.", {"ends": {"type": "string"}}),
     tool("no_content", "Return a result that is not valid."),
 ]
@@ -121,6 +123,12 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
         return text(str(os.getpid()))
     if name == "ask":
         return ask(params)
+    if name == "sample":
+        message = {"role": "user", "content": {"type": "text", "text": "Hello?"}}
+        return text(json.dumps(request("q2", "sampling/createMessage", {"messages": [message], "maxTokens": 9})))
+    if name == "note":
+        send({"method": "notifications/message", "params": {"level": "warning", "logger": "fx", "data": "low disk"}})
+        return text("noted")
     if name == "task":
         TASKS["t1"] = [given["ends"], 0, None]
         return {"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": None, "pollIntervalMs": 10}
@@ -160,11 +168,16 @@ def ask(params):
             return text(json.dumps([params["inputResponses"]["q"], params["requestState"]]))
         requests = {"q": {"method": "elicitation/create", "params": {"mode": "form", **question}}}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": "s1"}
+    return text(json.dumps([request("q1", "elicitation/create", question), "s1"]))
+
+
+def request(number, method, params):
+    """Return the reply of the client, or its error."""
     event = threading.Event()
-    ANSWERS["q1"] = [event, None]
-    send({"id": "q1", "method": "elicitation/create", "params": question})
+    ANSWERS[number] = [event, None]
+    send({"id": number, "method": method, "params": params})
     event.wait(30)
-    return text(json.dumps([ANSWERS["q1"][1], "s1"]))
+    return ANSWERS[number][1]
 
 
 def big(number, given):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import stat
 
 import httpx2
 import pytest
@@ -11,7 +12,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from agenttool import ConfigError, McpServer, Runtime
-from agenttool.adapters.mcp.oauth import TOKENS
 from agenttool.adapters.mcp.settings import OAuthSettings
 
 
@@ -20,6 +20,8 @@ class GuardedServer:
 
     def __init__(self) -> None:
         self.url = ""
+        self.issuer = ""
+        self.seen = []
         self.tokens: list[dict[str, str]] = []
         self.app = Starlette(
             routes=[
@@ -33,7 +35,7 @@ class GuardedServer:
         )
 
     async def resource(self, request: Request) -> Response:
-        return JSONResponse({"resource": f"{self.url}/mcp", "authorization_servers": [self.url]})
+        return JSONResponse({"resource": f"{self.url}/mcp", "authorization_servers": [self.issuer or self.url]})
 
     async def metadata(self, request: Request) -> Response:
         ends = {
@@ -51,6 +53,7 @@ class GuardedServer:
         return RedirectResponse(f"{query['redirect_uri']}?code=c1&state={query['state']}&iss={self.url}")
 
     async def token(self, request: Request) -> Response:
+        self.seen.append(request.headers)
         form = dict(await request.form())
         self.tokens.append(form)
         return JSONResponse({"access_token": "the-access-token", "token_type": "Bearer", "expires_in": 3600})
@@ -59,6 +62,7 @@ class GuardedServer:
         if request.headers.get("authorization") != "Bearer the-access-token":
             where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
             return Response(status_code=401, headers={"WWW-Authenticate": where})
+        self.seen.append(request.headers)
         message = await request.json()
         result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if message["method"] == "server/discover":
@@ -70,7 +74,15 @@ class GuardedServer:
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
-async def test_a_login_stores_tokens_that_later_runtimes_use(serve_app, free_port, tmp_path):
+@pytest.fixture(autouse=True)
+def user_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "agenttool"
+
+
+async def test_a_login_stores_tokens_for_this_user_alone_and_later_runtimes_use_them(
+    serve_app, free_port, tmp_path, user_folder
+):
     guarded, shown = GuardedServer(), []
     store, redirect = str(tmp_path / "calls.db"), f"http://127.0.0.1:{free_port()}/callback"
     async with serve_app(guarded.app) as guarded.url:
@@ -83,13 +95,15 @@ async def test_a_login_stores_tokens_that_later_runtimes_use(serve_app, free_por
         source.use_login(lambda url: shown.append(follow(url)))
         async with rt:
             await source.check()
-            body = await source._host.documents.get(TOKENS, "far")
         async with Runtime.open(**options) as rt:
             result = await rt.call("far.echo", {})
         await shown[0]
     assert "a user must log in: run `agenttool sources login far`" in refused.fault
     assert result.text == "hello"
-    assert json.loads(body)["access_token"] == "the-access-token"
+    (file,) = (user_folder / "mcp-tokens").iterdir()
+    assert json.loads(file.read_bytes())["tokens"]["access_token"] == "the-access-token"
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (file.parent, file)] == [0o700, 0o600]
+    assert not any(b"the-access-token" in each.read_bytes() for each in tmp_path.glob("calls.db*") if each.is_file())
     assert len(guarded.tokens) == 1
     assert guarded.tokens[0]["resource"] == f"{guarded.url}/mcp"
     assert guarded.tokens[0]["code_verifier"]
@@ -106,6 +120,20 @@ async def test_a_program_is_its_own_client_with_client_credentials(serve_app):
             result = await rt.call("far.echo", {})
     assert result.text == "hello"
     assert guarded.tokens[0]["grant_type"] == "client_credentials"
+
+
+async def test_headers_of_the_settings_go_to_the_server_and_not_to_its_authorization_server(serve_app):
+    guarded, login = GuardedServer(), GuardedServer()
+    async with serve_app(guarded.app) as guarded.url, serve_app(login.app) as login.url:
+        guarded.issuer = login.url
+        client = {"client_id": "me", "client_secret": "s", "issuer": login.url}
+        oauth = OAuthSettings(grant="client_credentials", **client)
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=oauth, headers={"X-Api-Key": "k1"})
+        async with Runtime.open(sources=[server], approve=lambda _: True) as rt:
+            result = await rt.call("far.echo", {})
+    assert result.text == "hello"
+    assert {each.get("x-api-key") for each in guarded.seen} == {"k1"}
+    assert [each.get("x-api-key") for each in login.seen] == [None]
 
 
 async def test_a_login_needs_settings():

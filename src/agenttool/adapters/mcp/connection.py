@@ -18,16 +18,20 @@ from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_REQUEST,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
     ListRootsResult,
+    LoggingMessageNotificationParams,
     PromptListChangedNotification,
     Root,
     ServerNotification,
     ToolListChangedNotification,
 )
-from pydantic import FileUrl
+from pydantic import FileUrl, ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.session import (
@@ -40,7 +44,8 @@ from agenttool.adapters.mcp.session import (
     fault_of,
     open_session,
 )
-from agenttool.errors import ConfigError, CredentialMissing, words_of
+from agenttool.errors import CallerError, ConfigError, CredentialMissing, words_of
+from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
@@ -58,6 +63,7 @@ REFRESH_S = 1.0
 """The shortest time between two readings of a list that a server says has changed."""
 
 _MAX_DOUBLINGS = 16
+_NO_CALL = "the request belongs to no call, or calls of several actors are running"
 _SHOWN_CHARS = 300
 
 
@@ -81,6 +87,8 @@ class ConnectionOptions:
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
         elicit: asks the user a question of the server within a call.
+        sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
+            one. None refuses such requests.
         roots: the URIs of folders that are listed to the server if it asks.
         idle_s: after how long without a call it is closed; None for never.
     """
@@ -93,8 +101,12 @@ class ConnectionOptions:
     start_timeout_s: float
     mode: str
     now_ns: Callable[[], int]
+    sample: "SampleForCall | None" = None
     roots: tuple[str, ...] = ()
     idle_s: float | None = None
+
+
+SampleForCall = Callable[[JsonObject, CallingClient | None], Awaitable[JsonObject]]
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +122,7 @@ class Connection:
     _task: "asyncio.Task[None] | None" = None
     _retry_at: float = 0.0
     _ready_at: float | None = None
-    _jobs: list[Job] = field(default_factory=list[Job])
+    _jobs: list[tuple[Job, CallingClient | None]] = field(default_factory=list[tuple[Job, CallingClient | None]])
     _used_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -163,11 +175,11 @@ class Connection:
 
     def begin_call(self, job: Job) -> None:
         """Register a call; while it runs, the connection is not idle."""
-        self._jobs.append(job)
+        self._jobs.append((job, CALLER.get()))
 
     def end_call(self, job: Job) -> None:
         """Unregister a call that has ended."""
-        self._jobs.remove(job)
+        self._jobs = [each for each in self._jobs if each[0] is not job]
         self._used_at = time.monotonic()
 
     def refresh(self) -> None:
@@ -216,6 +228,7 @@ class Connection:
             on_message=self.on_message,
             on_log=self.on_log,
             elicit=self._elicit,
+            sample=self._sample if options.sample is not None else None,
             list_roots=self._list_roots if options.roots else None,
         )
         session_id = SessionId()
@@ -284,23 +297,48 @@ class Connection:
         if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
             self.refresh()
 
+    @property
+    def _asking(self) -> tuple[Job, CallingClient | None] | None:
+        """The call that a request of the server belongs to: the latest one, if all are of one actor.
+
+        Up to revision 2025-11-25 a request of a server does not say to which call it belongs.
+        """
+        actors = {job.actor_ref for job, _ in self._jobs}
+        return self._jobs[-1] if len(actors) == 1 else None
+
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Ask a question of the server within the call that it belongs to: the latest one, if all are of one actor."""
-        jobs = list(self._jobs)
-        if not jobs or len({each.actor_ref for each in jobs}) > 1:
-            message = "the question belongs to no call, or calls of several actors are running"
-            return ErrorData(code=INVALID_REQUEST, message=message)
+        """Ask a question of the server within the call that it belongs to."""
+        asking = self._asking
+        if asking is None:
+            return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return ElicitResult.model_validate(await self.options.elicit(jobs[-1], asked))
+        return ElicitResult.model_validate(await self.options.elicit(asking[0], asked))
+
+    async def _sample(
+        self, context: ClientRequestContext, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
+        """Answer a request to sample a model."""
+        asking, sample = self._asking, self.options.sample
+        if asking is None or sample is None:
+            return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
+        try:
+            reply = await sample(params.model_dump(by_alias=True, mode="json", exclude_none=True), asking[1])
+            kind = CreateMessageResultWithTools if params.tools else CreateMessageResult
+            return kind.model_validate(reply)
+        except (CallerError, ValidationError) as error:
+            return ErrorData(code=INVALID_REQUEST, message=f"no model was sampled: {words_of(error)}")
 
     async def _list_roots(self, context: ClientRequestContext) -> ListRootsResult:
         """Return the folders of the settings."""
         return ListRootsResult(roots=[Root(uri=FileUrl(each)) for each in self.options.roots])
 
-    async def on_log(self, params: object) -> None:
-        """Add a log message of the server to its log."""
-        level, data = getattr(params, "level", "info"), getattr(params, "data", params)
-        self.log.add(f"{level}: {data}")
+    async def on_log(self, params: LoggingMessageNotificationParams) -> None:
+        """Add a log message of the server to its log, and pass it to the client that made the call."""
+        data = cast("object", params.data)
+        self.log.add(f"{params.level}: {data}")
+        asking = self._asking
+        if asking is not None and asking[1] is not None:
+            await asking[1].log(params.level, data, params.logger)
 
     async def _succeed(self, session: McpSession) -> None:
         if not self.status.is_ready or self.status.fault is not None:

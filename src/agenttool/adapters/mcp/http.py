@@ -1,6 +1,7 @@
 """The HTTP transports: streamable HTTP, and the older HTTP with server-sent events, both behind the SSRF guard."""
 
 import ipaddress
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
@@ -15,12 +16,14 @@ from agenttool.adapters.mcp.session import (
     FAULT,
     NOT_CONNECTED,
     REFUSED,
+    TOO_LARGE,
     UNAUTHORIZED,
     MessageStreams,
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
+from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 
@@ -32,6 +35,8 @@ _EVENTS = "text/event-stream"
 _JSON = "application/json"
 _UNAUTHORIZED, _NOT_FOUND, _FIRST_ERROR = (401, 403), 404, 400
 _PASSED_ON = ("www-authenticate", "retry-after")
+_EVENT_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
+_MAX_END_BYTES = 3
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
@@ -58,23 +63,54 @@ def _is_address(host: str) -> bool:
     return True
 
 
-class _LimitedBody(httpx2.AsyncByteStream):
-    """A response body that fails when it becomes too long; the SDK limits the parts of an event stream."""
+class _LimitedEvents(httpx2.AsyncByteStream):
+    """An event stream of which only whole events are passed on; one that is too long is replaced by an error."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int, request: httpx2.Request) -> None:
         self._body = body
         self._max_bytes = max_bytes
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        count = 0
+        held = bytearray()
         async for part in self._body:
-            count += len(part)
-            if count > self._max_bytes:
-                raise httpx2.StreamError(f"a response of more than {self._max_bytes} bytes was refused")
-            yield part
+            begin = max(len(held) - _MAX_END_BYTES, 0)
+            held += part
+            ends = [found.end() for found in _EVENT_END.finditer(held, begin)]
+            if ends:
+                yield bytes(held[: ends[-1]])
+                del held[: ends[-1]]
+            if len(held) > self._max_bytes:
+                yield b"data: " + await _too_large(self._request, self._max_bytes) + b"\n\n"
+                return
+        yield bytes(held)
 
     async def aclose(self) -> None:
         await self._body.aclose()
+
+
+async def _too_large(request: httpx2.Request, max_bytes: int) -> bytes:
+    """Return the JSON-RPC error that replaces a response to a message.
+
+    Raises:
+        httpx2.StreamError: the request has no message, so there is nothing to respond to.
+    """
+    message = f"a response of more than {max_bytes} bytes was refused (max_message_bytes)"
+    try:
+        sent = parse_object(await request.aread())
+    except RecordError:
+        raise httpx2.StreamError(message) from None
+    return json_bytes({"jsonrpc": "2.0", "id": sent.get("id"), "error": _error(TOO_LARGE, message)})
+
+
+async def _read(body: httpx2.AsyncByteStream, max_bytes: int) -> bytes | None:
+    """Return a whole body; None if it is too long."""
+    held = bytearray()
+    async for part in body:
+        held += part
+        if len(held) > max_bytes:
+            return None
+    return bytes(held)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -108,8 +144,26 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return await _explained(request, response, self._advice)
         found = response.headers.get(_SESSION_HEADER)
         self._session_id.value = found or self._session_id.value
-        if not response.headers.get("content-type", "").startswith(_EVENTS):
-            response.stream = _LimitedBody(cast("httpx2.AsyncByteStream", response.stream), self._max_bytes)
+        body = cast("httpx2.AsyncByteStream", response.stream)
+        if response.headers.get("content-type", "").startswith(_EVENTS):
+            response.stream = _LimitedEvents(body, self._max_bytes, request)
+            return response
+        return await self._limited(request, response, body)
+
+    async def _limited(
+        self, request: httpx2.Request, response: httpx2.Response, body: httpx2.AsyncByteStream
+    ) -> httpx2.Response:
+        """Return a response whose body is read; one that is too long, or breaks off, is an error."""
+        try:
+            content = await _read(body, self._max_bytes)
+        except httpx2.HTTPError as error:
+            return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
+        finally:
+            await body.aclose()
+        if content is None:
+            error = await _too_large(request, self._max_bytes)
+            return httpx2.Response(200, content=error, headers={"content-type": _JSON}, request=request)
+        response.stream = httpx2.ByteStream(content)
         return response
 
     async def _addresses(self, url: httpx2.URL) -> list[str]:
@@ -142,8 +196,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 def _failed(request: httpx2.Request, fault: str, message: str, status: int = 502) -> httpx2.Response:
     """Return a response that fails one message; other requests have no place for an error."""
-    error: JsonObject = {"code": CONNECTION_CLOSED, "message": message, "data": {FAULT: fault}}
-    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
+    members: JsonObject = {"jsonrpc": "2.0", "id": None, "error": _error(fault, message)}
+    return httpx2.Response(status, json=members, request=request)
+
+
+def _error(fault: str, message: str) -> JsonObject:
+    return {"code": CONNECTION_CLOSED, "message": message, "data": {FAULT: fault}}
 
 
 async def _explained(request: httpx2.Request, response: httpx2.Response, advice: str) -> httpx2.Response:

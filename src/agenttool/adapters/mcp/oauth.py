@@ -1,4 +1,4 @@
-"""OAuth 2.1 for servers with a URL: who logs in, and where tokens are stored.
+"""OAuth 2.1 for servers with a URL: how requests are authorized, and how a user logs in.
 
 The SDK implements the protocol: discovery, client id metadata documents and registration, PKCE, the `iss` check,
 resource indicators, refresh and step-up. A runtime uses stored tokens and renews them. Only `agenttool sources login`
@@ -6,9 +6,9 @@ sends a user to a page.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -18,18 +18,12 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
-    OAuthToken,
 )
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl
 
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.mcp.tokens import FixedClient
 from agenttool.errors import ConfigError
-from agenttool.ports.stores import DocumentStore
-
-_M = TypeVar("_M", bound=BaseModel)
-
-TOKENS, CLIENT = "mcp_oauth_tokens", "mcp_oauth_client"
-"""The kinds of the documents with the tokens, and the registration, for a server; they are secrets."""
 
 DEFAULT_REDIRECT = "http://127.0.0.1:8649/callback"
 """Where a login returns to, if the settings name no other place."""
@@ -45,37 +39,6 @@ class Login(Protocol):
     async def result(self) -> AuthorizationCodeResult:
         """Return what the page sent back."""
         ...
-
-
-class DocumentTokens(TokenStorage):
-    """Stores the tokens of one server, for all callers or for one actor, in the store of the runtime."""
-
-    def __init__(self, documents: DocumentStore, key: str) -> None:
-        """Take the store, and the key of the documents."""
-        self._documents = documents
-        self._key = key
-
-    async def get_tokens(self) -> OAuthToken | None:
-        """Return the stored tokens."""
-        return await self._get(TOKENS, OAuthToken)
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store tokens in place of those before, which are erased."""
-        await self._documents.put(TOKENS, self._key, tokens.model_dump_json().encode(), erases=True)
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the stored registration."""
-        return await self._get(CLIENT, OAuthClientInformationFull)
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store a registration."""
-        await self._documents.put(CLIENT, self._key, client_info.model_dump_json().encode(), erases=True)
-
-    async def _get(self, kind: str, model: type[_M]) -> _M | None:
-        body = await self._documents.get(kind, self._key)
-        with suppress(ValidationError):  # another version stored it
-            return None if body is None else model.model_validate_json(body)
-        return None
 
 
 class QuietAuth(httpx2.Auth):
@@ -105,6 +68,14 @@ class QuietAuth(httpx2.Auth):
 
 class LoginNeeded(OAuthFlowError):
     """A user must log in, and there is none."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a log record of the SDK is about something else than a login that is needed."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], LoginNeeded)
+
+
+logging.getLogger("mcp.client.auth.oauth2").addFilter(_is_news)
 
 
 class NoLogin:
@@ -230,19 +201,3 @@ def make_auth(
         url, metadata, storage, chosen.open, chosen.result, client_metadata_url=settings.client_metadata_url
     )
     return QuietAuth(provider)
-
-
-class FixedClient(TokenStorage):
-    """Stores tokens, and returns the registration of the settings."""
-
-    def __init__(self, storage: TokenStorage, client: OAuthClientInformationFull) -> None:
-        """Take the storage of the tokens, and the registration."""
-        self.get_tokens, self.set_tokens = storage.get_tokens, storage.set_tokens
-        self._client = client
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registration of the settings."""
-        return self._client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: the settings have it."""

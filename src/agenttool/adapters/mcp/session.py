@@ -16,7 +16,7 @@ from typing import Any, Self, cast  # noqa: TID251 -- the type parameters of the
 
 from mcp.client import advertise
 from mcp.client.client import Client
-from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT
+from mcp.client.session import ElicitationFnT, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.dispatcher import ProgressFnT, coerce_request_id
 from mcp.shared.exceptions import MCPError
@@ -215,6 +215,7 @@ class SessionCallbacks:
     on_message: MessageHandlerFnT
     on_log: LoggingFnT
     elicit: ElicitationFnT | None = None
+    sample: SamplingFnT | None = None
     list_roots: ListRootsFnT | None = None
 
 
@@ -355,6 +356,7 @@ async def open_session(
         message_handler=callbacks.on_message,
         logging_callback=callbacks.on_log,
         elicitation_callback=callbacks.elicit,
+        sampling_callback=callbacks.sample,
         list_roots_callback=callbacks.list_roots,
         extensions=[advertise(each) for each in EXTENSIONS],
     )

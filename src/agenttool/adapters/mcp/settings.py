@@ -75,6 +75,8 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         headers: additional headers of each request.
         oauth: how requests are authorized by OAuth 2.1; None for not at all.
         roots: folders that are listed to the server if it asks; only revisions up to 2025-11-25 do.
+        sampling: whether a request of the server to sample a model is passed to the client that made the call; only
+            revisions up to 2025-11-25 make such requests.
         allow: private networks, addresses and hosts that `url` may lead to, besides public ones and this machine.
         trust: whether its word is accepted that a tool only reads, destroys nothing, or may be repeated.
         new_tools: `show` offers tools that the server adds later at once; `review` waits until they are reviewed.
@@ -97,6 +99,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     oauth: Annotated[OAuthSettings, Meta(description="a table; write oauth = {}")] | None = None
     allow: _Words = ()
     roots: _Words = ()
+    sampling: Switch = False
     trust: Switch = False
     new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
     sessions: Annotated[Literal["shared", "actor"], Meta(description='"shared" or "actor"; write one of them')] = (

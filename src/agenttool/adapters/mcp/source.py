@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +15,18 @@ from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
-from agenttool.adapters.mcp.oauth import DocumentTokens, Login, LoopbackLogin, make_auth
+from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
 from agenttool.adapters.mcp.session import InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
+from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.config import environment
 from agenttool.config.table import suggestion
-from agenttool.errors import ConfigError, CredentialMissing, StoreError, ToolFailure
+from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError, ToolFailure
+from agenttool.ports.caller import CallingClient
 from agenttool.ports.executor import Job
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
@@ -49,6 +51,12 @@ REVIEW_POLL_S = 2.0
 _SHOWN_NAMES = 5
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
+
+
+SAMPLING = "sampling/createMessage"
+
+Sample = Callable[[JsonObject], Awaitable[JsonObject]]
+"""Samples a model: takes the params of `sampling/createMessage`, and returns its result."""
 
 
 def make_sources(settings: Sequence[SourceSettings]) -> tuple["McpSource", ...]:
@@ -77,6 +85,7 @@ class McpSource:
     """
 
     login: Login | None = None
+    _sample: Sample | None = None
     _host: SourceHost
     _main: Connection
 
@@ -138,6 +147,20 @@ class McpSource:
         if self.server.oauth is None:
             raise ConfigError(f"the source {self.name!r} has no oauth in its settings; write oauth = {{}}")
         self.login = LoopbackLogin(self.server, show)
+
+    def use_sampling(self, sample: Sample) -> None:
+        """Answer requests of the server to sample a model: `sample` takes the params and returns the result.
+
+        Only servers of revisions up to 2025-11-25 make such requests, within a call. Call this before `connect`.
+        """
+        self._sample = sample
+
+    async def _sample_for_call(self, params: JsonObject, client: CallingClient | None) -> JsonObject:
+        if self._sample is not None:
+            return await self._sample(params)
+        if client is None:
+            raise CallerError("the call was made by a program, which has not offered a model with use_sampling")
+        return await client.request(SAMPLING, params)
 
     @property
     def _start_timeout_s(self) -> float:
@@ -252,6 +275,7 @@ class McpSource:
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
                 elicit=lambda job, params: elicit(server, job, params),
+                sample=self._sample_for_call if server.sampling or self._sample is not None else None,
                 start_timeout_s=self._start_timeout_s,
                 mode=server.protocol,
                 now_ns=self._host.now_ns,
@@ -285,8 +309,8 @@ class McpSource:
             return None
         secret = None if settings.client_secret is None else {"secret": settings.client_secret}
         filled = {} if secret is None else await self._filled(secret, None)
-        key = self.name if self.server.sessions == "shared" or actor is None else f"{self.name} {actor}"
-        return make_auth(self.server, DocumentTokens(self._host.documents, key), filled.get("secret"), self.login)
+        owner = None if self.server.sessions == "shared" else actor
+        return make_auth(self.server, TokenFile(self.server, owner), filled.get("secret"), self.login)
 
     async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
         """Return texts with an actor's credentials filled in; without an actor, texts that need one are left out.
