@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 from waiting import wait_until
 
 from agenttool import McpServer, ProviderState, Runtime
@@ -47,6 +50,39 @@ def python_server(installed: Path, name: str, *args: str, **settings: object) ->
 
 def opened(*servers: McpServer) -> Runtime:
     return Runtime.open(sources=servers, approve=lambda _: True)
+
+
+@pytest.fixture(scope="session")
+def browser_server() -> Path:
+    """Return the program of the server that drives a browser; install it and Debian's Chromium, if they are missing."""
+    if shutil.which("chromium") is None:
+        if shutil.which("apt-get") is None or os.getuid() != 0:
+            pytest.skip("needs Chromium; install the Debian package chromium")
+        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=True)
+    folder = CACHE.with_name("mcp-browser")
+    program = folder / "node_modules" / "@playwright" / "mcp" / "cli.js"
+    if not program.exists():
+        words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, "@playwright/mcp@0.0.83"]
+        subprocess.run(words, check=True)
+    return program
+
+
+async def test_the_browser_server_opens_a_page_and_reads_it(browser_server, serve_app, tmp_path):
+    async def page(request):
+        return HTMLResponse("<title>Greenhouse</title><h1>Bed 12 is dry</h1><button>Water it</button>")
+
+    app = Starlette(routes=[Route("/", page)])
+    words = ("--headless", "--isolated", "--no-sandbox", "--executable-path", shutil.which("chromium"))
+    server = McpServer("browser", command="node", args=(str(browser_server), *words), cwd=str(tmp_path))
+    async with serve_app(app) as url, opened(server) as rt:
+        went = await rt.call("browser.browser_navigate", {"url": f"{url}/"})
+        read = await rt.call("browser.browser_snapshot", {})
+        picture = await rt.call("browser.browser_take_screenshot", {"type": "png", "scale": "css"})
+        await rt.call("browser.browser_close", {})
+    assert went.ok, went.error
+    assert "Bed 12 is dry" in read.text
+    assert "Water it" in read.text
+    assert any(each.type is ContentClass.IMAGE for each in picture.content), picture
 
 
 @pytest.fixture(params=["stdio", "streamableHttp", "sse"])
