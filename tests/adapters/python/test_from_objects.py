@@ -1,9 +1,11 @@
+# ruff: noqa: ARG005 -- the parameters of the functions are what is tested
 from types import SimpleNamespace
+from typing import Annotated
 
 import pytest
 from pydantic import BaseModel
 
-from agenttool import ConfigError, Runtime, make_tool, tools_from
+from agenttool import ConfigError, Context, Inject, Runtime, make_tool, tools_from
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -109,3 +111,71 @@ def test_a_class_is_refused_with_the_line_that_makes_an_object_of_it():
 def test_a_wrong_part_of_a_tool_is_named(given, message):
     with pytest.raises(ConfigError, match=message):
         make_tool(*given)
+
+
+def nothing(**fields):
+    return None
+
+
+WHOLE = {"name": "x", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "string"}, "its type is 'string'; arguments have names, so write an object"),
+        ({"properties": {"n": {"type": "integr"}}}, "not a usable JSON Schema"),
+        ({"properties": []}, "not a usable JSON Schema"),
+        ({"n": {"type": "integer"}}, "the field 'n' is not in its properties; write {\"properties\": {'n': ...}}"),
+        (WHOLE, "it is the declaration of a whole tool; pass its member 'parameters'"),
+        ({"properties": {"path": {}}, "required": ["paht"]}, "it requires the field 'paht', .*; did you mean 'path'?"),
+        ({"required": ["path"]}, "it requires the field 'path', which it does not define; add it to the properties"),
+    ],
+)
+def test_an_invalid_schema_is_refused_with_its_remedy(schema, message):
+    with pytest.raises(ConfigError, match=rf"the schema of 'x' is invalid: {message.replace('{', '[{]')}"):
+        make_tool("x", schema, nothing)
+
+
+TWO = {"properties": {"path": {}, "limit": {}}, "required": ["path"]}
+
+
+@pytest.mark.parametrize(
+    ("function", "schema", "message"),
+    [
+        (lambda pth, limit=1: 0, TWO, "no parameter for the field 'path'; did you mean 'pth'?"),
+        (lambda path: 0, TWO, "no parameter for the field 'limit'; add a parameter 'limit', or"),
+        (lambda path, limit: 0, TWO, "needs 'limit', which a call may leave out; add it to 'required'"),
+        (lambda path, limit=1, *, size: 0, TWO, "needs 'size', which is no field; add it to 'properties'"),
+        (lambda path, /, limit=1: 0, TWO, "no parameter for the field 'path'"),
+        (lambda path, limit=1: 0, {**TWO, "additionalProperties": True}, "the schema allows further fields; add"),
+    ],
+)
+def test_a_function_that_does_not_accept_what_the_schema_allows_is_refused(function, schema, message):
+    with pytest.raises(ConfigError, match=rf"<lambda>\(\) does not fit the schema of 'x': .*{message}"):
+        make_tool("x", schema, function)
+
+
+@pytest.mark.parametrize(
+    ("function", "schema"),
+    [
+        (nothing, {**TWO, "additionalProperties": True}),
+        (lambda path, limit=1, extra=2: 0, TWO),
+        (lambda path, limit: 0, {"allOf": [TWO], "additionalProperties": True}),
+        (dict, TWO),
+    ],
+)
+def test_a_function_that_accepts_more_or_that_cannot_be_read_is_a_tool(function, schema):
+    assert make_tool("x", schema, function).declaration.name == "x"
+
+
+async def test_the_runtime_fills_the_context_and_injected_objects_of_a_function_with_a_schema():
+    def find(n, ctx: Context, stock: Annotated[Stock, Inject]):
+        yield f"{n} {len(ctx.invocation_id) > 4} "
+        yield str(stock.pieces["soap"])
+
+    found = make_tool("find", SCHEMA, find, read_only=True)
+    async with Runtime.open(tools=[found], provide={Stock: Stock()}) as rt:
+        assert (await rt.call("find", {"n": 1})).text == "1 True 3"
+    with pytest.raises(ConfigError, match="'stock' of find"):
+        Runtime.open(tools=[found])

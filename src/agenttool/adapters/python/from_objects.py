@@ -8,14 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, Unpack, cast, runtime_checkable
 
+from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.declare import FunctionTool, declare_function, declare_signature
+from agenttool.adapters.python.given_schema import check_parameters, checked_schema
 from agenttool.adapters.python.options import ToolOptions
 from agenttool.codec import clone
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject
 from agenttool.schema.markers import MARKERS
-from agenttool.schema.signature import FunctionKind, Signature, normal_form_of_model
+from agenttool.schema.signature import Signature, filled_parameters, kind_of, normal_form_of_model
 
 McpCall = Callable[[str, JsonObject], Awaitable[object]]
 """Calls a tool of an MCP server by name, such as `session.call_tool`."""
@@ -34,10 +36,12 @@ def make_tool(
 ) -> DeclaredTool:
     """Declare a tool from its name, its input schema and a function that gets the fields as keyword arguments.
 
-    The options are those of `tool`.
+    The schema allows no other fields, unless it says so. Parameters that are annotated with `Context`, or marked with
+    `Inject`, are filled by the runtime. The options are those of `tool`.
 
     Raises:
-        ConfigError: the name, the schema, the function or an option is invalid.
+        ConfigError: the name, the schema, the function or an option is invalid, or the function does not accept what
+            the schema allows.
     """
     if not isinstance(cast("object", name), str):
         raise ConfigError(f"the name of a tool must be text, got {name!r}; pass make_tool(name, schema, function)")
@@ -45,13 +49,14 @@ def make_tool(
         raise ConfigError(f"the schema of {name!r} must be an object, got {schema!r}; for no parameters pass {{}}")
     if not callable(function):
         raise ConfigError(f"{name!r} must have a function, got {function!r}; pass one that can be called")
-    call = inspect.unwrap(function)
-    is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
+    given = checked_schema(name, schema)
+    context_parameter, injected = filled_parameters(function, context_type=Context)
+    check_parameters(name, given, function, {context_parameter, *injected})
     signature = Signature(
         name=name,
         title=None,
         description=inspect.getdoc(function) or "",
-        model_input_schema={"type": "object", "additionalProperties": False, **schema},
+        model_input_schema=given,
         runtime_input_schema=None,
         output_schema=None,
         output_check=None,
@@ -59,11 +64,11 @@ def make_tool(
         secret_defaults={},
         nested_defaults=None,
         fields=dict.fromkeys(MARKERS, ()),
-        context_parameter=None,
-        injected={},
+        context_parameter=context_parameter,
+        injected=injected,
         arguments=cast("Callable[[JsonObject], dict[str, object]]", clone),
         integer_fields=frozenset(),
-        kind=FunctionKind.COROUTINE if is_async else FunctionKind.FUNCTION,
+        kind=kind_of(inspect.unwrap(function)),
     )
     return declare_signature(function, signature, options)
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -125,6 +126,29 @@ def read_callable(function: Callable[..., object], *, context_type: type | None)
         context_parameter=contexts[0] if contexts else None,
         returns=_resolve(declared.return_annotation, home, f"the return annotation of {name}()"),
     )
+
+
+def filled_parameters(
+    function: Callable[..., object], *, context_type: type
+) -> tuple[str | None, Mapping[str, Injected]]:
+    """Return the parameters that the runtime fills: that of the context, and the injected ones; others are ignored.
+
+    Raises:
+        ConfigError: the type of an injected parameter cannot be injected.
+    """
+    inner, _ = _unfilled(function)
+    try:
+        home, declared = _home(inner), inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return None, {}
+    found: list[Parameter] = []
+    for each in declared:
+        with suppress(ConfigError):
+            annotation = _resolve(each.annotation, home, each.name)
+            found.append(Parameter(name=each.name, annotation=annotation, default=each.default))
+    context = next((each.name for each in found if _is_context(each.annotation, context_type)), None)
+    name = getattr(inner, "__name__", type(inner).__name__)
+    return context, {each.name: _injected(name, each) for each in found if _is_injected(each.annotation)}
 
 
 def _unfilled(function: object) -> tuple[object, set[str]]:
