@@ -1,11 +1,27 @@
 """Rules, approvers and records see the values that the validators of a tool make."""
 
+import datetime as dt
 from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
 import pytest
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AnyUrl,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    SecretStr,
+    StringConstraints,
+    field_serializer,
+)
 
 from agenttool import Edit, sync, tool, tools_from
 
@@ -100,6 +116,67 @@ def test_an_approver_and_the_journal_see_the_validated_value(pay, given, denied)
     assert denied in str(seen)
     assert "MALLORY" not in str(seen)
     assert all(denied in str(each) for each in (call.observable_input, call.permission_input, call.call_input))
+
+
+class Link(BaseModel):
+    target: AnyUrl
+    size: ByteSize | None = None
+
+
+class Color(Enum):
+    RED = "red"
+
+
+TYPES = [
+    (AnyUrl, "HTTP://EXAMPLE.com", "http://example.com/", AnyUrl("http://example.com/")),
+    (HttpUrl | None, "https://Example.com:443/a/../b", "https://example.com/b", HttpUrl("https://example.com/b")),
+    (list[AnyUrl], ["HTTP://EXAMPLE.com"], ["http://example.com/"], [AnyUrl("http://example.com/")]),
+    (Link, {"target": "HTTP://A.b", "size": "1KiB"}, {"target": "http://a.b/", "size": 1024}, None),
+    (Path, "a//b/./c/", "a/b/c", Path("a/b/c")),
+    (Path, "~/x/../y", "~/x/../y", Path("~/x/../y")),
+    (Color, "red", "red", Color.RED),
+    (dt.datetime, "2026-01-02 03:04+00:00", "2026-01-02T03:04:00Z", dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC)),
+    (dt.timedelta, "PT3600S", "PT1H", dt.timedelta(hours=1)),
+    (Decimal, "1e2", "1E+2", Decimal(100)),
+    (Decimal, 1.5, 1.5, Decimal("1.5")),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "normal", "got"), TYPES)
+def test_a_type_with_several_spellings_is_seen_as_the_tool_gets_it(kind, given, normal, got):
+    PAID.clear()
+
+    @tool
+    def take(value: kind) -> str:
+        """Take a value."""
+        PAID.append(value)
+        return "taken"
+
+    deny = {"behavior": "deny", "tool": "*.take", "argument": {"/value": {"equals": normal}}}
+    with sync.open(tools=[take], rules=[{"behavior": "allow", "tool": "*"}, deny]) as rt:
+        assert rt.call("take", {"value": given}).error.error_class == "permission_denied"
+    with sync.open(tools=[take], approve=lambda _: "allow") as rt:
+        result = rt.call("take", {"value": given})
+        call = rt.journal.invocation(result.invocation_id)
+    assert (result.text, call.permission_input, call.call_input) == ("taken", {"value": normal}, {"value": normal})
+    assert [got or PAID[0]] == PAID
+
+
+def test_a_value_whose_model_writes_it_in_another_form_stays_as_given():
+    class Meeting(BaseModel):
+        when: dt.date
+
+        @field_serializer("when")
+        def spoken(self, when: dt.date) -> str:
+            return f"the {when.day}th"
+
+    @tool(read_only=True)
+    def plan(meeting: Meeting) -> int:
+        """Plan."""
+        return meeting.when.day
+
+    with sync.open(tools=[plan]) as rt:
+        assert rt.call("plan", {"meeting": {"when": "2026-01-04"}}).value == 4
 
 
 def test_a_tool_of_a_model_shows_rules_the_validated_value():

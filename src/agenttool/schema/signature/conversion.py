@@ -5,6 +5,8 @@ and null pass unchanged, lists and mappings of them are copied, and integral flo
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -57,6 +59,10 @@ _VALIDATORS = frozenset({"function-before", "function-after", "function-wrap", "
 _CASES = ("to_lower", "to_upper", "strip_whitespace", "str_to_lower", "str_to_upper", "str_strip_whitespace")
 _CHANGING_TYPES = frozenset({"EmailStr._validate"})
 """Validators of pydantic that return another text. Its other ones check a value, or convert it to a type."""
+
+_RESPELLED_TYPES = frozenset({"url", "multi-host-url", "datetime", "date", "time", "timedelta", "decimal"})
+_RESPELLED_BY = frozenset({"GenerateSchema._path_schema.<locals>.path_validator", "ByteSize._validate"})
+"""Types whose values have several spellings, and the validators of such types."""
 
 _CONTAINER = "container"
 _OTHER = "other"
@@ -155,16 +161,18 @@ class PydanticConversion:
 
 
 def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | None) -> NormalForm | None:
-    """Return the function that replaces values by validated ones; none if no validator can change a value.
+    """Return the function that replaces values by validated ones; none if no validator or type can change a value.
 
-    Rules, approvers and records must see what the tool gets. So the returned function raises `ToolFailure` if the
-    validators change their own output again, or if it has no JSON form.
+    Rules, approvers and records must see what the tool gets: `HTTP://EXAMPLE.com` is `http://example.com/` for a URL.
+    So the returned function raises `ToolFailure` if validators change their own output again, or if it has no JSON form.
+    A value that only its type respells stays as it is if its own serializer writes it in another form.
     """
     core = cast("_CoreSchema", adapter.core_schema)
-    if convert is None or not _can_change(core):
+    if convert is None or not _can_change(core, spelling=True):
         return None
     fields = cast("dict[str, object]", core["fields"]) if core["type"] == "typed-dict" else None
-    changing = None if fields is None else {name for name, field in fields.items() if _can_change(field)}
+    changing = None if fields is None else {name for name, field in fields.items() if _can_change(field, spelling=True)}
+    is_strict = _can_change(core, spelling=False)
 
     def normal(given: JsonObject) -> JsonObject:
         arguments = convert(given)
@@ -183,6 +191,8 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
                 return found
         except (PydanticSerializationError, ToolFailure):
             pass
+        if not is_strict:
+            return given
         raise ToolFailure(invalid_arguments(_UNSTABLE))
 
     return normal
@@ -194,31 +204,55 @@ def normal_form_of_model(model: object) -> NormalForm | None:
     return normal_form_of(adapter, PydanticConversion(adapter.validate_python, frozenset(), None))
 
 
-def _can_change(core: object) -> bool:
-    """Return whether a validator, or a setting of a text, can replace a value by another one of its type."""
+def _can_change(core: object, *, spelling: bool) -> bool:
+    """Return whether a validator, or a setting of a text, can replace a value by another one of its type.
+
+    With `spelling`, this includes types that only write a value in another way.
+    """
     if isinstance(core, list | tuple):
-        return any(map(_can_change, cast("list[object]", core)))
+        return any(_can_change(each, spelling=spelling) for each in cast("list[object]", core))
     if not isinstance(core, dict):
         return False
     found = cast("_CoreSchema", core)
-    kind = found.get("type")
-    if any(found.get(name) is True for name in _CASES) or kind == "uuid" or found.get("post_init"):
+    if _changes_itself(found) or (spelling and found.get("type") in _RESPELLED_TYPES):
         return True
-    if kind in _VALIDATORS:
-        function = cast("Mapping[str, object]", found["function"])["function"]
-        is_own = str(getattr(function, "__module__", "")).startswith("pydantic.")
-        if not is_own or getattr(function, "__qualname__", "") in _CHANGING_TYPES:
-            return True
-    return any(_can_change(inner) for name, inner in found.items() if name not in ("metadata", "serialization"))
+    if found.get("type") in _VALIDATORS and _changes(found["function"], spelling=spelling):
+        return True
+    return any(
+        _can_change(inner, spelling=spelling)
+        for name, inner in found.items()
+        if name not in ("metadata", "serialization")
+    )
+
+
+def _changes_itself(core: _CoreSchema) -> bool:
+    has_case = any(core.get(name) is True for name in _CASES)
+    return has_case or core.get("type") == "uuid" or bool(core.get("post_init"))
+
+
+def _changes(validator: object, *, spelling: bool) -> bool:
+    function = cast("Mapping[str, object]", validator)["function"]
+    name = getattr(function, "__qualname__", "")
+    is_own = str(getattr(function, "__module__", "")).startswith("pydantic.")
+    return not is_own or name in _CHANGING_TYPES or (spelling and name in _RESPELLED_BY)
 
 
 def _merged(given: Json, written: Json) -> Json:
-    """Return the written value with the members that only the given one has, and with its masked secrets."""
+    """Return the written value with the members that only the given one has, its numbers and its masked secrets."""
     if isinstance(given, dict) and isinstance(written, dict):
         return given | {name: _merged(given.get(name), value) for name, value in written.items()}
     if isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
         return [_merged(old, new) for old, new in zip(given, written, strict=True)]
-    return given if isinstance(written, str) and written and not written.strip("*") else written
+    is_secret = isinstance(written, str) and written and not written.strip("*")
+    return given if is_secret or _is_same_number(given, written) else written
+
+
+def _is_same_number(given: Json, written: Json) -> bool:
+    """Return whether a number is written as text, as that of a decimal type is; rules compare numbers."""
+    if isinstance(given, int | float) and isinstance(written, str):
+        with suppress(InvalidOperation):
+            return Decimal(written) == Decimal(str(given))
+    return False
 
 
 def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
