@@ -164,7 +164,7 @@ def normal_form_of(adapter: TypeAdapter[dict[str, object]], convert: Convert | N
     """Return the function that replaces values by validated ones; none if no validator or type can change a value.
 
     Rules, approvers and records must see what the tool gets: `HTTP://EXAMPLE.com` is `http://example.com/` for a URL.
-    So the returned function raises `ToolFailure` if validators change their own output again, or if it has no JSON form.
+    So the returned function raises `ToolFailure` if validators change their own output again, or make no JSON.
     A value that only its type respells stays as it is if its own serializer writes it in another form.
     """
     core = cast("_CoreSchema", adapter.core_schema)
