@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,10 @@ settings.load_profile("project")
 # Programs under test must not inherit output settings of the developer's shell, or the screen that readline sets.
 for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
+
+# Tests must neither read nor write the settings and the trust of the developer.
+_config_home = tempfile.TemporaryDirectory(prefix="agenttool-config-")
+os.environ["XDG_CONFIG_HOME"] = _config_home.name
 
 # Tests start many interpreters, and rewriting the assertions of all test modules takes half of the collection.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -38,8 +38,15 @@ Write `agenttool.toml`: rules, hooks, sources, credentials, the store and the se
 2. `agenttool.toml` in the working directory or above: the settings of the project, under version control
 3. `agenttool.local.toml` beside it: the settings of this copy of the project, not under version control
 
-Rules and hooks of all files apply, and the strictest rule wins. Of any other setting the last file wins. A setting that
-is unknown or invalid is an error at start, with its line. Where a list is expected, one text stands for a list of one.
+The files of a project apply only after the user [trusts](../how-to/trust.md) them with `agenttool trust`. A file that
+`config=` or `--settings` names is read alone, and needs no trust.
+
+Rules and hooks of all files apply, and the strictest rule and the strictest mode win. The members of roles and teams
+are united. Of any other setting the last file wins, key by key; a `[store]`, a source or a credential is replaced as a
+whole. `agenttool settings` prints the file and line of each setting, and masks secrets.
+
+A setting that is unknown or invalid is an error at start, with its line. Where a list is expected, one text stands for
+a list of one.
 """
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
+from agenttool.config import SETTINGS_FILE
 from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
 from api_reference import API_PAGES, api_page
@@ -55,6 +56,8 @@ def with_tour(page: str) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for file in _FILE.finditer(page):
             Path(file["name"]).write_text(file["text"], encoding="utf-8")
+        if Path(SETTINGS_FILE).exists():
+            _printed_by_command("agenttool", ["trust", "--yes"])
         page = _RUN.sub(lambda run: run[1] + _printed_by_command(run["program"], run["words"].split()) + run[4], page)
         programs = iter([_printed_by_program(program["code"]) for program in _PYTHON.finditer(page)])
     return _OUTPUT.sub(lambda output: output[1] + next(programs) + output[2], page)
@@ -66,10 +69,13 @@ def with_figures(page: str, report: bytes) -> str:
 
 
 def _printed_by_command(program: str, words: list[str]) -> str:
+    own = {"COLUMNS": "100", "TERM": "dumb", "XDG_CONFIG_HOME": str(Path.cwd() / ".config")}
     if program == "python":
         runner = [str(Path(__file__).with_name("fixed_world.py"))] if words[0] in FIXED else []
-        return subprocess.run([sys.executable, *runner, *words], capture_output=True, text=True, check=True).stdout
-    return CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb"}).stdout
+        variables = ["env", *(f"{name}={value}" for name, value in own.items())]
+        started = [*variables, sys.executable, *runner, *words]
+        return subprocess.run(started, capture_output=True, text=True, check=True).stdout
+    return CliRunner().invoke(app, words, env=own).stdout
 
 
 def _printed_by_program(code: str) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import pytest
 import rfc8785
+from project_settings import write_settings
 
 from agenttool import Context, Progress, Runtime, Sensitive, tool
 from agenttool.codec import write
@@ -105,7 +106,7 @@ def digest(value):
 
 @pytest.mark.slow
 async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_third_party(terminal, asked):
-    (terminal.folder / "agenttool.toml").write_text(RULES)
+    write_settings(terminal.folder / "agenttool.toml", RULES)
     async with Runtime.open(tools=[drop, pay], rules=terminal.folder / "agenttool.toml", approve="wait") as rt:
         await rt.call("pay", {"amount": 5}, surface=await rt.surface())
         waiting, question = await asked(rt, "pay", {"amount": 500})
@@ -129,7 +130,7 @@ async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_thi
 
 
 async def test_ask_27_a_denied_call_is_on_the_record_like_any_other(tmp_path, records):
-    (tmp_path / "agenttool.toml").write_text(RULES)
+    write_settings(tmp_path / "agenttool.toml", RULES)
     async with Runtime.open(tools=[drop, pay], rules=tmp_path / "agenttool.toml", approve="wait") as rt:
         result = await rt.call("drop", {"table": "users"}, surface=await rt.surface(), native_call_id="call_1")
         (call,) = await records(rt, "tool_invocation")

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 
 import httpcore
+from project_settings import write_settings
 from waiting import wait_until
 
 from agenttool import Runtime
@@ -112,7 +113,7 @@ class Garden:
     def __init__(self, folder, port, provider):
         self.folder = folder
         self.url = f"http://127.0.0.1:{port}"
-        (folder / "agenttool.toml").write_text(SETTINGS.format(port=port, provider=provider))
+        write_settings(folder / "agenttool.toml", SETTINGS.format(port=port, provider=provider))
 
     @contextmanager
     def served(self, *, grace_s=None):

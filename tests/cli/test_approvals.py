@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 from waiting import wait_until
 
 from agenttool.errors import StoreError
@@ -33,7 +34,7 @@ PROGRAM = [sys.executable, "-m", "agenttool"]
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "bank.py").write_text(TOOLS)
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:calls.db"\n')
     return tmp_path
 
 

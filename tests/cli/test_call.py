@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 
 from agenttool.cli.call import read_arguments
 
@@ -91,7 +92,7 @@ def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
     denied = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
     assert denied.returncode == 1
     assert "no approver is available" in denied.stdout
-    (folder / "agenttool.toml").write_text(ALLOW)
+    write_settings(folder / "agenttool.toml", ALLOW)
     allowed = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
     assert (allowed.returncode, allowed.stdout) == (0, "2 loaves\n")
     assert "100 % loaf 2" in allowed.stderr
@@ -118,7 +119,7 @@ def test_a_wrong_option_is_rejected_with_a_message(folder, words, told):
 
 
 def test_a_wrong_rule_is_reported_with_its_file_and_line(folder):
-    (folder / "agenttool.toml").write_text('\n\n[[rules]]\nbehaviour = "allow"\n')
+    write_settings(folder / "agenttool.toml", '\n\n[[rules]]\nbehaviour = "allow"\n')
     done = command(folder, "call", "add", "a=1", "--from", "pantry")
     assert done.returncode == 2
     assert "agenttool.toml:3: a rule has no 'behaviour'; did you mean 'behavior'?" in done.stderr
@@ -126,8 +127,9 @@ def test_a_wrong_rule_is_reported_with_its_file_and_line(folder):
 
 def test_hooks_of_the_settings_run_and_their_outputs_are_printed(folder):
     (folder / "friday.sh").write_text('echo \'{"progress": "looking at the calendar", "stop": "not on fridays"}\'\n')
-    (folder / "agenttool.toml").write_text(
-        '[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = ["sh", "friday.sh"]\ntool = "math.*"\n'
+    write_settings(
+        folder / "agenttool.toml",
+        '[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = ["sh", "friday.sh"]\ntool = "math.*"\n',
     )
     done = command(folder, "call", "add", "a=1", "--from", "pantry")
     assert done.returncode == 1
@@ -143,7 +145,7 @@ def test_a_wrong_hook_is_reported_with_its_file_and_line(folder):
 
 
 def test_ctrl_c_cancels_the_call(folder):
-    (folder / "agenttool.toml").write_text(ALLOW)
+    write_settings(folder / "agenttool.toml", ALLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "agenttool", "call", "wait", "--from", "pantry"],
         cwd=folder,
@@ -165,7 +167,7 @@ def test_ctrl_c_cancels_the_call(folder):
     ("times", "status", "told"), [(1, 0, "cannot be canceled"), (2, 130, "exited without waiting")]
 )
 def test_a_tool_that_cannot_be_canceled_runs_to_its_end_unless_ctrl_c_comes_twice(folder, times, status, told):
-    (folder / "agenttool.toml").write_text(ALLOW)
+    write_settings(folder / "agenttool.toml", ALLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "agenttool", "call", "chop", "--from", "pantry"],
         cwd=folder,

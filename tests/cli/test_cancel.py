@@ -9,6 +9,7 @@ import sys
 from contextlib import nullcontext
 
 import pytest
+from project_settings import write_settings
 from waiting import wait_until
 
 TOOLS = '''
@@ -37,8 +38,9 @@ PROGRAM = [sys.executable, "-m", "agenttool"]
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "bank.py").write_text(TOOLS)
-    (tmp_path / "agenttool.toml").write_text(
-        '[store]\nurl = "sqlite:calls.db"\n[[rules]]\nbehavior = "allow"\ntool = "bank.audit"\n'
+    write_settings(
+        tmp_path / "agenttool.toml",
+        '[store]\nurl = "sqlite:calls.db"\n[[rules]]\nbehavior = "allow"\ntool = "bank.audit"\n',
     )
     return tmp_path
 
@@ -93,8 +95,27 @@ def test_a_running_call_is_canceled_by_the_process_that_runs_it(folder):
 
 def test_an_unknown_call_cannot_be_canceled(folder):
     open_question(folder)
-    done = command(folder, "cancel", "inv_0")
-    assert (done.returncode, "there is no such call" in done.stderr) == (1, True)
+    done = command(folder, "cancel", "inv_f")
+    assert (done.returncode, "has an id like 'inv_f'" in done.stderr) == (2, True)
+
+
+def test_a_call_is_canceled_by_the_short_id_that_the_log_prints(folder):
+    call = open_question(folder)["invocation_id"]
+    (line,) = command(folder, "log").stdout.splitlines()[1:]
+    (short,) = [word for word in line.split() if len(word) > 4 and call.endswith(word)]
+    done = command(folder, "cancel", short)
+    assert (done.returncode, f"canceled {call}" in done.stderr) == (0, True)
+
+
+def test_an_ambiguous_id_is_an_error_that_lists_the_calls_and_cancels_none(folder):
+    command(folder, "call", "transfer", "to=bob", "--from", "bank")
+    open_question_of = command(folder, "call", "transfer", "to=ada", "--from", "bank")
+    questions = [json.loads(each) for each in command(folder, "approvals", "--json").stdout.splitlines()]
+    done = command(folder, "cancel", "inv_")
+    assert (done.returncode, open_question_of.returncode) == (2, 3)
+    assert "several calls have an id like 'inv_'" in done.stderr
+    assert all(each["invocation_id"] in done.stderr for each in questions)
+    assert len(command(folder, "approvals", "--json").stdout.splitlines()) == len(questions) == 2
 
 
 @pytest.mark.parametrize("is_served", [True, False])

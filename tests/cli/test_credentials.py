@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from project_settings import write_settings
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
@@ -24,7 +25,7 @@ env = "NOT_SET_ANYWHERE"
 def command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-    (tmp_path / "agenttool.toml").write_text(SETTINGS)
+    write_settings(tmp_path / "agenttool.toml", SETTINGS)
     return lambda *words: CliRunner().invoke(app, ["credentials", *words], env={"COLUMNS": "200", "TERM": "dumb"})
 
 
@@ -60,5 +61,5 @@ def test_no_value_is_printed_and_a_wrong_name_gets_a_suggestion(command):
 
 
 def test_settings_without_credentials_say_how_to_add_one(command, tmp_path):
-    (tmp_path / "agenttool.toml").write_text("")
+    write_settings(tmp_path / "agenttool.toml", "")
     assert "add [credentials.NAME] to agenttool.toml" in command().output

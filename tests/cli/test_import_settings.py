@@ -65,6 +65,7 @@ def test_servers_that_answer_are_added_and_the_others_are_listed_with_the_reason
     write(run.project / "servers.json", {"mcpServers": servers})
     before = "# mine\n[store]\nurl = 'sqlite:calls.db'  # here"
     write(run.project / "agenttool.toml", before)
+    run("trust", "--yes")
 
     done = run("import", "servers.json", "--yes", "--timeout", "3", "--json")
 
@@ -98,6 +99,7 @@ def test_an_imported_server_is_called_with_the_secret_of_the_environment(run):
     write(run.project / "servers.json", {"mcpServers": {"fx": program(env={"GITHUB_TOKEN": TOKEN})}})
     rule = "[[rules]]\nname = 'all'\nbehavior = 'allow'\ntool = 'fx.*'\n"
     write(run.project / "agenttool.toml", rule)
+    assert run("trust", "--yes").returncode == 0
     assert run("import", "servers.json", "--yes").returncode == 0
     missing = run("call", "fx.env", "name=GITHUB_TOKEN")
     called = run("call", "fx.env", "name=GITHUB_TOKEN", GITHUB_TOKEN=TOKEN)
@@ -241,6 +243,7 @@ def test_an_unknown_client_is_rejected_with_a_suggestion(run):
 
 def test_settings_that_tables_cannot_be_appended_to_stay_as_they_are(run):
     write(run.project / "agenttool.toml", "sources = {}\n")
+    run("trust", "--yes")
     done = run("sources", "add", "fx", "--no-try", "--", "npx", "server")
     assert done.returncode == 2
     assert "add them by hand" in done.stderr

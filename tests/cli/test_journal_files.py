@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 from call_facts import story_of
+from project_settings import write_settings
 
 from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
@@ -244,7 +245,7 @@ def test_recent_data_is_not_deleted(run):
 @pytest.mark.usefixtures("payloads")
 def test_options_override_the_retention_of_the_settings(run, tmp_path):
     settings = tmp_path / "agenttool.toml"
-    settings.write_text('[store]\nurl = "sqlite:agenttool.db"\npayload_days = 0\njournal_days = 400\n')
+    write_settings(settings, '[store]\nurl = "sqlite:agenttool.db"\npayload_days = 0\njournal_days = 400\n')
     told = json.loads(run("retain", "--payloads", "3", "--json").stdout)
     assert told == {"payloads": 0, "facts_up_to": 0}
     assert json.loads(run("retain", "--json").stdout)["payloads"] > 0

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from call_facts import story_of
+from project_settings import write_settings
 
 from agenttool import Runtime, tool
 from agenttool.journal.steps import STEPS
@@ -113,9 +114,9 @@ def test_a_missing_journal_is_named_and_not_created(run, tmp_path, monkeypatch, 
 def test_settings_in_the_working_directory_name_the_file(run, journal, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "agenttool.db").rename(tmp_path / "kept" / "calls.db")
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:kept/calls.db"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:kept/calls.db"\n')
     assert journal["canceled"] in run("show").stdout
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "memory:"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "memory:"\n')
     assert run("show").exit_code == 2
 
 

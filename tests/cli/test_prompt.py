@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack
 
 import pytest
+from project_settings import write_settings
 
 PROVIDER = '''
 from agenttool.rap import RapCall, Provider
@@ -44,7 +45,7 @@ def folder(tmp_path):
     words = [*PROGRAM, "rap", "serve", "greenhouse:provider", "--port", "0", "--json"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serving:
         port = json.loads(serving.stdout.readline())["port"]
-        (tmp_path / "agenttool.toml").write_text(SETTINGS.format(port=port))
+        write_settings(tmp_path / "agenttool.toml", SETTINGS.format(port=port))
         yield tmp_path
         serving.terminate()
 

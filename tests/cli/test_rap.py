@@ -9,6 +9,7 @@ import urllib.request
 from contextlib import ExitStack, suppress
 
 import pytest
+from project_settings import write_settings
 
 MODULE = '''
 from agenttool.rap import Provider
@@ -196,7 +197,7 @@ tool = "*"
 def test_arguments_are_read_by_the_schema_that_a_server_declares(serving, tmp_path, name):
     (tmp_path / "bells.py").write_text(SAYING)
     with serving("rap", "serve", "bells:provider", "--port", "0") as (_, line):
-        (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=f"http://127.0.0.1:{line['port']}"))
+        write_settings(tmp_path / "agenttool.toml", SOURCE.format(url=f"http://127.0.0.1:{line['port']}"))
         program = [sys.executable, "-m", "agenttool", "call", name, "text=5", "times=6", "also=null"]
         called = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert "'5' 6 None" in called.stdout, called.stderr
@@ -206,7 +207,7 @@ def test_arguments_are_read_by_the_schema_that_a_server_declares(serving, tmp_pa
 def test_a_call_to_a_server_that_is_down_fails_with_that_reason(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=url))
+    write_settings(tmp_path / "agenttool.toml", SOURCE.format(url=url))
     program = [sys.executable, "-m", "agenttool", "call", "weather.say", "text=5", "--json"]
     called = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert called.returncode == 1

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
+from project_settings import write_settings
 
 from agenttool.adapters.rap.wire import ViewUpdate, write
 
@@ -172,7 +173,7 @@ def test_an_unknown_host_is_reported(run, tmp_path, monkeypatch):
 
 def test_allowing_a_remote_call_prints_the_command_that_shows_its_result(garden):
     settings = garden.folder / "agenttool.toml"
-    settings.write_text(settings.read_text().partition("[[rules]]")[0])
+    write_settings(settings, settings.read_text().partition("[[rules]]")[0])
     assert garden.run("call", "water", "bed=3").returncode == 3
     question = json.loads(garden.run("approvals", "--json").stdout)
     seen = ("--shown", question["shown_digest"])

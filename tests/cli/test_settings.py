@@ -1,5 +1,7 @@
 import json
 
+from project_settings import write_settings
+
 from agenttool.config import load_config
 
 
@@ -17,10 +19,11 @@ def test_the_first_settings_file_is_valid_and_never_overwritten(run, tmp_path, m
 def test_settings_show_the_place_of_each_and_what_overrides_it(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "agenttool.toml").write_text(
-        '[permissions]\nmode = "default"\n[[rules]]\nname = "x"\nbehavior = "ask"\ntool = "*"\n'
+    write_settings(
+        tmp_path / "agenttool.toml",
+        '[permissions]\nmode = "default"\n[[rules]]\nname = "x"\nbehavior = "ask"\ntool = "*"\n',
     )
-    (tmp_path / "agenttool.local.toml").write_text('[permissions]\nmode = "read_only"\n')
+    write_settings(tmp_path / "agenttool.local.toml", '[permissions]\nmode = "read_only"\n')
     shown = json.loads(run("settings", "--json").stdout)
     assert [(each["layer"], each["exists"]) for each in shown["files"]] == [
         ("user", False),
@@ -34,9 +37,83 @@ def test_settings_show_the_place_of_each_and_what_overrides_it(run, tmp_path, mo
     ]
 
 
+def test_the_strictest_mode_and_the_last_store_are_the_ones_that_apply(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_settings(
+        tmp_path / "agenttool.toml",
+        '[permissions]\nmode = "read_only"\n[store]\nurl = "sqlite:a.db"\njournal_days = 3\n[roles]\nx = "user:ada"\n',
+    )
+    write_settings(
+        tmp_path / "agenttool.local.toml",
+        '[permissions]\nmode = "default"\n[store]\nurl = "sqlite:b.db"\n[roles]\nx = "user:bob"\n',
+    )
+    rows = json.loads(run("settings", "--json").stdout)["settings"]
+    assert [(each["setting"], each["value"], each["overridden_by"]) for each in rows] == [
+        ("permissions.mode", "read_only", None),
+        ("store.url", "sqlite:a.db", "local"),
+        ("store.journal_days", 3, "local"),
+        ("roles.x", "user:ada", None),
+        ("permissions.mode", "default", "project"),
+        ("store.url", "sqlite:b.db", None),
+        ("roles.x", "user:bob", None),
+    ]
+
+
+SECRETS = """
+[credentials.github]
+command = ["echo", "hunter-2"]
+[credentials.crm.actors]
+"user:ada" = { file = "hunter-2" }
+[sources.files]
+kind = "mcp"
+command = "npx"
+args = ["server"]
+env = { TOKEN = "hunter-2", LEVEL = "${credentials.github}" }
+[sources.docs]
+kind = "mcp"
+url = "https://ada:hunter-2@docs.example/mcp?key=hunter-2"
+headers = { Authorization = "Bearer ${credentials.github}", X-Key = "hunter-2", Y = "hunter-2 ${credentials.github}" }
+[[hooks]]
+name = "guard"
+event = "pre_tool_use"
+command = "guard"
+env = { KEY = "hunter-2" }
+"""
+
+
+def test_secrets_in_settings_are_masked(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path / "agenttool.toml", SECRETS)
+    shown = run("settings", "--json").stdout
+    assert "hunter-2" not in shown + run("settings").stdout
+    values = {each["setting"]: each["value"] for each in json.loads(shown)["settings"]}
+    assert values["sources.docs"] == {
+        "kind": "mcp",
+        "url": "https://[redacted]@docs.example/mcp?[redacted]",
+        "headers": {"Authorization": "Bearer ${credentials.github}", "X-Key": "[redacted]", "Y": "[redacted]"},
+    }
+    assert values["sources.files"]["env"] == {"TOKEN": "[redacted]", "LEVEL": "${credentials.github}"}
+    assert values["credentials.github"] == {"command": ["[redacted]", "[redacted]"]}
+    assert values["[[hooks]]"] == "guard"
+
+
+def test_settings_are_shown_although_their_file_is_not_trusted(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    done = run("settings", "--json")
+    shown = json.loads(done.stdout)
+    assert [(each["layer"], each["state"]) for each in shown["files"]] == [
+        ("user", "none"),
+        ("project", "not trusted"),
+        ("local", "none"),
+    ]
+    assert shown["settings"][0]["value"] == "sqlite:calls.db"
+    assert "a file is not trusted, so commands do not run here; see: agenttool trust" in run("settings").stdout
+
+
 def test_an_invalid_settings_file_is_an_error_with_its_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "agenttool.local.toml").write_text('[permissions]\nmood = "x"\n')
+    write_settings(tmp_path / "agenttool.local.toml", '[permissions]\nmood = "x"\n')
     done = run("settings")
     assert done.exit_code == 2
     assert "agenttool.local.toml:2: [permissions] has no 'mood'; did you mean 'mode'?" in done.stderr

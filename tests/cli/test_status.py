@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 from waiting import wait_until
 
 TOOLS = '''
@@ -31,9 +32,10 @@ PROGRAM = [sys.executable, "-m", "agenttool"]
 @pytest.fixture
 def folder(tmp_path, free_port):
     (tmp_path / "bank.py").write_text(TOOLS)
-    (tmp_path / "agenttool.toml").write_text(
+    write_settings(
+        tmp_path / "agenttool.toml",
         '[store]\nurl = "sqlite:calls.db"\n[sources.bank]\nkind = "python"\nmodule = "bank"\n'
-        f'[sources.garden]\nkind = "rap"\nurl = "http://127.0.0.1:{free_port()}"\nallow = ["127.0.0.0/8"]\n'
+        f'[sources.garden]\nkind = "rap"\nurl = "http://127.0.0.1:{free_port()}"\nallow = ["127.0.0.0/8"]\n',
     )
     return tmp_path
 

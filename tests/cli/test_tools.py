@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
@@ -223,5 +224,5 @@ def test_the_text_of_a_tool_cannot_control_the_terminal(inside, words):
 def test_settings_can_make_a_tool_visible(command, tmp_path):
     asked = ("tools", "--from", "house", "--why", "open_safe")
     assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key in [credentials]")
-    (tmp_path / "agenttool.toml").write_text('[surface]\ncredentials = ["safe_key"]\n')
+    write_settings(tmp_path / "agenttool.toml", '[surface]\ncredentials = ["safe_key"]\n')
     assert command(*asked).stdout == "office.open_safe is loaded: a model sees it\n"

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from project_settings import write_settings
 
 from agenttool.codec import json_bytes
 from agenttool.stores.sqlite.fact_rows import link
@@ -151,7 +152,7 @@ def test_payloads_may_be_elsewhere(run, payloads, tmp_path):
     folder = payloads.rename(tmp_path / "elsewhere")
     assert "1 missing" in run("verify").stdout
     assert "1 checked" in run("verify", "--payloads", str(folder)).stdout
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:agenttool.db"\npayloads = "elsewhere"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:agenttool.db"\npayloads = "elsewhere"\n')
     assert "1 checked" in run("verify").stdout
 
 

@@ -5,6 +5,7 @@ import inspect
 import sys
 
 import pytest
+from project_settings import write_settings
 
 import agenttool
 from agenttool import ConfigError, Runtime, SurfacePolicy, ToolCall, sync, tool
@@ -154,7 +155,7 @@ async def test_calls_of_a_batch_that_wait_for_each_other_have_results():
 
 
 async def test_settings_are_found_as_on_the_command_line(tmp_path, monkeypatch):
-    (tmp_path / "agenttool.toml").write_text('[[rules]]\nbehavior = "deny"\ntool = "local.add"\nname = "no"\n')
+    write_settings(tmp_path / "agenttool.toml", '[[rules]]\nbehavior = "deny"\ntool = "local.add"\nname = "no"\n')
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
@@ -168,7 +169,7 @@ def test_a_synchronous_runtime_stays_open_between_the_cells_of_a_notebook(tmp_pa
     (tmp_path / "tools_of_cell.py").write_text(
         "from agenttool import tool\n\n@tool(read_only=True)\ndef double(n: int) -> int:\n    return 2 * n\n"
     )
-    (tmp_path / "agenttool.toml").write_text('[sources.cell]\nkind = "python"\nmodule = "tools_of_cell"\n')
+    write_settings(tmp_path / "agenttool.toml", '[sources.cell]\nkind = "python"\nmodule = "tools_of_cell"\n')
     sys.path.insert(0, str(tmp_path))
 
     async def cell():

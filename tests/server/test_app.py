@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import httpcore
 import pytest
+from project_settings import write_settings
 
 
 @contextmanager
@@ -31,8 +32,9 @@ def ask(url, data=None, headers=None):
 
 @pytest.mark.slow
 def test_one_port_serves_callbacks_health_and_status(tmp_path):
-    (tmp_path / "agenttool.toml").write_text(
-        '[store]\nurl = "sqlite:state.db"\n\n[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:9"\nallow = ["127.0.0.0/8"]\n'
+    write_settings(
+        tmp_path / "agenttool.toml",
+        '[store]\nurl = "sqlite:state.db"\n\n[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:9"\nallow = ["127.0.0.0/8"]\n',
     )
     with serving(tmp_path) as (child, url):
         assert ask(url + "/healthz") == (200, b"ok")
@@ -78,8 +80,9 @@ def until(look):
 def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path, free_port):
     (tmp_path / "late.py").write_text(PROVIDER)
     port = free_port()
-    (tmp_path / "agenttool.toml").write_text(
-        f'[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:{port}"\nallow = ["127.0.0.0/8"]\n'
+    write_settings(
+        tmp_path / "agenttool.toml",
+        f'[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:{port}"\nallow = ["127.0.0.0/8"]\n',
     )
     query = json.dumps({"query": "select:gh.read_probe"}).encode()
     with serving(tmp_path) as (_, url):
@@ -114,7 +117,7 @@ def test_waiting_calls_are_stored_on_disk_by_default(tmp_path):
 
 
 def test_the_store_of_the_settings_is_used(tmp_path):
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:own.db"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:own.db"\n')
     with serving(tmp_path) as (_, url):
         assert ask(url + "/healthz") == (200, b"ok")
         assert (tmp_path / "own.db").exists()

@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import httpcore
 import pytest
+from project_settings import write_settings
 from starlette.testclient import TestClient
 
 from agenttool import Runtime
@@ -183,7 +184,7 @@ async def test_a_header_that_may_be_sent_once_is_refused_twice(make_app, serve_a
     "origin", ["*", "null", "localhost:3000", "http://localhost:3000/", "http://Localhost", "http://a:80"]
 )
 def test_an_origin_in_the_settings_that_no_browser_sends_is_reported(tmp_path, origin):
-    (tmp_path / "agenttool.toml").write_text(f'[server]\norigins = ["{origin}"]\n')
+    write_settings(tmp_path / "agenttool.toml", f'[server]\norigins = ["{origin}"]\n')
     program = [sys.executable, "-m", "agenttool", "serve", "--port", "0"]
     refused = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
     assert refused.returncode == 2
@@ -225,7 +226,7 @@ def free_port():
     ("value", "told"), [(WORD, None), (None, "names 'STATUS_WORD', which is not set"), ("short", "16 plain characters")]
 )
 def test_the_settings_name_the_variable_with_the_token(tmp_path, value, told):
-    (tmp_path / "agenttool.toml").write_text('[server]\ntoken_env = "STATUS_WORD"\n')
+    write_settings(tmp_path / "agenttool.toml", '[server]\ntoken_env = "STATUS_WORD"\n')
     program = [sys.executable, "-m", "agenttool", "serve", "--port", str(free_port())]
     given = {key: each for key, each in os.environ.items() if key != "STATUS_WORD"}
     variables = given if value is None else {**given, "STATUS_WORD": value}

@@ -2,6 +2,7 @@
 
 import os.path
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import random
 from typing import cast
@@ -59,7 +60,9 @@ def make_policy(settings: Config, rules: Iterable[RuleOption], mode: str | None,
         ConfigError: a rule or the mode is invalid.
     """
     book = RuleBook((*read_rules(settings.rules), *rules_in(listed("rules", rules))))
-    groups = ActorGroups(settings.roles, settings.teams)
+    user = settings.user
+    own_groups = None if user is None else ActorGroups(user.roles, user.teams)
+    groups = ActorGroups(settings.roles, settings.teams, own_groups)
     groups.check(book)
     wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
     if wanted not in list(PermissionMode):
@@ -75,14 +78,15 @@ def make_policy(settings: Config, rules: Iterable[RuleOption], mode: str | None,
 
 
 def _workspace(config: Config) -> Workspace:
-    """Return the folders that rules about paths refer to."""
-    roots = config.workspace or (".",)
-    return Workspace(
-        roots=tuple(os.path.realpath(root) for root in roots),
+    """Return the folders that rules about paths refer to; rules of the user refer to those of the user's file."""
+    workspace = Workspace(
+        roots=tuple(os.path.realpath(root) for root in config.workspace or (".",)),
         cwd=os.path.realpath("."),
         home=str(Path.home()),
         resolve=os.path.realpath,
     )
+    own = None if config.user is None else tuple(os.path.realpath(root) for root in config.user.workspace or (".",))
+    return workspace if own in (None, workspace.roots) else replace(workspace, user=replace(workspace, roots=own))
 
 
 def add_command_hooks(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:

@@ -39,6 +39,7 @@ from agenttool.cli.recorded_call import server_state
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import settings_layers
 from agenttool.config.table import suggestion
+from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.stored_approvals import checkpoint_in
@@ -176,9 +177,7 @@ class RuleDestination:
             return None
         own = ("declaration_digest", "settles")
         members = {name: value for name, value in answer.rule.items() if name not in own}
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(f"\n{rule_toml({'name': str(question.approval_id), **members})}")
+        append_tables(self.file, rule_toml({"name": str(question.approval_id), **members}))
         return self.file
 
 

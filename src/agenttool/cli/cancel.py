@@ -11,12 +11,15 @@ from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import print_error, print_text
 from agenttool.cli.prompt import BY_HELP
+from agenttool.cli.recorded_call import find_call
 from agenttool.codec import to_json
+from agenttool.journal.steps import STEPS
 from agenttool.records import InvocationId, ResultStatus, ToolResult
 from agenttool.runtime import Runtime
+from agenttool.stores.sqlite.reader import SqliteReader
 
 NOT_CANCELED = 1
-"""Exit code: the call is unknown, had ended, or did not stop in time."""
+"""Exit code: the call had ended, or did not stop in time."""
 
 TIMEOUT_S = 15.0
 """How long to wait for the end of the call; a tool has ten seconds to stop."""
@@ -25,7 +28,9 @@ _POLL_S = 0.05
 
 
 def cancel(
-    call: Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as inv_01a1…")],
+    call: Annotated[
+        str, typer.Argument(metavar="CALL", help="Begin or end of the id of the call, as `agenttool log` prints it")
+    ],
     *,
     store: Annotated[
         str | None, typer.Option(metavar="FILE", help="File of the store; default: as settings say")
@@ -38,20 +43,21 @@ def cancel(
     """Cancel an open call, whichever process runs it.
 
     The process of the call is asked to cancel it. A call whose process is gone is ended at
-    once. The command waits for the result. It exits with 0 if the call was canceled, else
-    with 1.
+    once. The command waits for the result. It exits with 0 if the call was canceled, and
+    with 1 if it was not.
     """
     options = StoreOptions(store, settings).or_default()
-    options.existing_file()
-    command = CancelCommand(InvocationId(call), options, load_tools(places or []), by)
+    with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
+        invocation_id = find_call(reader, call).invocation.invocation_id
+    command = CancelCommand(invocation_id, options, load_tools(places or []), by)
     result, problem = asyncio.run(command.run())
     if result is not None:
         print_json(to_json(result)) if as_json else print_result(result)
     if problem is not None:
-        print_error("not_canceled", f"{call}: {problem}")
+        print_error("not_canceled", f"{invocation_id}: {problem}")
         raise typer.Exit(NOT_CANCELED)
     if not as_json:
-        print_text(Console(stderr=True), f"canceled {call}", "green")
+        print_text(Console(stderr=True), f"canceled {invocation_id}", "green")
 
 
 class CancelCommand:
@@ -70,8 +76,6 @@ class CancelCommand:
         async with Runtime.open(config=config, store=self._options.store, tools=self._tools, approve="wait") as rt:
             if (ended := await rt.journal.result(self._call)) is not None:
                 return ended, f"it had ended before ({ended.status.value})"
-            if await rt.journal.invocation(self._call) is None:
-                return None, f"there is no such call; list calls: agenttool log{self._options.journal_arguments}"
             is_requested = await rt.cancel(self._call, by=self._by)
             if not is_requested and await rt.journal.result(self._call) is None:
                 return None, "its tool is not known here, which must tell its server; name it with --from or --settings"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.adapters.python.source import import_from_working_directory
+from agenttool.adapters.python.source import import_module_from
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import bind, is_public, local_url, run_server
@@ -145,7 +145,7 @@ def load_provider(place: str) -> Provider:
         ConfigError: there is no such module or provider, or importing it fails.
     """
     name, _, attribute = place.partition(":")
-    provider: object = getattr(import_from_working_directory(name), attribute or "provider", None)
+    provider: object = getattr(import_module_from(name), attribute or "provider", None)
     if not isinstance(provider, Provider):
         raise ConfigError(f"{place!r} is not a Provider; write MODULE:NAME of one")
     return provider

@@ -1,5 +1,6 @@
 """`agenttool init` and `agenttool settings`: write a first settings file, and show which files apply."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,11 @@ from rich.text import Text
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
 from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text, printable
-from agenttool.config import load_config, settings_layers
-from agenttool.config.layers import AUTO, LOCAL_FILE, SETTINGS_FILE, SettingsLayer
+from agenttool.config import settings_layers
+from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.reader import SettingsFile
+from agenttool.config.trust import is_trusted
+from agenttool.config.writer import create_settings
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject, RuleSource
 
@@ -59,8 +62,7 @@ def init(
     """Write a first settings file, with comments."""
     file = folder / SETTINGS_FILE
     try:
-        with file.open("x", encoding="utf-8") as new:
-            new.write(_FIRST_SETTINGS)
+        create_settings(file, _FIRST_SETTINGS)
     except FileExistsError as error:
         raise ConfigError(f"{file} exists; change it with an editor, or see it with: agenttool settings") from error
     except OSError as error:
@@ -73,23 +75,36 @@ def init(
 
 def settings(*, as_json: JsonOption = False) -> None:
     """Show which settings files apply, and where settings come from."""
-    load_config(AUTO)  # raises if something is invalid
-    files = [(layer, SettingsFile.read(layer.file) if layer.file.is_file() else None) for layer in settings_layers()]
-    rows = _settings_rows(files)
+    files = [(layer, layer.read()) for layer in settings_layers()]
+    merge_layers((layer, written) for layer, written in files if written is not None)  # raises if something is invalid
+    states = [_state(layer, written) for layer, written in files]
+    rows = _settings_rows([(layer, written) for layer, written in files if written is not None])
     if as_json:
         layers: list[Json] = [
-            {"layer": _name(layer), "file": str(layer.file), "exists": written is not None} for layer, written in files
+            {"layer": _name(layer), "file": str(layer.file), "exists": written is not None, "state": state}
+            for (layer, written), state in zip(files, states, strict=True)
         ]
         print_json({"files": layers, "settings": [*rows]})
         return
-    blocks: list[RenderableType] = [heading("Files, the strongest last")]
-    table = plain_table(rows=((_name(layer), str(layer.file), "" if found else "none") for layer, found in files))
-    blocks += [indented(table), heading("Settings")]
+    listed = ((_name(layer), str(layer.file), state) for (layer, _), state in zip(files, states, strict=True))
+    blocks: list[RenderableType] = [heading("Files, the strongest last"), indented(plain_table(rows=listed))]
+    if _UNTRUSTED in states:
+        blocks.append(Text("a file is not trusted, so commands do not run here; see: agenttool trust", style="yellow"))
+    blocks.append(heading("Settings"))
     shown = [
         (Text(str(row["setting"]), style="cyan"), Text(printable(str(row["value"]))), Text(_where(row), style="dim"))
         for row in rows
     ]
     print_blocks([*blocks, indented(plain_table(rows=shown)) if shown else indented(Text("none"))])
+
+
+_UNTRUSTED = "not trusted"
+
+
+def _state(layer: SettingsLayer, written: SettingsFile | None) -> str:
+    if written is None:
+        return "none"
+    return "yours" if layer.is_user else "trusted" if is_trusted(written) else _UNTRUSTED
 
 
 def _name(layer: SettingsLayer) -> str:
@@ -100,15 +115,59 @@ def _where(row: JsonObject) -> str:
     return f"{row['place']}" + (f", overridden by {row['overridden_by']}" if row["overridden_by"] else "")
 
 
-def _settings_rows(files: list[tuple[SettingsLayer, SettingsFile | None]]) -> list[JsonObject]:
-    """Return each setting with its place, and the layer that overrides it; rules and hooks of all layers apply."""
-    found = [(layer, row) for layer, written in files if written is not None for row in _rows_of(written)]
-    last = {str(row["setting"]): layer for layer, row in found}
+def _settings_rows(files: list[tuple[SettingsLayer, SettingsFile]]) -> list[JsonObject]:
+    """Return each setting with its place, and the layer that overrides it."""
+    found = [(layer, row) for layer, written in files for row in _rows_of(written)]
     for layer, row in found:
-        winner = last[str(row["setting"])]
-        if winner is not layer and not str(row["setting"]).startswith("[["):
-            row["overridden_by"] = _name(winner)
-    return [row for _, row in found]
+        setting = str(row["setting"])
+        rivals = [(_strictness(each), at) for at, (_, each) in enumerate(found) if _is_rival(each, setting)]
+        winner = found[max(rivals)[1]][0] if rivals else layer
+        row["overridden_by"] = None if winner is layer else _name(winner)
+    return [_masked_row(row) for _, row in found]
+
+
+_UNITED = ("[[", "roles.", "teams.", "permissions.rules", "permissions.workspace")
+"""Settings that add up."""
+
+
+def _is_rival(row: JsonObject, setting: str) -> bool:
+    """Return whether only one of two settings applies; a [store] table applies as a whole."""
+    other = str(row["setting"])
+    if setting.startswith("store."):
+        return other.startswith("store.")
+    return other == setting and not setting.startswith(_UNITED)
+
+
+def _strictness(row: JsonObject) -> int:
+    """Return how strict a setting is, if the strictest one applies; the last one of equal strictness does."""
+    if row["setting"] == "permissions.mode":
+        return strictness(str(row["value"]))
+    return int(row["setting"] == "permissions.interactive" and row["value"] is False)
+
+
+_MASK = "[redacted]"
+_SECRET_TABLES = ("env", "headers", "oauth")
+_REFERENCE = re.compile(r"(\w+ )?\$\{credentials\.[^}]*\}")
+_URL_SECRET = re.compile(r"(?<=://)[^/@\s]*(?=@)|(?<=[?#]).*")
+
+
+def _masked_row(row: JsonObject) -> JsonObject:
+    is_secret = str(row["setting"]).startswith("credentials.")
+    return {**row, "value": _masked(row["value"], is_secret=is_secret)}
+
+
+def _masked(value: Json, *, is_secret: bool = False) -> Json:
+    """Return a value without its secrets: headers, variables, the parts of credentials and of URLs."""
+    if isinstance(value, dict):
+        return {
+            name: _masked(each, is_secret=is_secret or (name in _SECRET_TABLES and isinstance(each, dict)))
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(each, is_secret=is_secret) for each in value]
+    if isinstance(value, str) and not is_secret:
+        return _URL_SECRET.sub(_MASK, value) if "://" in value else value
+    return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else _MASK if is_secret else value
 
 
 def _rows_of(written: SettingsFile) -> Iterator[JsonObject]:

@@ -1,5 +1,6 @@
 """Read one settings file into a `Config`; every error names the file and the line."""
 
+import hashlib
 import itertools
 import os
 import re
@@ -29,11 +30,12 @@ _T = TypeVar("_T", bound=Part)
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """One parsed file, with the lines for error messages."""
+    """One parsed file, with the lines for error messages, and the digest of its bytes."""
 
     file: Path
     lines: tuple[str, ...]
     tables: JsonObject
+    digest: str
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -44,8 +46,9 @@ class SettingsFile:
         """
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8-sig")
-            return cls(file, tuple(text.splitlines()), tomllib.loads(text))
+            data = file.read_bytes()
+            text = data.decode("utf-8-sig")
+            return cls(file, tuple(text.splitlines()), tomllib.loads(text), digest_of_settings(data))
         except OSError as error:
             raise ConfigError(f"settings cannot be read: {str(path)!r}: {error.strerror}; name another file") from error
         except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and lists too deeply
@@ -90,6 +93,11 @@ class SettingsFile:
         return [number for number, line in enumerate(self.lines, 1) if found.match(line)]
 
 
+def digest_of_settings(data: bytes) -> str:
+    """Return the digest of the bytes of a settings file."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
 def _dotted(names: tuple[str, ...]) -> str:
     return r"\s*\.\s*".join(rf'["\']?{re.escape(each)}["\']?' for each in names)
 
@@ -110,10 +118,20 @@ _KNOWN = (
 )
 
 
+STARTER_FILE = "starter.toml"
+"""The rules for commands that come with the package."""
+
+
 def environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of these names that are set; no other code reads the environment."""
     variables = os.environ  # noqa: TID251 -- the one reader
     return {name: variables[name] for name in names if name in variables}
+
+
+def user_folder() -> Path:
+    """Return the configuration folder of the user."""
+    folder = environment(["XDG_CONFIG_HOME"]).get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(folder).expanduser() / "agenttool"
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -122,7 +140,15 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
     Raises:
         ConfigError: it cannot be read, is not TOML, or has an unknown or invalid setting; names the line.
     """
-    written = SettingsFile.read(path)
+    return config_in(SettingsFile.read(path), source=source)
+
+
+def config_in(written: SettingsFile, *, source: RuleSource) -> Config:
+    """Return the settings of a parsed file.
+
+    Raises:
+        ConfigError: a setting is unknown or invalid; names the line.
+    """
     for name in written.tables:
         if name not in _KNOWN:
             raise ConfigError(f"{written.place(name)}: no setting is called {name!r}; {suggestion(name, _KNOWN)}")
@@ -134,7 +160,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         mode=permissions.mode,
         mode_place="" if permissions.mode is None else written.place("permissions", key="mode"),
         interactive=permissions.interactive,
-        workspace=tuple(str(written.file.parent / each) for each in permissions.workspace),
+        workspace=tuple(str(written.file.resolve().parent / each) for each in permissions.workspace),
         store=_store(written),
         surface=written.table("surface", SurfaceSetting),
         search_model=None if search is None else _search_model(written.file, search.model),
@@ -149,8 +175,8 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
 
 def starter_rules(source: RuleSource = RuleSource.PROJECT_SETTINGS) -> tuple[Setting, ...]:
     """Return the rules for commands that come with the package."""
-    path = Path(str(files("agenttool") / "policy" / "starter.toml"))
-    return tuple(replace(each, file=path.name) for each in _list(SettingsFile.read(path), "rules", source))
+    path = Path(str(files("agenttool") / "policy" / STARTER_FILE))
+    return tuple(replace(each, file=STARTER_FILE) for each in _list(SettingsFile.read(path), "rules", source))
 
 
 def _list(written: SettingsFile, name: str, source: RuleSource) -> tuple[Setting, ...]:

@@ -39,9 +39,11 @@ class PermissionsTable(Part, frozen=True, kw_only=True):
     """The table `[permissions]`: how much runs without an approval.
 
     Attributes:
-        mode: the permission mode: `default`, `accept_edits` or `read_only`.
-        interactive: whether an approver can be asked. Default: true if there is one, or the store is durable.
+        mode: the permission mode: `default`, `accept_edits` or `read_only`. The strictest of all files applies.
+        interactive: whether an approver can be asked. Default: true if there is one, or the store is durable. One
+            file that says false is enough.
         workspace: the folders that rules about paths refer to, relative to this file. Default: the working directory.
+            The project can only narrow the workspace of the user.
         rules: `starter` adds the rules for shell commands that come with the package.
     """
 
@@ -172,6 +174,9 @@ class CredentialTable(CredentialSource, frozen=True, kw_only=True):
     timeout_s: Annotated[float, Meta(gt=0, le=600, description="a number of seconds up to 600; write 10")] = 10.0
 
 
+MODES = ("accept_edits", "default", "read_only")
+"""The permission modes, the strictest last."""
+
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 
@@ -236,6 +241,7 @@ class Config:
         mcp: the `[mcp.NAME]` tables by name.
         roles: the actors of each role; `*` in an actor matches any characters.
         teams: the actors of each team.
+        user: the settings of the user's file alone, if this is the sum of several layers.
     """
 
     rules: tuple[Setting, ...] = ()
@@ -253,6 +259,7 @@ class Config:
     mcp: dict[str, Setting] = field(default_factory=dict[str, Setting])
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    user: "Config | None" = None
 
     def check_profile(self, name: str) -> None:
         """Check that there is a table `[mcp.NAME]`.

@@ -1,10 +1,15 @@
-"""Write settings: values as TOML, and tables at the end of a file whose other text stays as it is."""
+"""Write settings: values as TOML, and tables at the end of a file whose other text stays as it is.
+
+A file that the user trusted stays trusted, and so does a file that did not exist: the user asked for the change.
+"""
 
 import json
 import re
 import tomllib
 from pathlib import Path
 
+from agenttool.config.reader import digest_of_settings, user_folder
+from agenttool.config.trust import TrustRecord, place_of, trust_file, trust_record
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
 
@@ -59,13 +64,33 @@ def append_tables(file: Path, tables: str) -> None:
         ConfigError: the file would not be TOML any more, or cannot be read or written.
     """
     try:
-        before = file.read_bytes().decode() if file.exists() else ""
-        added = f"{'' if before.endswith(chr(10)) or not before else chr(10)}{chr(10) if before else ''}{tables}"
-        tomllib.loads((before + added).removeprefix("\ufeff"))
+        before = file.read_bytes() if file.exists() else b""
+        text = before.decode()
+        added = f"{'' if text.endswith(chr(10)) or not text else chr(10)}{chr(10) if text else ''}{tables}"
+        tomllib.loads((text + added).removeprefix("\ufeff"))
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8", newline="") as opened:
-            opened.write(added)
+        _append(file, before, added.encode())
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}; name another file") from error
     except ValueError as error:
         raise ConfigError(f"these tables cannot be appended to {file}: {error}; add them by hand:\n{tables}") from error
+
+
+def create_settings(file: Path, text: str) -> None:
+    """Create a settings file, which is trusted.
+
+    Raises:
+        ConfigError: its record of trust cannot be written.
+        OSError: it exists, or cannot be written.
+    """
+    with file.open("xb") as opened:
+        opened.write(text.encode())
+    trust_file(file, digest_of_settings(text.encode()))
+
+
+def _append(file: Path, before: bytes, added: bytes) -> None:
+    is_trusted = not before or trust_record(file) == TrustRecord(place_of(file), digest_of_settings(before))
+    with file.open("ab") as opened:
+        opened.write(added)
+    if is_trusted and file.resolve().parent != user_folder().resolve():  # the user's own file needs no trust
+        trust_file(file, digest_of_settings(before + added))

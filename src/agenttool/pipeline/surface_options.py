@@ -142,7 +142,7 @@ def changed_policy(policy: Policy, changes: Changes) -> Policy:
     if "workspace" in changes:
         roots = names_in(changes["workspace"], "workspace")
         resolve = workspace.resolve
-        workspace = dataclasses.replace(workspace, roots=tuple(map(resolve, roots)) if resolve else roots)
+        workspace = dataclasses.replace(workspace, roots=tuple(map(resolve, roots)) if resolve else roots, user=None)
     interactive = changes.get("interactive", policy.interactive)
     return dataclasses.replace(policy, book=book, mode=mode, interactive=interactive, workspace=workspace)
 

@@ -1,7 +1,7 @@
 """The roles and teams of actors, as settings list them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agenttool.config.table import suggestion
@@ -19,10 +19,15 @@ MAX_CALLERS = 10_000
 
 @dataclass(frozen=True)
 class ActorGroups:
-    """Which actors have which roles and are in which teams."""
+    """Which actors have which roles and are in which teams.
+
+    Attributes:
+        user: the groups of the user's own settings; allows of the user count no other members. None for these groups.
+    """
 
     roles: Members = field(default_factory=dict[str, tuple[str, ...]])
     teams: Members = field(default_factory=dict[str, tuple[str, ...]])
+    user: "ActorGroups | None" = None
 
     def caller(self, actor: str | None) -> Caller:
         """Return an actor with its roles and teams; without a name it is not known."""
@@ -33,6 +38,9 @@ class ActorGroups:
             if len(self._callers) >= MAX_CALLERS:
                 self._callers.clear()
             found = Caller(actor, _groups_of(actor, self.roles), _groups_of(actor, self.teams))
+            if self.user is not None:
+                own = self.user.caller(actor)
+                found = replace(found, user_roles=own.roles, user_teams=own.teams)
             self._callers[actor] = found
         return found
 
@@ -53,9 +61,10 @@ class ActorGroups:
             f"{rule.place}: rule {rule.ref!r} names the {kind} {name!r}, which does not exist; "
             + _remedy(name, kind, known)
             for rule in rules
+            for groups in (self.user if rule.is_user_allow and self.user is not None else self,)
             for kind, names, known in (
-                ("role", rule.roles, [*self.roles]),
-                ("team", rule.teams, [*self.teams]),
+                ("role", rule.roles, [*groups.roles]),
+                ("team", rule.teams, [*groups.teams]),
                 ("actor", rule.actors if actors else (), actors),
             )
             for name in names

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from agenttool.policy.fields import MatchingField
-from agenttool.policy.paths import PathPattern, ResolvedPath, all_covered
+from agenttool.policy.paths import PathPattern, ResolvedPath, Workspace, all_covered
 from agenttool.policy.program_table import WRITES
 from agenttool.policy.programs import WRITERS
 from agenttool.policy.rules import Rule
@@ -104,7 +104,11 @@ def names_caller(rule: Rule, caller: Caller) -> bool:
     """Return whether a rule applies to a caller; a deny or an ask also applies to a caller that is not known."""
     if caller.actor is None:
         return rule.behavior != Behavior.ALLOW or not rule.names_callers
-    named = ((rule.actors, (caller.actor,)), (rule.roles, caller.roles), (rule.teams, caller.teams))
+    roles, teams = caller.roles, caller.teams
+    if rule.is_user_allow:
+        roles = roles if caller.user_roles is None else caller.user_roles
+        teams = teams if caller.user_teams is None else caller.user_teams
+    named = ((rule.actors, (caller.actor,)), (rule.roles, roles), (rule.teams, teams))
     return all(not patterns or _any_fits(patterns, names) for patterns, names in named)
 
 
@@ -175,7 +179,14 @@ def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 
 def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
-    return rule.path_patterns.hits(place, call.workspace, is_ask=rule.behavior == Behavior.ASK)
+    workspaces = (call.workspace,) if call.workspace.user is None else (call.workspace, call.workspace.user)
+    is_ask = rule.behavior == Behavior.ASK
+    return any(rule.path_patterns.hits(place, each, is_ask=is_ask) for each in workspaces)
+
+
+def _workspace(rule: Rule, call: CallTargets) -> Workspace:
+    """Return the workspace that the paths of an allow refer to."""
+    return call.workspace.user or call.workspace if rule.is_user_allow else call.workspace
 
 
 def _url(rule: Rule, call: CallTargets) -> RuleMatch | None:
@@ -260,7 +271,7 @@ def _covers_paths(rule: Rule, call: CallTargets) -> bool:
     if not rule.paths:
         return True
     is_known = call.is_sure_of(MatchingField.PATH) and bool(call.paths or rule.commands)
-    return is_known and all(all_covered(rule.paths, place, call.workspace) for place in call.paths)
+    return is_known and all(all_covered(rule.paths, place, _workspace(rule, call)) for place in call.paths)
 
 
 def _covers_urls(rule: Rule, call: CallTargets) -> bool:
@@ -292,7 +303,8 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     if asked.usage is not None and patterns[0].usage_kind is not None:
         return _covers_usage(rule, asked, asked.usage, call)
     files = (*asked.writes, *_operands(asked), *_folder(asked, call)) if rule.paths else asked.writes
-    return all(all_covered(rule.paths, place, call.workspace) for word in files for place in call.word_places(word))
+    workspace = _workspace(rule, call)
+    return all(all_covered(rule.paths, place, workspace) for word in files for place in call.word_places(word))
 
 
 def why_not_covered(rules: Iterable[Rule], call: CallTargets) -> str | None:
@@ -338,7 +350,7 @@ def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTa
     if len(written) + len(read) > MAX_WORDS:
         return False
     return all(
-        all_covered(patterns, place, call.workspace)
+        all_covered(patterns, place, _workspace(rule, call))
         for patterns, words in (
             (rule.paths, written),
             ((*rule.paths, *READABLE), read),

@@ -45,12 +45,15 @@ class Workspace:
         home: what `~` stands for; without it a path that begins so is unreadable.
         resolve: resolves symbolic links, as `os.path.realpath` does, also for paths that do not exist. Without it no
             path can be read.
+        user: the workspace of the user, if the settings of a project define another one. Allows of the user refer to
+            it instead of this one; any deny or ask refers to both.
     """
 
     roots: tuple[str, ...] = ()
     cwd: str | None = None
     home: str | None = None
     resolve: Callable[[str], str] | None = None
+    user: "Workspace | None" = None
 
     @cached_property
     def bases(self) -> tuple[Steps, ...]:

@@ -242,6 +242,11 @@ class Rule:
         return self.source == RuleSource.POLICY_SETTINGS
 
     @property
+    def is_user_allow(self) -> bool:
+        """Whether it is an allow of the user's own settings, which the settings of a project must not extend."""
+        return self.source == RuleSource.USER_SETTINGS and self.behavior == Behavior.ALLOW
+
+    @property
     def place(self) -> str:
         """The file and line, or else the source, for the start of a message."""
         where = self.file or str(self.source)

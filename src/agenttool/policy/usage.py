@@ -422,8 +422,8 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.scripts):
         raise _NotKnownError("a script that deletes all lines")
     suffixes = [suffix for suffix in reading.suffixes if suffix.text not in _BACKUPS]
-    kept = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
-    written = (*reading.writes, *changed, *kept)
+    backups = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
+    written = (*reading.writes, *changed, *backups)
     kind = "edit" if signature.kind == "read" and written else signature.kind
     return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
 

@@ -99,11 +99,15 @@ def _source(table: SourceTable) -> PythonSource:
         module = table.members.get("module")
         if table.members.keys() != {"module"} or not isinstance(module, str):
             raise ConfigError('a python source has one setting; write module = "package.module"')
-        return PythonSource(table.name, load_tools([module]))
+        # The folder of the file, as for other paths; a module of the user is not looked for in any project.
+        folder = None if table.file is None else Path(table.file).resolve().parent
+        return PythonSource(table.name, load_tools([module], folder))
 
 
-def load_tools(places: Iterable[str]) -> list[Tool]:
+def load_tools(places: Iterable[str], folder: Path | None = None) -> list[Tool]:
     """Return the tools of `package.module` (all of them) or `package.module:name` (one tool, or a list of tools).
+
+    Modules in `folder` come first; None for the working directory.
 
     Raises:
         ConfigError: a module cannot be imported, or a place holds no tool.
@@ -111,7 +115,7 @@ def load_tools(places: Iterable[str]) -> list[Tool]:
     found: list[Tool] = []
     for place in places:
         name, _, attribute = place.partition(":")
-        module = import_from_working_directory(name)
+        module = import_module_from(name, folder)
         values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
         tools = [each for value in values for each in _tools_in(value)]
         if not tools:
@@ -120,13 +124,13 @@ def load_tools(places: Iterable[str]) -> list[Tool]:
     return list({id(each): each for each in found}.values())
 
 
-def import_from_working_directory(name: str) -> ModuleType:
-    """Import a module by name; the working directory comes first on the path.
+def import_module_from(name: str, folder: Path | None = None) -> ModuleType:
+    """Import a module by name; a folder, or else the working directory, comes first on the path.
 
     Raises:
         ConfigError: the import fails.
     """
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path.insert(0, str(folder or Path.cwd()))
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:

@@ -1,0 +1,153 @@
+"""What a settings file would do if it applied: the question of `agenttool trust` lists it, and errors summarize it."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from agenttool.config.reader import STARTER_FILE, SettingsFile, config_in
+from agenttool.config.settings import Config, Setting
+from agenttool.records import Json, JsonObject, RuleSource
+
+_REFERENCE = re.compile(r"\$\{credentials\.([^}]*)\}")
+_OWN_CREDENTIALS = ("mcp", "rap")
+"""Kinds of sources whose settings name all credentials that they use; any other runs code that may ask for more."""
+
+_SECRET_PLACES = {"env": "variable", "file": "file", "keyring": "keyring entry"}
+_VERBS = ("start", "import", "connect to", "use", "read", "replace", "allow", "store", "serve", "load")
+_SUMMARY = _VERBS[:4]
+_MAX_SUMMARY = 300
+
+
+class SettingsEffect(NamedTuple):
+    """One thing that a settings file would do, such as `start` and `npx server`."""
+
+    verb: str
+    what: str
+
+
+def effects_of(written: SettingsFile, user: Config) -> list[SettingsEffect]:
+    """Return what a file would do with the settings of the user, the most dangerous first.
+
+    Raises:
+        ConfigError: a setting is unknown or invalid.
+    """
+    config = config_in(written, source=RuleSource.PROJECT_SETTINGS)
+    found = dict.fromkeys(SettingsEffect(verb, _printable(what)) for verb, what in _effects(config, user))
+    return sorted(found, key=lambda each: _VERBS.index(each.verb))
+
+
+def effects_line(written: SettingsFile, user: Config) -> str:
+    """Return the commands, the servers and the credentials of a file on one line.
+
+    Raises:
+        ConfigError: a setting is unknown or invalid.
+    """
+    found = effects_of(written, user)
+    parts = [(verb, [each.what for each in found if each.verb == verb]) for verb in _SUMMARY]
+    text = ", ".join(f"{verb} {' and '.join(things)}" for verb, things in parts if things)
+    text = text if len(text) <= _MAX_SUMMARY else f"{text[:_MAX_SUMMARY]}…"
+    return text or "start no command and use no credential"
+
+
+def _effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
+    for name, source in config.sources.items():
+        yield from _source_effects(name, source.members)
+    yield from (("start", _command(each.members)) for each in config.hooks)
+    for members in _credential_tables(config.credentials.values()):
+        yield from (("start", _command(members)) for _ in range("command" in members))
+        for key, place in _SECRET_PLACES.items():
+            yield from (("read", f"the {place} {_text(members[key])}") for _ in range(key in members))
+    tables = [each.members for each in (*config.sources.values(), *config.hooks)]
+    used = sorted({name for text in _texts([*tables]) for name in _REFERENCE.findall(text)})
+    yield from (("use", f"the credential {name}{_whose(name, config, user)}") for name in used)
+    runs_code = any(each.members["kind"] not in _OWN_CREDENTIALS for each in config.sources.values())
+    if runs_code and user.credentials:
+        yield "use", f"any credential that its tools ask for, also yours: {', '.join(sorted(user.credentials))}"
+    for members in (*tables, *_credential_tables(config.credentials.values())):
+        yield from (("read", f"the variable {name}") for name in _variables(members))
+    yield from _other_effects(config, user)
+
+
+def _source_effects(name: str, members: JsonObject) -> Iterator[tuple[str, str]]:
+    kind, url = members["kind"], members.get("url")
+    if "command" in members:
+        yield "start", _command(members)
+    elif kind == "python":
+        yield "import", f"the module {_text(members.get('module'))}"
+    elif isinstance(url, str):
+        parts = urlsplit(url)  # the rest may be a secret
+        yield "connect to", f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    else:
+        yield "start", f"the source {name} of the kind {kind}"
+
+
+def _other_effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
+    allows = [each for each in config.rules if each.members.get("behavior") == "allow"]
+    for each in allows:
+        if each.file != STARTER_FILE:
+            yield "allow", f"calls by the rule {each.members.get('name') or each.place}"
+    if config.mode == "accept_edits":
+        yield "allow", "changes to files of the workspace without a question (mode accept_edits)"
+    if config.workspace:
+        yield "allow", f"paths below {', '.join(config.workspace)} (workspace)"
+    if config.store is not None:
+        places = (config.store.url, config.store.payloads)
+        yield "store", f"calls in {' and '.join(each for each in places if each is not None)}"
+    if config.server is not None:
+        yield "serve", f"on {config.server.host}:{config.server.port}"
+        yield from (("serve", f"web pages of {each}") for each in config.server.origins)
+    if config.search_model is not None:
+        yield "load", f"the search model {config.search_model}"
+    for table, own, others in (
+        ("sources", user.sources, config.sources),
+        ("credentials", user.credentials, config.credentials),
+    ):
+        yield from (("replace", f"your [{table}.{name}]") for name in others if name in own)
+
+
+def _command(members: JsonObject) -> str:
+    """Return a command with its arguments; of its variables only the names, because the values may be secrets."""
+    command, arguments = members.get("command"), members.get("args")
+    words = [command] if isinstance(command, str) else command if isinstance(command, list) else []
+    words = [*words, *(arguments if isinstance(arguments, list) else ())]
+    text = shlex.join(map(str, words)) if len(words) > 1 else str(words[0]) if words else "a command"
+    env = members.get("env")
+    return text + (f" (sets {', '.join(env)})" if isinstance(env, dict) and env else "")
+
+
+def _credential_tables(settings: Iterable[Setting]) -> Iterator[JsonObject]:
+    """Return the tables that name where a secret is, also those of single actors."""
+    for each in settings:
+        yield each.members
+        actors = each.members.get("actors")
+        yield from (own for own in (actors.values() if isinstance(actors, dict) else ()) if isinstance(own, dict))
+
+
+def _variables(members: JsonObject) -> Iterator[str]:
+    """Return the variables of this process that a table uses."""
+    for key, value in members.items():
+        if key == "pass_env" or key.endswith("_env"):
+            yield from (str(each) for each in (value if isinstance(value, list) else [value]))
+
+
+def _whose(name: str, config: Config, user: Config) -> str:
+    return " (yours)" if name not in config.credentials and name in user.credentials else ""
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _text(value: Json) -> str:
+    return " ".join(str(each) for each in value.values()) if isinstance(value, dict) else str(value)
+
+
+def _printable(text: str) -> str:
+    """Return a text in which control and invisible characters are escaped, so that it cannot hide a command."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
