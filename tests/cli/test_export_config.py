@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
 
 
 def test_a_profile_is_part_of_the_command_or_of_the_url(tmp_path):
-    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["double"]\n')
+    write_settings(tmp_path / "agenttool.toml", '[mcp.support]\ntools = ["double"]\n')
     entry = json.loads(run("export-config", "file", "--profile", "support", "--json", cwd=tmp_path).stdout)
     args = entry["mcpServers"]["agenttool"]["args"]
     assert args[args.index("--profile") + 1] == "support"
@@ -86,13 +87,13 @@ def test_a_profile_is_part_of_the_command_or_of_the_url(tmp_path):
 
 def test_the_command_prints_the_names_of_a_profile_and_refuses_a_profile_without_tools(tmp_path):
     (tmp_path / "mytools.py").write_text(TOOLS)
-    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["double"]\n')
+    write_settings(tmp_path / "agenttool.toml", '[mcp.support]\ntools = ["double"]\n')
     words = ("mcp", "--from", "mytools", "--profile", "support", "--names", "--json")
     listed = json.loads(run(*words, cwd=tmp_path).stdout)["tools"]
     assert listed == [
         {"name": "double", "tool": "local.double", "is_deferred": False},
         {"name": "read_result", "tool": "agenttool.read_result", "is_deferred": False},
     ]
-    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["doubel"]\n')
+    write_settings(tmp_path / "agenttool.toml", '[mcp.support]\ntools = ["doubel"]\n')
     wrong = run(*words[:-1], cwd=tmp_path)
     assert (wrong.returncode, "did you mean 'double'?" in wrong.stderr) == (2, True)

@@ -52,6 +52,8 @@ payloads = "s3://elsewhere"
 [server]
 host = "0.0.0.0"
 origins = ["https://page.example"]
+[mcp.support]
+tools = ["files.*"]
 [search]
 model = "/models/x"
 """
@@ -97,6 +99,7 @@ def test_every_command_server_credential_and_permission_is_listed_and_no_secret_
         "store calls in sqlite:calls.db and s3://elsewhere",
         "serve on 0.0.0.0:8642",
         "serve web pages of https://page.example",
+        "serve the profile support to MCP clients",
         "load the search model /models/x",
     ]
     assert "secret" not in line

@@ -10,6 +10,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_clients import Person, text_of
+from project_settings import write_settings
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -168,7 +169,7 @@ async def test_a_session_serves_the_subject_that_opened_it(serving):
 
 
 async def test_a_subject_reaches_only_the_profiles_that_name_it(serving, tmp_path):
-    (tmp_path / "agenttool.toml").write_text('[mcp.support]\ntools = ["much"]\nsubjects = ["key:*"]\n[mcp.open]\n')
+    write_settings(tmp_path / "agenttool.toml", '[mcp.support]\ntools = ["much"]\nsubjects = ["key:*"]\n[mcp.open]\n')
     profiles = read_profiles(read_config(tmp_path / "agenttool.toml"))
     async with serving(profiles) as (_, url), httpx2.AsyncClient(timeout=30) as http:
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from mcp_clients import OLD, connected
+from project_settings import write_settings
 
 from agenttool import McpServer, Runtime, tool
 from agenttool.config import read_config
@@ -33,7 +34,7 @@ instructions = "Read only what you were asked to read."
 @pytest.fixture
 def config(tmp_path):
     def config(text):
-        (tmp_path / "agenttool.toml").write_text(text)
+        write_settings(tmp_path / "agenttool.toml", text)
         return read_config(tmp_path / "agenttool.toml")
 
     return config

@@ -98,11 +98,13 @@ def _other_effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
     if config.server is not None:
         yield "serve", f"on {config.server.host}:{config.server.port}"
         yield from (("serve", f"web pages of {each}") for each in config.server.origins)
+    yield from (("serve", f"the profile {name} to MCP clients") for name in config.mcp)
     if config.search_model is not None:
         yield "load", f"the search model {config.search_model}"
     for table, own, others in (
         ("sources", user.sources, config.sources),
         ("credentials", user.credentials, config.credentials),
+        ("mcp", user.mcp, config.mcp),
     ):
         yield from (("replace", f"your [{table}.{name}]") for name in others if name in own)
 
