@@ -6,10 +6,11 @@ import tomllib
 from importlib.resources import files
 
 import pytest
-from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from agenttool.console.pages import PAGES, console_routes
+from agenttool.console.pages import PAGES, console_response, is_console_path
 
 STATIC = files("agenttool.console") / "static"
 SOURCES = sorted(path for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
@@ -17,12 +18,17 @@ SOURCES = sorted(path for path in STATIC.rglob("*.js") if path.parent.name != "v
 
 @pytest.fixture
 def client():
-    return TestClient(Starlette(routes=console_routes()))
+    async def serve(scope, receive, send):
+        path, known = scope["path"], Request(scope).headers.get("if-none-match", "")
+        response = console_response(path, known) if is_console_path(path) else PlainTextResponse("no page", 404)
+        await response(scope, receive, send)
+
+    return TestClient(serve)
 
 
 def test_every_address_of_the_console_serves_the_page_with_a_strict_policy(client):
-    for path in PAGES:
-        reply = client.get(path.replace("{id}", "inv_1"))
+    for path in (*PAGES, "approvals/apr_1", "calls/inv_1", "tools/files.read_file"):
+        reply = client.get(f"/{path}")
         assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-cache")
         policy = dict(part.partition(" ")[::2] for part in reply.headers["content-security-policy"].split("; "))
         assert policy == {
@@ -47,6 +53,11 @@ def test_the_page_names_its_files_by_a_digest_and_a_browser_may_store_them(clien
         assert "immutable" in reply.headers["cache-control"]
         assert client.get(path, headers={"if-none-match": reply.headers["etag"]}).status_code == 304
     assert client.get("/", headers={"if-none-match": page.headers["etag"]}).status_code == 304
+
+
+def test_paths_of_the_interfaces_are_no_pages():
+    for path in ("/v1/calls", "/mcp", "/healthz", "/openapi.json", "/metrics", "/favicon.ico", "/sources/x", "/status"):
+        assert not is_console_path(path)
 
 
 def test_a_file_that_is_not_of_this_version_is_not_found(client):

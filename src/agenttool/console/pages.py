@@ -1,4 +1,4 @@
-"""The routes of the console: one page for every address of it, and its files under a digest of all of them.
+"""Serve the console: one page for every address of it, and its files under a digest of all of them.
 
 The page names its files by the digest, so that a browser may store them for ever and never mixes two versions.
 """
@@ -10,24 +10,13 @@ from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
-PAGES = (
-    "/",
-    "/login",
-    "/approvals",
-    "/approvals/{id}",
-    "/calls",
-    "/calls/{id}",
-    "/tools",
-    "/tools/{id}",
-    "/sources",
-    "/policy",
-    "/access",
-)
-"""The addresses of the console; each of them serves the same page, whose script reads the address."""
+PAGES = ("", "approvals", "calls", "tools", "sources", "policy", "access")
+"""The pages of the console; each serves the same document, whose script reads the address."""
+
+_WITH_DETAILS = ("approvals", "calls", "tools")
+_FILES = "console"
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; "
@@ -96,31 +85,30 @@ def _suffix(name: str) -> str:
     return name[name.rfind(".") :]
 
 
-async def console_page(request: Request) -> Response:
-    """Return the page of the console, for every address of it."""
-    page = console_files().page
-    etag = f'"{hashlib.sha256(page).hexdigest()[:32]}"'
-    headers = {**SECURITY_HEADERS, "cache-control": "no-cache", "etag": etag}
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(page, headers=headers, media_type=_MEDIA_TYPES[".html"])
+def is_console_path(path: str) -> bool:
+    """Return whether a path belongs to the console: `/`, `/calls`, `/calls/ID`, or `/console/DIGEST/FILE`."""
+    first, _, rest = path.removeprefix("/").partition("/")
+    return first == _FILES or (first in PAGES and (not rest or first in _WITH_DETAILS))
 
 
-async def console_file(request: Request) -> Response:
-    """Return one file of the console; a digest of another version is not found."""
-    served, path = console_files(), request.path_params["path"]
-    content = served.by_path.get(path) if request.path_params["digest"] == served.digest else None
-    if content is None or path == _INDEX:
+def console_response(path: str, if_none_match: str = "") -> Response:
+    """Return the page or the file of a path that belongs to the console; it holds no data and needs no identity."""
+    first, _, rest = path.removeprefix("/").partition("/")
+    served = console_files()
+    if first != _FILES:
+        page = served.page
+        etag = f'"{hashlib.sha256(page).hexdigest()[:32]}"'
+        return _response(page, _MEDIA_TYPES[".html"], {"cache-control": "no-cache", "etag": etag}, if_none_match)
+    digest, _, name = rest.partition("/")
+    content = served.by_path.get(name) if digest == served.digest and name != _INDEX else None
+    if content is None:
         return PlainTextResponse("not found; reload the page", HTTPStatus.NOT_FOUND, SECURITY_HEADERS)
-    headers = {**SECURITY_HEADERS, "cache-control": _FOREVER, "etag": f'"{served.digest}"'}
-    if headers["etag"] in request.headers.get("if-none-match", ""):
+    headers = {"cache-control": _FOREVER, "etag": f'"{served.digest}"'}
+    return _response(content, _MEDIA_TYPES[_suffix(name)], headers, if_none_match)
+
+
+def _response(content: bytes, media_type: str, headers: dict[str, str], if_none_match: str) -> Response:
+    headers = {**SECURITY_HEADERS, **headers}
+    if headers["etag"] in if_none_match:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(content, headers=headers, media_type=_MEDIA_TYPES[_suffix(path)])
-
-
-def console_routes() -> list[Route]:
-    """Return the routes of the console; they hold no data and need no identity."""
-    return [
-        *(Route(path, console_page, methods=["GET"]) for path in PAGES),
-        Route("/console/{digest}/{path:path}", console_file, methods=["GET"]),
-    ]
+    return Response(content, headers=headers, media_type=media_type)

@@ -57,13 +57,13 @@ export function ApprovalCard({ approval, rules, onAnswered }) {
     </header>
     ${approval.changed_since_approved === true && html`<${Notice} tone="warn" title="The definition changed">
       This tool is not the one that was approved before. Read its description again.<//>`}
-    <section aria-label="arguments"><${Arguments} input=${approval.input} /></section>
-    <section class="why" aria-label="why it asks">
+    <div class="part" role="group" aria-label="arguments"><${Arguments} input=${approval.input} /></div>
+    <div class="part" role="group" aria-label="why it asks">
       <p><strong>Why it asks:</strong> <${Text} value=${approval.reason} /></p>
       ${approval.rule_refs.length > 0 && html`<div><span class="label">Rules that ask</span><${RuleRefs} refs=${approval.rule_refs} byRef=${rules} /></div>`}
       ${approval.overridden_rule_refs.length > 0 && html`<div><span class="label">Rules that this overrides</span><${RuleRefs} refs=${approval.overridden_rule_refs} byRef=${rules} /></div>`}
       <${Risk} risk=${approval.risk} />
-    </section>
+    </div>
     <${About} approval=${approval} />
     ${problem && html`<${Notice} tone="bad" title="Not answered"><${Text} value=${problem.message} /><//>`}
     ${approval.can_answer ? html`
@@ -108,7 +108,7 @@ export function Risk({ risk }) {
 
 /** Where the tool comes from, whether its definition is the one that was approved before, and which call waits. */
 function About({ approval }) {
-  return html`<section aria-label="the tool and the call"><dl class="facts">
+  return html`<div class="part" role="group" aria-label="the tool and the call"><dl class="facts">
       <div><dt>Source</dt><dd><${Text} value=${approval.source ?? "unknown"} /></dd></div>
       <div><dt>Definition</dt><dd><${Id} value=${approval.declaration_digest} /> ${changeText(approval.changed_since_approved)}</dd></div>
       <div><dt>Who waits</dt><dd><${Text} value=${approval.actor ?? "unknown caller"} /> in <${Link} to=${`/calls/${approval.invocation_id}`}>this call<//></dd></div>
@@ -116,7 +116,7 @@ function About({ approval }) {
     <details class="about"><summary>What the tool says about itself</summary>
       <p class="pre-line"><${Text} value=${approval.description} /></p>
       <p><${Link} to=${`/tools/${encodeURIComponent(approval.tool_id)}`}>The tool<//> <span class="muted">mode <${Text} value=${approval.mode ?? "default"} />, digest of what you see</span> <${Id} value=${approval.shown_digest} /></p>
-    </details></section>`;
+    </details></div>`;
 }
 
 function changeText(isChanged) {

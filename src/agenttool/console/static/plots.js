@@ -36,7 +36,7 @@ export function LinePlot({ title, sentence, value, buckets, series, bucketSecond
       if (number === null || number === undefined) return;
       const x = (index + 0.5) * step, y = place(number);
       const isNear = last !== null && index - last <= buckets.length / 6;
-      path += isNear ? `L${x.toFixed(1)} ${y.toFixed(1)}` : `M${(x - 1).toFixed(1)} ${y.toFixed(1)}h2`;
+      path += isNear ? `L${x.toFixed(1)} ${y.toFixed(1)}` : `M${(x - 2).toFixed(1)} ${y.toFixed(1)}h4`;
       last = index;
     });
     return html`<path class="plot-line plot-line-${tone}" d=${path} />`;

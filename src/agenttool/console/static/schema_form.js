@@ -71,12 +71,12 @@ function Field({ name, schema, root, value, isRequired, pointer, errors, onChang
   const help = hint || mine.length > 0 ? `${id}-help` : undefined;
   const control = html`<${Control} id=${id} schema=${schema} root=${root} value=${value} pointer=${pointer} errors=${errors} depth=${depth}
     onChange=${onChange} help=${help} isBad=${mine.length > 0} name=${name} />`;
-  const title = html`<${Text} value=${name} />${isRequired ? html` <span class="required">required</span>` : null}`;
+  const title = html`<${Text} value=${name} />${isRequired ? html` <span class="required">required</span>` : ""}`;
   return html`<div class="field ${mine.length > 0 ? "bad" : ""}">
-    ${isNested(schema, depth) ? html`<span class="label" id=${`${id}-label`}>${title}</span>` : html`<label for=${id}>${title}</label>`}
+    <div class="row">${isNested(schema, depth) ? html`<span class="label">${title}</span>` : html`<label for=${id}>${title}</label>`}
+      ${isSet && !isRequired && html`<button type="button" class="small plain" onClick=${() => onChange(undefined)} aria-label=${`leave out ${visible(name)}`}>leave out</button>`}</div>
     ${isSet || isRequired ? control : html`<button type="button" class="small" id=${id} onClick=${() => onChange(start(schema))}>set a value</button>
       ${schema.default !== undefined && html`<span class="muted"> default: <code><${Text} value=${JSON.stringify(schema.default)} /></code></span>`}`}
-    ${isSet && !isRequired && html`<button type="button" class="small plain" onClick=${() => onChange(undefined)} aria-label=${`leave out ${visible(name)}`}>leave out</button>`}
     ${help && html`<div id=${help}>
       ${hint && html`<p class="hint"><${Text} value=${hint} /></p>`}
       ${mine.map((error) => html`<p class="field-error" role="alert"><${Text} value=${error.message} /></p>`)}</div>`}
@@ -107,7 +107,7 @@ function Control({ id, schema, root, value, pointer, errors, onChange, depth, he
     return html`<input type="number" ...${common} step=${schema.type === "integer" ? 1 : "any"} value=${value ?? ""}
       onInput=${(event) => onChange(event.target.value === "" ? undefined : Number(event.target.value))} />`;
   if (schema.type === "string" && (value === undefined || typeof value === "string"))
-    return html`<textarea ...${common} rows=${rowsOf(value, schema)} spellcheck="false" value=${value ?? ""} onInput=${(event) => onChange(event.target.value)}></textarea>`;
+    return html`<textarea ...${common} rows=${rowsOf(value, schema)} spellcheck=${false} value=${value ?? ""} onInput=${(event) => onChange(event.target.value)}></textarea>`;
   return html`<${JsonField} ...${common} value=${value} onChange=${onChange} rows=${4} />`;
 }
 
@@ -129,6 +129,6 @@ function JsonField({ label, value, onChange, rows, ...rest }) {
       setProblem(error.message);
     }
   };
-  return html`<textarea class="code" aria-label=${label} rows=${rows} spellcheck="false" ...${rest} value=${text} onInput=${(event) => edit(event.target.value)}></textarea>
+  return html`<textarea class="code" aria-label=${label} rows=${rows} spellcheck=${false} ...${rest} value=${text} onInput=${(event) => edit(event.target.value)}></textarea>
     ${problem && html`<p class="field-error" role="alert">This is not JSON yet: ${visible(problem)}</p>`}`;
 }

@@ -41,10 +41,16 @@ export function moment(at, { withDate = true, withMillis = false } = {}) {
   return withDate ? `${day} ${clock}` : clock;
 }
 
+/** Return a moment as seconds since 1970, with its microseconds, which a Date drops. */
+export function seconds(at) {
+  const fraction = /\.(\d+)/.exec(at)?.[1] ?? "0";
+  return Math.floor(Date.parse(at) / 1000) + Number(`0.${fraction}`);
+}
+
 /** Return seconds as a duration for people: "340 µs", "12 ms", "3.4 s", "2 min 5 s", "3 h 10 min", "4 d 2 h". */
-export function duration(seconds) {
-  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
-  const value = Math.abs(seconds);
+export function duration(length) {
+  if (length === null || length === undefined || Number.isNaN(length)) return "–";
+  const value = Math.abs(length);
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${value < 0.01 ? (value * 1000).toFixed(1) : Math.round(value * 1000)} ms`;
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`;
@@ -62,18 +68,18 @@ export function Time({ at, relative = false }) {
 }
 
 function Ago({ at }) {
-  const seconds = (useNow() - Date.parse(at)) / 1000;
-  if (seconds > 86400) return moment(at);
-  if (seconds < 5) return "just now";
-  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return `${Math.floor(seconds / 3600)} h ago`;
+  const age = (useNow() - Date.parse(at)) / 1000;
+  if (age > 86400) return moment(at);
+  if (age < 5) return "just now";
+  if (age < 60) return `${Math.floor(age)} s ago`;
+  if (age < 3600) return `${Math.floor(age / 60)} min ago`;
+  return `${Math.floor(age / 3600)} h ago`;
 }
 
 /** Show how long until a moment, with a warning color in the last minute. */
 export function Countdown({ until }) {
-  const seconds = (Date.parse(until) - useNow()) / 1000;
+  const left = (Date.parse(until) - useNow()) / 1000;
   const title = `${moment(until)} ${zone.value === "utc" ? "UTC" : "local time"}`;
-  if (seconds <= 0) return html`<time class="urgent" datetime=${until} title=${title}>expired</time>`;
-  return html`<time class=${seconds < 60 ? "urgent" : ""} datetime=${until} title=${title}>expires in ${duration(Math.ceil(seconds))}</time>`;
+  if (left <= 0) return html`<time class="urgent" datetime=${until} title=${title}>expired</time>`;
+  return html`<time class=${left < 60 ? "urgent" : ""} datetime=${until} title=${title}>expires in ${duration(Math.ceil(left))}</time>`;
 }

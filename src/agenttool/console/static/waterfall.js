@@ -1,23 +1,32 @@
 // The phases of a call over time, as bars and as words.
 import { html } from "./html.js";
 import { Text } from "./text.js";
-import { duration, moment } from "./time.js";
+import { duration, moment, seconds } from "./time.js";
 
-/** @param {{phases: {name: string, at: string, duration_s: number|null}[]}} props */
-export function Waterfall({ phases, isOpen }) {
+const WORDS = {
+  planned: "receive", selected: "find the tool", arguments_ready: "check the arguments", pre_hooks_running: "hooks before",
+  awaiting_approval: "wait for approval", approved: "approved", queued: "wait for its turn", running: "run the tool", needs_input: "wait for input",
+  partial_result: "part of the result", post_hooks_running: "hooks after", yielded: "deliver the result",
+};
+const WAITS = ["awaiting_approval", "needs_input", "queued"];
+const ENDS = ["succeeded", "failed", "canceled", "timed_out", "denied", "blocked", "schema_parse_failed", "validation_failed"];
+
+/** @param {{phases: {name: string, at: string, duration_s: number|null}[], isOpen: boolean}} props the end of a call is no phase of its own */
+export function Waterfall({ phases: all, isOpen }) {
+  const phases = all.filter(({ name }) => !ENDS.includes(name));
   if (phases.length === 0) return html`<p class="muted">No phases are recorded.</p>`;
-  const begin = Math.min(...phases.map(({ at }) => Date.parse(at)));
-  const ends = phases.map(({ at, duration_s: seconds }) => (seconds === null ? (isOpen ? Date.now() : Date.parse(at)) : Date.parse(at) + seconds * 1000));
-  const span = Math.max(1e-3, Math.max(...ends) - begin);
+  const begin = Math.min(...phases.map(({ at }) => seconds(at)));
+  const ends = phases.map(({ at, duration_s: took }) => (took === null ? (isOpen ? Date.now() / 1000 : seconds(at)) : seconds(at) + took));
+  const span = Math.max(1e-6, Math.max(...ends) - begin);
   return html`<table class="waterfall"><caption class="sr-only">Phases of the call</caption>
     <thead><tr><th scope="col">Phase</th><th scope="col" class="number">Start</th><th scope="col" class="number">Took</th><th scope="col"><span class="sr-only">Bar</span></th></tr></thead>
-    <tbody>${phases.map(({ name, at, duration_s: seconds }, index) => {
-      const left = ((Date.parse(at) - begin) / span) * 100, width = ((ends[index] - Date.parse(at)) / span) * 100;
-      const kind = /approv|permission|wait/.test(name) ? "wait" : /execut|run/.test(name) ? "busy" : "plain";
-      return html`<tr>
-        <th scope="row"><${Text} value=${name.replaceAll("_", " ")} /></th>
-        <td class="number" title=${moment(at, { withMillis: true })}>+${duration((Date.parse(at) - begin) / 1000)}</td>
-        <td class="number">${seconds === null ? (isOpen ? "still" : "–") : duration(seconds)}</td>
+    <tbody>${phases.map(({ name, at, duration_s: took }, index) => {
+      const left = ((seconds(at) - begin) / span) * 100, width = ((ends[index] - seconds(at)) / span) * 100;
+      const kind = WAITS.includes(name) ? "wait" : name === "running" ? "busy" : "plain";
+      return html`<tr key=${index}>
+        <th scope="row"><${Text} value=${WORDS[name] ?? name.replaceAll("_", " ")} /></th>
+        <td class="number" title=${moment(at, { withMillis: true })}>+${duration(seconds(at) - begin)}</td>
+        <td class="number">${took === null ? (isOpen ? "still" : "–") : duration(took)}</td>
         <td class="track" aria-hidden="true"><span class="fill ${kind}" style=${{ marginLeft: `${Math.min(99, left)}%`, width: `max(3px, ${Math.min(100 - left, width)}%)` }}></span></td>
       </tr>`;
     })}</tbody></table>`;

@@ -85,7 +85,7 @@ function NewKey({ onClose }) {
     <p>Copy the key now. It is shown once, and only its digest is stored.</p><${Snippet} label="the new key" text=${made.key} />
     <div class="actions"><button type="button" class="primary" onClick=${onClose}>Done</button></div><//>`;
   return html`<${Dialog} title="New key" onClose=${onClose}><form onSubmit=${make}>
-    <label>Name of its user <input data-focus required value=${subject} placeholder="agent:billing" spellcheck="false" onInput=${(event) => setSubject(event.target.value)} /></label>
+    <label>Name of its user <input data-focus required value=${subject} placeholder="agent:billing" spellcheck=${false} onInput=${(event) => setSubject(event.target.value)} /></label>
     <fieldset><legend>Roles</legend>${ROLES.map(([role, what]) => html`<label class="check"><input type="checkbox" checked=${roles.includes(role)}
       onChange=${(event) => setRoles(event.target.checked ? [...roles, role] : roles.filter((each) => each !== role))} /> <span>${role} <span class="muted">${what}</span></span></label>`)}</fieldset>
     <label>Valid for <select value=${days} onChange=${(event) => setDays(event.target.value)}>${[["1", "1 day"], ["30", "30 days"], ["90", "90 days"], ["365", "1 year"], ["", "no limit"]].map(([value, text]) => html`<option value=${value} selected=${value === days}>${text}</option>`)}</select></label>

@@ -25,7 +25,11 @@ function OpenApprovals() {
   const [outcomes, setOutcomes] = useState([]);
   const ended = new Set(outcomes.map(({ approval }) => approval.approval_id));
   const open = (data?.items ?? []).filter(({ approval_id: id }) => !ended.has(id));
-  const answered = (outcome) => { setOutcomes((known) => [outcome, ...known].slice(0, 5)); reload(); };
+  const answered = (outcome) => {
+    setOutcomes((known) => [outcome, ...known].slice(0, 5));
+    reload();
+    requestAnimationFrame(() => (document.querySelector("article.approval") ?? document.querySelector("h1")).focus({ preventScroll: true }));
+  };
   return html`<h1 tabindex="-1">Approvals</h1>
     <p class="lead">${data ? (open.length > 0 ? `${count(open.length, "call")}${data.next_cursor ? " or more" : ""} cannot continue without an answer.` : "No call waits for an answer.") : "\u00a0"}</p>
     <${Failure} error=${error} retry=${reload} />

@@ -83,9 +83,9 @@ function TryCall({ byRef }) {
   return html`<form class="card" aria-labelledby="try-heading" onSubmit=${run}>
     <h2 id="try-heading">Try a call</h2><p class="muted">It shows what the rules would decide. Nothing runs.</p>
     <div class="fields">
-      <label>Tool <input list="tool-names" data-search value=${name} spellcheck="false" onInput=${(event) => setName(event.target.value)} onChange=${(event) => setQuery({ tool: event.target.value.trim() })} />
+      <label>Tool <input list="tool-names" data-search value=${name} spellcheck=${false} onInput=${(event) => setName(event.target.value)} onChange=${(event) => setQuery({ tool: event.target.value.trim() })} />
         <datalist id="tool-names">${(names?.items ?? []).map((each) => html`<option value=${each.name}></option>`)}</datalist></label>
-      <label>Caller (optional) <input value=${actor} spellcheck="false" placeholder="agent:billing" onChange=${(event) => setQuery({ actor: event.target.value.trim() })} /></label>
+      <label>Caller (optional) <input value=${actor} spellcheck=${false} placeholder="agent:billing" onChange=${(event) => setQuery({ actor: event.target.value.trim() })} /></label>
     </div>
     ${tool && unknown && html`<${Failure} error=${unknown} />`}
     ${known && html`<${SchemaForm} key=${known.tool_id} schema=${known.input_schema} value=${value} errors=${outcome?.errors ?? []} onChange=${edit} />`}
