@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from project_settings import write_settings
 
 from agenttool.adapters.mcp import source
 from agenttool.records import ErrorClass, ToolDeclaration
@@ -137,9 +138,10 @@ def run_cli(*words, cwd):
 def test_the_command_line_shows_and_accepts_changes(definitions, server, tmp_path):
     made = server(definitions(BOOK))
     settings = tmp_path / "agenttool.toml"
-    settings.write_text(
+    write_settings(
+        settings,
         f"[store]\nurl = 'sqlite:calls.db'\n[sources.fx]\nkind = 'mcp'\ncommand = {json.dumps(made.command)}\n"
-        f"args = {json.dumps(made.args)}\n"
+        f"args = {json.dumps(made.args)}\n",
     )
     first = run_cli("sources", cwd=tmp_path)
     definitions({**BOOK, "description": "other"})

@@ -89,7 +89,7 @@ async def test_an_mcp_client_calls_a_rap_toolset_and_follows_it_as_a_task_if_it_
             f"[sources.press]\nkind = 'rap'\nurl = '{url}'\nallow = ['127.0.0.0/8']\n"
             "[[rules]]\nbehavior = 'allow'\ntool = 'press.*'\n"
         )
-        words = ["-m", "agenttool", "mcp", "--store", "calls.db"]
+        words = ["-m", "agenttool", "mcp", "--store", "calls.db", "--settings", "agenttool.toml"]
         program = StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
         async with Client(stdio_client(program), extensions=extensions) as client:
             if not extensions:
