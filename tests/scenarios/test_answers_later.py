@@ -21,7 +21,8 @@ from agenttool.testing.fakes import scripted_tool
 class Answers:
     """The other side: remembers what it was sent and told, and answers when a test says so."""
 
-    may_resend = True
+    async def may_resend(self, invocation_id):
+        return True
 
     def __init__(self, within_s=None):
         self.within_s = within_s

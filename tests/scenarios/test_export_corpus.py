@@ -211,7 +211,8 @@ def redacted_tool():
 class AnswersByCallback:
     """A tool whose result arrives after its run has ended."""
 
-    may_resend = True
+    async def may_resend(self, invocation_id):
+        return True
 
     def until_ns(self, invocation_id, started_ns):
         return None

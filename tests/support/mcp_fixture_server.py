@@ -3,7 +3,8 @@
 `python mcp_fixture_server.py [OPTION=VALUE …]`; options: `hang=1` never answers, `exit=CODE` ends at once,
 `garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
 `definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
-2026-07-28, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
+2026-07-28, `done=FILE` ends a task once the file exists, `child=FILE` starts a child process that ignores signals, and
+writes both process numbers.
 """
 
 import base64
@@ -130,8 +131,9 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
         send({"method": "notifications/message", "params": {"level": "warning", "logger": "fx", "data": "low disk"}})
         return text("noted")
     if name == "task":
-        TASKS["t1"] = [given["ends"], 0, None]
-        return {"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": None, "pollIntervalMs": 10}
+        task_id = f"t-{given['ends']}"
+        TASKS[task_id] = [given["ends"], 0, None]
+        return {"resultType": "task", "taskId": task_id, "status": "working", "ttlMs": None, "pollIntervalMs": 10}
     if name == "no_content":
         return {"content": "nothing"}
     return text(name)
@@ -141,11 +143,14 @@ TASKS = {}
 
 
 def task_state(params):
-    """Return the state of a task: it works twice, may need input, and ends as it was asked to."""
-    task = TASKS[params["taskId"]]
+    """Return the state of a task: it works twice, may need input, and ends as it was asked to.
+
+    The id has the end in it, so that another process of this program knows the task, too.
+    """
+    task = TASKS.setdefault(params["taskId"], [params["taskId"].partition("-")[2], 0, None])
     ends, task[1] = task[0], task[1] + 1
     state = {"taskId": params["taskId"], "ttlMs": None, "pollIntervalMs": 10, "status": "working"}
-    if ends == "never" or task[1] <= 2:
+    if ends == "never" or task[1] <= 2 or (ends == "file" and not Path(OPTIONS["done"]).exists()):
         return {**state, "statusMessage": f"step {task[1]}"}
     if ends == "input" and task[2] is None:
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -206,6 +211,8 @@ def answer_call(number, params):
 
 COMPLETE = {"resultType": "complete"} if "modern" in OPTIONS else {}
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+if "modern" in OPTIONS:
+    CAPABILITIES["extensions"] = {"io.modelcontextprotocol/tasks": {}}
 CACHE = {"ttlMs": 0, "cacheScope": "private"} if "modern" in OPTIONS else {}
 
 

@@ -191,6 +191,7 @@ class SourceManager:
             thread=core.thread,
             public_url=self._public_url,
             is_served=self._is_served,
+            is_durable=core.durable,
             now_ns=core.now_ns,
             unique=core.ids.unique,
             secret=core.ids.secret,

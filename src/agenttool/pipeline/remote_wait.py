@@ -75,7 +75,7 @@ async def _sent(
     except BaseException as failure:
         if isinstance(failure, Exception) and await _has_arrived(call, result):
             return DEFERRED
-        if not _is_rejection(failure) or call.ensure_recovery().attempts > 1:
+        if not call.is_parked and (not _is_rejection(failure) or call.ensure_recovery().attempts > 1):
             later.withdraw(call.invocation_id, call.thread)  # the request may have arrived
         if isinstance(failure, ToolFailure) and call.ensure_recovery().attempts > 1:
             raise ToolFailure(_maybe_sent_before(failure.error)) from failure

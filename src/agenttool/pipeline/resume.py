@@ -322,7 +322,11 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     call.note(steps.TAKEN_UP, {"attempt": recovery.attempts})
     facts = call.core.journal.log.facts_of(call.invocation_id)
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
-    if not later.may_resend or not is_same or checkpoint_mismatch(opened.kind, checkpoint, facts):
+    if (
+        not await later.may_resend(call.invocation_id)
+        or not is_same
+        or checkpoint_mismatch(opened.kind, checkpoint, facts)
+    ):
         await withdraw_call(call, later)
         raise ToolFailure(unknown_after_crash())
     # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because

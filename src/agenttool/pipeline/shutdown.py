@@ -15,7 +15,7 @@ SHUTDOWN_S = 15.0
 async def stop_calls(core: Core, open_calls: Callable[[], tuple[Call, ...]]) -> None:
     """Park or cancel every open call, and wait up to `SHUTDOWN_S` until their results are written."""
     for call in open_calls():
-        if can_park(call):
+        if can_park(call) or await _can_resume(call):
             park(call)
         else:
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
@@ -33,6 +33,13 @@ def can_park(call: Call) -> bool:
     waits = call.status is InvocationStatus.AWAITING_APPROVAL or (is_remote and call.core.durable)
     is_waiting = call.has_checkpoint and waits and call.drive is not None
     return is_waiting and call.parent is None  # the parent ends with this process and takes no result
+
+
+async def _can_resume(call: Call) -> bool:
+    """Return whether another process can send the request of a deferred call again, and so continue the call."""
+    later = None if call.tool is None else call.tool.later
+    is_sending = call.has_checkpoint and call.core.durable and call.drive is not None and call.parent is None
+    return later is not None and is_sending and await later.may_resend(call.invocation_id)
 
 
 def park(call: Call) -> None:

@@ -120,9 +120,8 @@ class PendingCall(Part, frozen=True, kw_only=True):
 class DeferredTool(Protocol):
     """What the pipeline needs of a deferred tool."""
 
-    @property
-    def may_resend(self) -> bool:
-        """Whether a request that may have arrived before a crash may be sent again."""
+    async def may_resend(self, invocation_id: InvocationId) -> bool:
+        """Return whether a request that may have arrived may be sent again, by a process that recovers the call."""
         ...
 
     def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:

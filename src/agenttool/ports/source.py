@@ -62,6 +62,7 @@ class SourceHost:
         thread: the conversation of the calls.
         public_url: the URL at which servers reach this runtime; None if it has none.
         is_served: whether this process serves `public_url`.
+        is_durable: whether another process can recover the calls of this one.
         now_ns: returns the wall-clock time.
         unique: returns a new unique id of 32 hexadecimal digits; ids sort by time.
         secret: returns random bytes that cannot be guessed.
@@ -75,6 +76,7 @@ class SourceHost:
     thread: Thread
     public_url: str | None
     is_served: bool
+    is_durable: bool
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     secret: Callable[[], bytes]

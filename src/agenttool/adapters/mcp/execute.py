@@ -19,7 +19,7 @@ from agenttool.adapters.mcp.session import (
     McpSession,
     fault_of,
 )
-from agenttool.adapters.mcp.tasks import follow_task
+from agenttool.adapters.mcp.tasks import TaskIds, TaskRequest, follow_task
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
@@ -71,6 +71,7 @@ class McpExecutor:
     tool: str
     pool: ConnectionPool
     may_repeat: bool
+    task_ids: TaskIds | None = None
 
     async def start(self, job: Job, /) -> object:
         """Call the tool once, and return its output.
@@ -132,12 +133,16 @@ class McpExecutor:
 
     async def send(self, job: Job, session: McpSession, exchange: Exchange) -> JsonObject:
         """Send the call, and send it again with answers as long as the server needs input; return its result."""
+        headers = dict(exchange.headers)
+        task_id = None if self.task_ids is None else await self.task_ids.get(job.invocation_id)
+        if task_id is not None:  # an earlier process has sent the call
+            task = await session.request(TaskRequest(method="tasks/get", params={"taskId": task_id}), exchange)
+            return await self._follow(job, session, task, headers)
         params = CallToolRequestParams(name=self.tool, arguments=job.call_input)
         for _ in range(MAX_ROUNDS):
             result = await session.request(CallToolRequest(params=params), exchange, _reporting(job))
             if result.get("resultType") == "task":
-                headers = dict(exchange.headers)
-                return await follow_task(job, session, result, headers, lambda each: self.pool.answer(job, each))
+                return await self._follow(job, session, result, headers)
             if result.get("resultType") != "input_required":
                 return result
             requests = result.get("inputRequests")
@@ -152,6 +157,9 @@ class McpExecutor:
                 }
             )
         raise InvalidResult(f"it asked for input more than {MAX_ROUNDS} times")
+
+    async def _follow(self, job: Job, session: McpSession, task: JsonObject, headers: dict[str, str]) -> JsonObject:
+        return await follow_task(job, session, task, headers, lambda each: self.pool.answer(job, each), self.task_ids)
 
     def _mapping(
         self, session: McpSession, request_id: int | str | None = None, result: JsonObject | None = None

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from agenttool.adapters.mcp.content import content_item, resource_item
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
-from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
+from agenttool.adapters.mcp.session import TASKS_EXTENSION, Exchange, InvalidResult, McpSession
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
@@ -92,9 +92,13 @@ OPERATIONS = {
 """The tools that read resources and prompts, by name."""
 
 
+TASKS_FEATURE = "tasks"
+
+
 def features_of(capabilities: ServerCapabilities) -> tuple[str, ...]:
-    """Return which of resources and prompts a server has."""
-    return tuple(name for name in ("resources", "prompts") if getattr(capabilities, name) is not None)
+    """Return which of resources, prompts and tasks a server has."""
+    found = tuple(name for name in ("resources", "prompts") if getattr(capabilities, name) is not None)
+    return (*found, TASKS_FEATURE) if TASKS_EXTENSION in (capabilities.extensions or {}) else found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
     Attributes:
         accepted: those that may run, by name; also of tools that the server does not list at present.
         waiting: those that wait for a review, by name: changed ones, and new ones.
-        features: which of resources and prompts the server has.
+        features: which of resources, prompts and tasks the server has.
     """
 
     accepted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])

@@ -48,7 +48,8 @@ FAULT = "agenttool.fault"
 TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
 UNAUTHORIZED, REFUSED = "unauthorized", "refused"
 
-EXTENSIONS = ("io.modelcontextprotocol/tasks",)
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+EXTENSIONS = (TASKS_EXTENSION,)
 """The extensions of the protocol that this client supports."""
 
 MAX_PAGES = 1000

@@ -17,11 +17,12 @@ from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
-from agenttool.adapters.mcp.resources import OPERATIONS, features_of, reading_tool, request_of
+from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
 from agenttool.adapters.mcp.session import InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
+from agenttool.adapters.mcp.tasks import TaskIds
 from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.config import environment
 from agenttool.config.table import suggestion
@@ -387,9 +388,11 @@ class McpSource:
     def _make(self, definition: JsonObject) -> DeclaredTool:
         name, hints = str(definition["name"]), definition.get("annotations")
         may_repeat = self.server.trust and isinstance(hints, dict) and hints.get("idempotentHint") is True
-        executor = McpExecutor(self.name, name, self, may_repeat)
+        outlives = self._host.is_durable and TASKS_FEATURE in self._reviewed.features
+        task_ids = TaskIds(self._host.documents) if outlives else None
+        executor = McpExecutor(self.name, name, self, may_repeat, task_ids)
         if name not in self._reviewed.waiting:
-            return declare(self.server, definition, executor)
+            return replace(declare(self.server, definition, executor), later=task_ids)
         tool = declare(self.server, definition, executor, lifecycle=Lifecycle.REQUIRES_SETUP)
         return replace(tool, setup=self._review_advice(name))
 

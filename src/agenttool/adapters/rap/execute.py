@@ -204,11 +204,15 @@ async def _post_notice(source: RapServer, client: HttpClient, path: str, body: b
 class RapDeferredResult:
     """The deferred results of one tool: their deadline, their decoding, and replies to the tool's questions."""
 
-    may_resend: bool
+    resends: bool
     source: RapServer
     client: HttpClient
     notices: NoticeSender
     urls: CallbackUrls
+
+    async def may_resend(self, invocation_id: InvocationId) -> bool:
+        """Return whether the server recognizes an invocation that it has already."""
+        return self.resends
 
     def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
         """Return the deadline of a result: the end of its callback URL, or the source's own limit."""

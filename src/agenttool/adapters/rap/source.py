@@ -111,7 +111,7 @@ class RapToolRegistry:
             now_ns=self.now_ns,
         )
         deferred = RapDeferredResult(
-            may_resend=max_sends > 1, source=source, client=client, notices=self.notices, urls=self.urls
+            resends=max_sends > 1, source=source, client=client, notices=self.notices, urls=self.urls
         )
         return declare(toolset, manifest, tool, executor, deferred)
 
