@@ -142,7 +142,7 @@ API_PAGES = {
         title="Sources",
         intro="Attach tools from another place. [Add a source](../../how-to/add-a-source.md) has an example. Import "
         "these names from `agenttool`.",
-        objects=("Source", "SourceHost", "SourceStatus", "SourceTable", "RapServer", "McpServer"),
+        objects=("Source", "SourceHost", "SourceStatus", "SourceTable", "RapServer", "McpServer", "OpenApiService"),
     ),
     "rap": ApiPage(
         title="RAP provider",

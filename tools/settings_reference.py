@@ -10,6 +10,7 @@ import griffe
 import msgspec
 
 from agenttool.adapters.mcp.settings import McpServer, read_server
+from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.rap.settings import read_source
 from agenttool.config import Config, load_config
 from agenttool.config.settings import (
@@ -105,6 +106,17 @@ _MCP = _Section(
     '[sources.files]\nkind = "mcp"\ncommand = "npx"\nargs = ["@modelcontextprotocol/server-filesystem", "."]',
 )
 
+_OPENAPI = _Section(
+    "Sources of the kind openapi",
+    OpenApiService,
+    """[sources.pets]
+kind = "openapi"
+document = "https://pets.example/openapi.json"
+security = { bearerAuth = "${credentials.pets}" }
+exclude = ["tag:admin"]
+tools = { "search_*" = { read_only = true } }""",
+)
+
 _GROUPS = """## [roles] and [teams]
 
 Each key is the name of a role or a team, and lists its actors; `*` in an actor matches any characters. Rules refer to
@@ -121,8 +133,9 @@ payments = ["user:ada", "user:bob"]
 
 _SOURCES = """## [sources.NAME]
 
-Where more tools come from. NAME is the namespace of its tools. `kind` says which kind of source it is: `mcp`, `rap`, or
-the kind of an installed package ([Add a source](../how-to/add-a-source.md)). The other keys depend on the kind.
+Where more tools come from. NAME is the namespace of its tools. `kind` says which kind of source it is: `mcp`,
+`openapi`, `rap`, or the kind of an installed package ([Add a source](../how-to/add-a-source.md)). The other keys
+depend on the kind.
 """
 
 _RAP = """### Sources of the kind rap
@@ -153,8 +166,9 @@ def settings_page() -> str:
     lines = [_HEAD]
     for section in _SECTIONS:
         lines += [f"## {section.heading}\n", *_section(section)]
-    lines += [_GROUPS, _SOURCES, f"### {_MCP.heading}\n", *_section(_MCP), _RAP, *_rap_keys()]
-    _check("\n".join([*(each.example for each in (*_SECTIONS, _MCP)), _code_of(_GROUPS), _code_of(_RAP)]))
+    lines += [_GROUPS, _SOURCES, f"### {_MCP.heading}\n", *_section(_MCP)]
+    lines += [f"### {_OPENAPI.heading}\n", *_section(_OPENAPI), _RAP, *_rap_keys()]
+    _check("\n".join([*(each.example for each in (*_SECTIONS, _MCP, _OPENAPI)), _code_of(_GROUPS), _code_of(_RAP)]))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -175,6 +189,8 @@ def _check(example: str) -> Config:
         members = {key: value for key, value in source.members.items() if key != "kind"}
         if source.members["kind"] == "mcp":
             read_server(name, members)
+        elif source.members["kind"] == "openapi":
+            read_service(name, members)
         else:
             read_source(name, members, lambda _: "0123456789abcdef")
     return config
@@ -193,7 +209,7 @@ def _section(section: _Section) -> Iterator[str]:
     rows = [
         (f"`{key}`", description.partition("; ")[0], defaults[key], _sentence(meanings.get(key, "")))
         for key, (_, description) in keys_of(section.kind).items()
-        if section is not _MCP or key != "name"  # that is the NAME of the table
+        if section not in (_MCP, _OPENAPI) or key != "name"  # that is the NAME of the table
     ]
     yield from table(("Key", "Value", "Default", "Meaning"), rows)
 

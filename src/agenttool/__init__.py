@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agenttool.adapters.mcp.settings import McpServer as McpServer
+    from agenttool.adapters.openapi.settings import OpenApiService as OpenApiService
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
@@ -93,6 +94,7 @@ _MODULES = {
     "Inject": "agenttool.schema.markers",
     "Internal": "agenttool.schema.markers",
     "McpServer": "agenttool.adapters.mcp.settings",
+    "OpenApiService": "agenttool.adapters.openapi.settings",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
@@ -157,6 +159,7 @@ __all__ = [
     "McpServer",
     "Media",
     "ModelCapabilities",
+    "OpenApiService",
     "PathArg",
     "Progress",
     "ProviderState",

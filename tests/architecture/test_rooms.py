@@ -61,6 +61,8 @@ KNOWS = {
     "httptools": {"adapters/rap/http_client.py"},
     "starlette": {"console/", "rap/", "mcp/", "server/", "adapters/rap/", "cli/http_server.py"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
+    "httpx2": {"adapters/mcp/", "adapters/openapi/http.py", "adapters/pinned_transport.py"},
+    "yaml": {"adapters/openapi/document.py"},
     "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},
     "numpy": {"adapters/embedding/"},

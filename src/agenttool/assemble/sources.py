@@ -15,12 +15,13 @@ GROUP = "agenttool.sources"
 
 _BUILT_IN = {
     "mcp": "agenttool.adapters.mcp.source:make_sources",
+    "openapi": "agenttool.adapters.openapi.source:make_sources",
     "python": "agenttool.adapters.python.source:make_sources",
     "rap": "agenttool.adapters.rap.source:make_sources",
 }
 """The factory of each built-in kind; it is imported when a source of its kind is made."""
 
-_EXTRAS = {"mcp": "mcp"}
+_EXTRAS = {"mcp": "mcp", "openapi": "openapi"}
 """The extra of the package that a built-in kind needs."""
 
 

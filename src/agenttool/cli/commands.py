@@ -112,9 +112,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
     "sources": ("agenttool sources",),
     "sources login": ("agenttool sources login github",),
+    "sources request": ("agenttool sources request pets getPet id=7",),
     "sources add": (
         "agenttool sources add files -- npx -y @modelcontextprotocol/server-filesystem /srv/docs",
         "agenttool sources add docs https://mcp.example.com/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'",
+        "agenttool sources add openapi https://pets.example/openapi.json --security bearerAuth=PETS_TOKEN",
     ),
     "sources log": ("agenttool sources log github",),
     "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),

@@ -28,6 +28,7 @@ from agenttool.cli.client_settings import (
     source_name,
 )
 from agenttool.cli.format import print_json
+from agenttool.cli.openapi_service import print_trial, service_name, service_settings, toml_of, try_service
 from agenttool.cli.options import JsonOption, SettingsOption
 from agenttool.cli.output import escape_markup, figures, fixed, one_line, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
@@ -40,6 +41,9 @@ from agenttool.ports.source import SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.records.record import replace
 from agenttool.runtime import Runtime
+
+OPENAPI = "openapi"
+"""The word in place of a name with which an OpenAPI service is added."""
 
 FAULTY = 1
 """Exit code: a server was not added because it does not work here."""
@@ -194,31 +198,42 @@ def import_settings(  # noqa: PLR0913 -- one for each option of the command
 
 
 def add(  # noqa: PLR0913 -- one for each option of the command
-    name: Annotated[str, typer.Argument(help="The name of the source, which is the prefix of its tools")],
-    words: Annotated[list[str], typer.Argument(metavar="URL | -- COMMAND", help="A URL, or -- and a command")],
+    name: Annotated[str, typer.Argument(help="The name of the source, or the word openapi")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="URL | -- COMMAND", help="A URL, or -- and a command; a document of openapi")
+    ],
     *,
     env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of the program")] = None,
     header: Annotated[list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="A header of each request")] = None,
     transport: Annotated[str | None, typer.Option(metavar="http|sse", help="The transport of the URL")] = None,
+    named: Annotated[str | None, typer.Option("--name", help="The name of an OpenAPI service")] = None,
+    server: Annotated[str | None, typer.Option(metavar="URL", help="The base URL of an OpenAPI service")] = None,
+    security: Annotated[
+        list[str] | None, typer.Option(metavar="SCHEME=VARIABLE", help="The variable with a scheme's credential")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="A private host of an OpenAPI service")
+    ] = None,
     tries: _Try = True,
     timeout: _Timeout = DEFAULT_TRIAL_S,
     dry_run: _DryRun = False,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try one MCP server, and add it to the settings."""
+    """Try one MCP server, and add it to the settings; with the word openapi and a document, an OpenAPI service."""
     target = ImportTarget.find(settings)
+    if name == OPENAPI:
+        options: JsonObject = {"server": server, "allow": [*(allow or ())]}
+        headers = _split("--header", header or (), ":")
+        variables = _split("--security", security or (), "=")
+        service = _service(words, named, headers, variables, options, target)
+        _add_service(service, target, timeout, dry_run=dry_run, as_json=as_json)
+        return
     if source_name(name, set()) != name:
         raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; rename it")
     if name in target.sources:
         raise ConfigError(f"there is a source {name!r} already; choose another name, or change it in {target.file}")
-    is_url = len(words) == 1 and words[0].startswith(("http://", "https://"))
-    members: JsonObject = {"url": words[0]} if is_url else {"command": words[0], "args": [*words[1:]]}
-    members |= {"type": transport} if transport is not None else {}
-    members["env"] = _split("--env", env or (), "=")
-    members["headers"] = _split("--header", header or (), ":")
-    if members["headers" if not is_url else "env"]:
-        raise ConfigError("--env is for a command, and --header for a URL; leave the other one out")
+    members = _server_members(words, env or (), header or (), transport)
     given = client_servers({"mcpServers": {name: members}}, ClientFile(COMMAND_LINE, Path()), Path())
     [row] = rows = _rows(list(given), target)
     if tries and row.state == "untried":
@@ -231,6 +246,81 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         append_tables(target.file, text)
     _report(rows, chosen, target, text if dry_run else "", as_json=as_json)
     if not chosen:
+        raise typer.Exit(FAULTY)
+
+
+def _server_members(words: list[str], env: Iterable[str], header: Iterable[str], transport: str | None) -> JsonObject:
+    """Return an MCP server as clients write it.
+
+    Raises:
+        ConfigError: an option does not belong to it.
+    """
+    is_url = len(words) == 1 and words[0].startswith(("http://", "https://"))
+    members: JsonObject = {"url": words[0]} if is_url else {"command": words[0], "args": [*words[1:]]}
+    members |= {"type": transport} if transport is not None else {}
+    members["env"] = _split("--env", env, "=")
+    members["headers"] = _split("--header", header, ":")
+    if members["headers" if not is_url else "env"]:
+        raise ConfigError("--env is for a command, and --header for a URL; leave the other one out")
+    return members
+
+
+def _service(
+    words: list[str],
+    named: str | None,
+    headers: JsonObject,
+    variables: JsonObject,
+    options: JsonObject,
+    target: ImportTarget,
+) -> ImportedServer:
+    """Return the settings of an OpenAPI service; secrets in headers become credentials, as those of MCP servers do.
+
+    Raises:
+        ConfigError: there is not exactly one document, or the name is taken.
+    """
+    if len(words) != 1:
+        raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
+    name = named or service_name(words[0])
+    if source_name(name, set()) != name:
+        raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; use another --name")
+    if name in target.sources:
+        raise ConfigError(f"there is a source {name!r} already; choose another with --name")
+    given = client_servers(
+        {"mcpServers": {name: {"url": "https://service.invalid", "headers": headers}}},
+        ClientFile(COMMAND_LINE, Path()),
+        Path(),
+    )
+    [server] = (import_server(each, name, target.credentials, _read_text, Path.home()) for each in given)
+    schemes: JsonObject = {}
+    for scheme, variable in variables.items():
+        credential = target.credentials.of_variable(str(variable))
+        schemes[scheme] = f"${{credentials.{credential}}}"
+        server.credentials[credential] = str(variable)
+    return service_settings(words[0], server, {**options, "security": schemes}, target.file)
+
+
+def _add_service(
+    service: ImportedServer, target: ImportTarget, timeout_s: float, *, dry_run: bool, as_json: bool
+) -> None:
+    """Read the document of a service, print what it brings, and add it to the settings."""
+    trial = try_service(service, target.file, target.credentials.values, timeout_s)
+    text = toml_of(service, target.configured)
+    is_added = trial.fault is None and not dry_run
+    if is_added:
+        append_tables(target.file, text)
+    unset: list[Json] = [each for each in service.credentials.values() if not environment([each])]
+    if as_json:
+        shown: JsonObject = {"toml": text} if dry_run else {}
+        print_json({**trial.as_json(service.name), "file": str(target.file), "added": is_added, "set": unset, **shown})
+    else:
+        print_trial(service, trial)
+        if dry_run and trial.fault is None:
+            print_text(Console(), f"\nwould be added to {target.file}:\n\n{text}")
+        elif is_added:
+            print_text(Console(), f"added {service.name} to {target.file}", "green")
+        for each in unset if trial.fault is None else ():
+            print_text(Console(), f"set the variable {each} before you use it", "yellow")
+    if trial.fault is not None:
         raise typer.Exit(FAULTY)
 
 

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 
 from agenttool.cli.format import print_json
 from agenttool.cli.import_settings import add
+from agenttool.cli.openapi_service import request
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
 from agenttool.config.table import suggestion
@@ -23,6 +24,7 @@ from agenttool.runtime import Runtime
 
 app = typer.Typer(add_completion=False)
 app.command()(add)
+app.command()(request)
 
 FAULTY = 1
 """Exit code: a server does not answer, or tools wait for a review."""

@@ -1,6 +1,5 @@
 """The HTTP transports: streamable HTTP, and the older HTTP with server-sent events, both behind the SSRF guard."""
 
-import ipaddress
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,7 +21,8 @@ from agenttool.adapters.mcp.session import (
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
+from agenttool.adapters.pinned_transport import PinnedTransport, policy_for
+from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
@@ -37,7 +37,6 @@ _UNAUTHORIZED, _NOT_FOUND, _FIRST_ERROR = (401, 403), 404, 400
 _PASSED_ON = ("www-authenticate", "retry-after")
 _EVENT_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _MAX_END_BYTES = 3
-_LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 def policy_of(server: McpServer) -> SsrfPolicy:
@@ -46,21 +45,7 @@ def policy_of(server: McpServer) -> SsrfPolicy:
     Raises:
         ConfigError: an entry of `allow` is invalid.
     """
-    url = httpx2.URL(server.url or "")
-    own: tuple[str, ...] = ()
-    if url.host == "localhost":
-        own = (*_LOOPBACK, "localhost")
-    elif _is_address(url.host):
-        own = (url.host,)
-    return SsrfPolicy.parse((*server.allow, *own), https_only=url.scheme == "https")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return policy_for((server.url or "",), server.allow)
 
 
 class _LimitedEvents(httpx2.AsyncByteStream):
@@ -118,9 +103,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, server: McpServer, session_id: SessionId) -> None:
         """Take the settings, and where to note the id."""
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
-        self._policy = policy_of(server)
-        self._resolver = Resolver()
+        self._inner = PinnedTransport(policy_of(server))
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id
         login = f"a user must log in: run `agenttool sources login {server.name}`"
@@ -135,7 +118,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             ConfigError: the settings do not allow its address.
         """
         try:
-            response = await self._send(request, await self._addresses(request.url))
+            response = await self._inner.handle_async_request(request)
+        except RecordError as error:
+            raise ConfigError(f"its url may not be contacted: {error}") from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, OSError) as error:
             return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
         except httpx2.HTTPError as error:
@@ -165,29 +150,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(200, content=error, headers={"content-type": _JSON}, request=request)
         response.stream = httpx2.ByteStream(content)
         return response
-
-    async def _addresses(self, url: httpx2.URL) -> list[str]:
-        try:
-            check_url(str(url), self._policy)
-            return await resolve(url.host, self._policy, self._resolver)
-        except RecordError as error:
-            raise ConfigError(f"its url may not be contacted: {error}") from error
-
-    async def _send(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
-        host, failure = request.url.host, httpx2.ConnectError("no address")
-        for address in addresses:
-            pinned = httpx2.Request(
-                request.method,
-                request.url.copy_with(host=address),
-                headers=request.headers,  # with the header `Host` of the name
-                stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": host},
-            )
-            try:
-                return await self._inner.handle_async_request(pinned)
-            except httpx2.ConnectError as error:
-                failure = error
-        raise failure
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,0 +1,1 @@
+"""OpenAPI services as a source of tools: `kind = "openapi"` in the settings."""

@@ -1,0 +1,485 @@
+"""The conversion of operations to declared tools: names, texts, input schemas and facts."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import cast
+from urllib.parse import urljoin, urlsplit
+
+from agenttool.adapters.openapi.body import is_binary, kind_of
+from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, RequestBody
+from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, plain_text
+from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
+from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts, credentials_in
+from agenttool.codec import write_own
+from agenttool.config.table import members_of
+from agenttool.ports.executor import Executor
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    AccessKind,
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
+    InterruptBehavior,
+    Json,
+    JsonObject,
+    Lifecycle,
+    OpenApiMapping,
+    OutputContract,
+    PermissionProfile,
+    PermissionProfileId,
+    RiskLevel,
+    ToolDeclaration,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+)
+from agenttool.records import replace as replace_record
+
+MAX_NAME = 44
+"""Clients add a prefix such as `mcp__agenttool__` to a name, and providers of models accept 64 characters."""
+
+MAX_DESCRIPTION = 600
+MAX_MEMBERS = 200
+"""A body with more members than this is one argument."""
+
+BODY, PAGES = "body", "pages"
+_READS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
+_REPEATABLE = (*_READS, "PUT", "DELETE")
+_NOT_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_ARGUMENT = 64
+_PAGED = frozenset(
+    {"page", "cursor", "after", "starting_after", "offset", "page_token", "pagetoken", "next_token", "start", "skip"}
+    | {"pagenumber", "page_number", "page[number]", "page[cursor]", "page[after]", "continue", "marker", "nexttoken"}
+)
+_COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "$ref", "const", "enum"})
+_NO_FACTS = ToolFacts()
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationTool:
+    """One operation as a tool: its name and schema, and where each argument belongs in a request.
+
+    Attributes:
+        parameters: the parameters by the names of arguments.
+        fixed: parameters with a single possible value, and that value.
+        members: members of the body by the names of arguments; None if the body is one argument.
+        is_paged: whether the argument `pages` follows pages.
+        missing: security schemes that the operation needs and the settings do not have.
+    """
+
+    operation: ApiOperation
+    name: str
+    base_url: str
+    parameters: Mapping[str, ApiParameter]
+    fixed: tuple[tuple[ApiParameter, Json], ...]
+    members: Mapping[str, str] | None
+    schema: JsonObject = field(repr=False)
+    is_paged: bool
+    uses: tuple[SchemeUse, ...]
+    missing: tuple[str, ...]
+    facts: ToolFacts
+
+
+def names_of(operations: Sequence[ApiOperation]) -> list[str]:
+    """Return a name for each operation: unique, at most `MAX_NAME` characters, and the same at each import."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for each in operations:
+        words = each.operation_id or f"{each.method.lower()} {each.path}"
+        name = _NOT_NAME.sub("_", words).strip("_-") or "operation"
+        if len(name) > MAX_NAME or name.lower() in taken:
+            digest = hashlib.sha256(each.key.encode()).hexdigest()[:6]
+            name = f"{name[: MAX_NAME - 7].rstrip('_-')}_{digest}"
+        taken.add(name.lower())
+        found.append(name)
+    return found
+
+
+def matches(pattern: str, operation: ApiOperation, name: str) -> bool:
+    """Return whether a pattern of the settings matches an operation."""
+    if pattern.startswith("tag:"):
+        return any(fnmatchcase(each.lower(), pattern[4:].lower()) for each in operation.tags)
+    subjects = (name, operation.operation_id or "", operation.key)
+    return any(fnmatchcase(each, pattern) for each in subjects)
+
+
+def facts_of(service: OpenApiService, operation: ApiOperation, name: str) -> ToolFacts:
+    """Return what the settings state about an operation; later patterns take precedence."""
+    if not service.tools:
+        return _NO_FACTS
+    found = _NO_FACTS
+    for pattern, facts in service.tools.items():
+        if matches(pattern, operation, name):
+            stated = {key: value for key, value in members_of(facts).items() if value is not None}
+            found = replace_record(found, **stated)
+    return found
+
+
+def base_url(service: OpenApiService, operation: ApiOperation, place: str) -> str:
+    """Return the URL that the path of an operation is appended to.
+
+    Raises:
+        DocumentError: the document and the settings name no host.
+    """
+    if service.server is not None:
+        return service.server.rstrip("/")
+    server = operation.servers[0] if operation.servers else {"url": "/"}
+    variables = server.get("variables")
+    defaults: dict[str, str] = {}
+    for name, each in variables.items() if isinstance(variables, dict) else ():
+        default = each.get("default") if isinstance(each, dict) else None
+        defaults[name] = str(default) if default is not None else ""
+    values = {**defaults, **service.variables}
+    url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url", "/")))
+    if "://" not in place and not url.startswith(("http://", "https://")):
+        raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
+    found = urljoin(place, url).rstrip("/")
+    if not urlsplit(found).hostname or _VARIABLE.search(urlsplit(found).netloc):
+        raise DocumentError(f"its server {url!r} is not complete; write server or variables in the settings")
+    return found
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """The arguments of a tool that are parameters, as they are collected."""
+
+    properties: JsonObject = field(default_factory=dict[str, Json])
+    required: list[Json] = field(default_factory=list[Json])
+    parameters: dict[str, ApiParameter] = field(default_factory=dict[str, ApiParameter])
+    fixed: list[tuple[ApiParameter, Json]] = field(default_factory=list[tuple[ApiParameter, Json]])
+    names: list[str] = field(default_factory=list[str])
+    size: int = 0
+
+    def add(self, parameter: ApiParameter, schema: JsonObject, names: tuple[str, ...], size: int) -> None:
+        """Add a parameter; one that has a single possible value and is required needs no argument."""
+        constant = _constant(schema)
+        if parameter.is_required and constant is not None:
+            self.fixed.append((parameter, constant))
+            return
+        argument = _argument(parameter.name, parameter.where, self.properties)
+        self.properties[argument], self.parameters[argument] = schema, parameter
+        self.names += names
+        self.size += size
+        if parameter.is_required:
+            self.required.append(argument)
+
+
+class ToolMaker:
+    """Makes tools of the operations of one document."""
+
+    def __init__(
+        self, service: OpenApiService, place: str, schemas: SchemaConverter, security: SecuritySchemes
+    ) -> None:
+        """Take the settings, the place of the document, and its converted parts."""
+        self._service = service
+        self._place = place
+        self._schemas = schemas
+        self._security = security
+        self._headers = {each.lower() for each in service.headers}
+        self._converted: dict[int, tuple[JsonObject, tuple[str, ...], int]] = {}
+
+    def make(self, operation: ApiOperation, name: str) -> OperationTool:
+        """Return the tool of an operation.
+
+        Raises:
+            DocumentError: no request can be made for it.
+        """
+        arguments = _Arguments()
+        for parameter in operation.parameters:
+            if not self._is_given(parameter):
+                arguments.add(parameter, *self._parameter_schema(parameter, operation.pointer))
+        properties, required = arguments.properties, arguments.required
+        members, names, size = self._add_body(operation, properties, required)
+        is_paged = _is_paged(operation) and PAGES not in properties
+        if is_paged:
+            limit = self._service.max_pages
+            note = f"How many pages to fetch and join, at most {limit}."
+            properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
+        uses, missing = self._security.choose(operation)
+        facts = facts_of(self._service, operation, name)
+        schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required:
+            schema["required"] = required
+        definitions = self._schemas.definitions([*arguments.names, *names], arguments.size + size)
+        if definitions:
+            schema["$defs"] = definitions
+        return OperationTool(
+            operation=operation,
+            name=facts.name or name,
+            base_url=base_url(self._service, operation, self._place),
+            parameters=arguments.parameters,
+            fixed=tuple(arguments.fixed),
+            members=members,
+            schema=schema,
+            is_paged=is_paged,
+            uses=uses,
+            missing=missing,
+            facts=facts,
+        )
+
+    def _is_given(self, parameter: ApiParameter) -> bool:
+        """Return whether the settings supply a parameter, or it carries a credential."""
+        if self._security.carries(parameter.where, parameter.name):
+            return True
+        is_header = parameter.where == "header" and parameter.name.lower() in self._headers
+        return is_header or (parameter.where == "query" and parameter.name in self._service.query)
+
+    def _parameter_schema(self, parameter: ApiParameter, pointer: str) -> tuple[JsonObject, tuple[str, ...], int]:
+        known = self._converted.get(id(parameter))
+        if known is None:
+            converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
+            schema = converted if isinstance(converted, dict) else {}
+            if parameter.description:
+                schema = {**schema, "description": plain_text(parameter.description, 200)}
+            known = self._converted[id(parameter)] = schema, names, len(write_own(schema))
+        return known
+
+    def _add_body(
+        self, operation: ApiOperation, properties: JsonObject, required: list[Json]
+    ) -> tuple[dict[str, str] | None, tuple[str, ...], int]:
+        """Add the arguments of the body: its members if it is a simple object, and otherwise one argument."""
+        body = operation.body
+        if body is None:
+            return None, (), 0
+        pointer = f"{operation.pointer}/requestBody"
+        schema, names = self._body_schema(body, pointer)
+        length = len(write_own(schema))
+        if length > MAX_SCHEMA_BYTES:
+            schema, length = _pruned(schema), MAX_SCHEMA_BYTES // 2
+        own = cast("JsonObject", schema.get("properties", {}))
+        needed = cast("list[Json]", schema.get("required", []))
+        is_simple = own and not _COMPOSED & schema.keys() and len(own) <= MAX_MEMBERS
+        is_open = isinstance(schema.get("additionalProperties"), dict) or schema.get("additionalProperties") is True
+        is_free = all(_is_argument(each) and each not in (*properties, PAGES) for each in own)
+        if is_simple and not is_open and is_free and (body.is_required or not needed):
+            properties.update(own)
+            required += [each for each in needed if each in own]
+            return {each: each for each in own}, names, length
+        argument = _argument(BODY, "json", properties)
+        note = plain_text(body.description or str(schema.get("description", "")), 200)
+        properties[argument] = {**schema, "description": note} if note else schema
+        if body.is_required:
+            required.append(argument)
+        return None, names, length
+
+    def _body_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
+        kind = kind_of(body.content_type)
+        if kind == "multipart/form-data":
+            return self._multipart_schema(body, pointer)
+        if is_binary(body.schema) or kind == "application/octet-stream":
+            return FILE_SCHEMA, ()
+        if kind not in ("application/x-www-form-urlencoded", "*/*") and "json" not in kind:
+            return {"type": "string", "description": f"The body as text of type {kind}."}, ()
+        converted, names = self._schemas.convert(self._unwrapped(body.schema), pointer)
+        return converted if isinstance(converted, dict) else {}, names
+
+    def _multipart_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
+        native = self._unwrapped(body.schema)
+        converted, names = self._schemas.convert(native, pointer)
+        schema = converted if isinstance(converted, dict) else {}
+        given = native.get("properties") if isinstance(native, dict) else None
+        own: JsonObject = {**cast("JsonObject", schema.get("properties", {}))}
+        for name, each in given.items() if isinstance(given, dict) else ():
+            items = each.get("items") if isinstance(each, dict) else None
+            if name in own and is_binary(each):
+                own[name] = FILE_SCHEMA
+            elif name in own and is_binary(items):
+                own[name] = {"type": "array", "items": FILE_SCHEMA}
+        return {**schema, "properties": own} if own else schema, names
+
+    def _unwrapped(self, schema: Json) -> Json:
+        """Return the target of a reference, so that a simple object becomes arguments."""
+        return self._schemas.unwrap(schema)
+
+
+def _constant(schema: JsonObject) -> Json:
+    values = schema.get("enum")
+    if isinstance(values, list) and len(values) == 1:
+        return values[0]
+    return schema.get("const")
+
+
+def _argument(name: str, where: str, taken: Mapping[str, object]) -> str:
+    """Return the name of an argument that providers of models accept, and that no other argument has."""
+    base = _NOT_ARGUMENT.sub("_", name).strip("_")[:_MAX_ARGUMENT] or where
+    found, number = base, 2
+    if found in taken:
+        found = f"{base[: _MAX_ARGUMENT - 12]}_{where}"
+    while found in taken:
+        found, number = f"{base[: _MAX_ARGUMENT - 12]}_{number}", number + 1
+    return found
+
+
+def _is_argument(name: str) -> bool:
+    return 0 < len(name) <= _MAX_ARGUMENT and not _NOT_ARGUMENT.search(name)
+
+
+def _is_paged(operation: ApiOperation) -> bool:
+    return operation.method == "GET" and any(
+        each.where == "query" and each.name.lower() in _PAGED for each in operation.parameters
+    )
+
+
+def _pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
+    """Return a schema without what is below some levels; it accepts at least the same values."""
+    found: JsonObject = {}
+    for word, value in schema.items():
+        if isinstance(value, dict) and word == "properties":
+            found[word] = {
+                name: _pruned(each, depth - 1) if depth and isinstance(each, dict) else {}
+                for name, each in value.items()
+            }
+        elif isinstance(value, dict):
+            found[word] = _pruned(value, depth - 1) if depth else {}
+        elif isinstance(value, list) and word in ("anyOf", "allOf", "oneOf", "prefixItems"):
+            if depth:
+                found[word] = [_pruned(each, depth - 1) if isinstance(each, dict) else each for each in value]
+        else:
+            found[word] = value
+    return found
+
+
+def declare(service: OpenApiService, tool: OperationTool, executor: Executor) -> DeclaredTool:
+    """Return the declaration of a tool. Only a trusted service, or its owner, states that an operation reads."""
+    operation, facts = tool.operation, tool.facts
+    method = operation.method
+    is_read_only = facts.read_only if facts.read_only is not None else service.trust and method in _READS
+    is_destructive = facts.destructive if facts.destructive is not None else method == "DELETE" and not is_read_only
+    tool_id = ToolId(f"tool_{service.name}.{tool.name}")
+    interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
+    permission_id = PermissionProfileId(f"permission:{tool_id}")
+    schemes = tuple(dict.fromkeys(name for each in operation.security or () for name in each))
+    origin = urlsplit(tool.base_url)
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=tool_id,
+            namespace=service.name,
+            name=tool.name,
+            title=facts.title or plain_text(operation.summary, 100) or None,
+            description=facts.description or description_of(operation),
+            search_hint=_search_hint(operation),
+            lifecycle=Lifecycle.DEPRECATED if operation.is_deprecated else Lifecycle.AVAILABLE,
+            tool_kind=ToolKind.OPENAPI_OPERATION,
+            input_contract=InputContract(model_input_schema=tool.schema, runtime_input_schema=tool.schema),
+            output_contract=OutputContract(result_shape=_response_schemas(operation)),
+            interface_ref=interface_id,
+            execution_profile_ref=execution_id,
+            permission_profile_ref=permission_id,
+            external_mappings=(
+                OpenApiMapping(
+                    operation_id=operation.operation_id,
+                    method=method,
+                    path=operation.path,
+                    server_url=tool.base_url,
+                    security_scheme_refs=schemes or None,
+                ),
+            ),
+            annotations=_annotations(operation),
+        ),
+        interface=ToolInterface(
+            interface_id=interface_id,
+            tool_id=tool_id,
+            native_ids={"openapi": {"operation": operation.key}},
+            is_read_only=is_read_only or None,
+            is_destructive=True if is_destructive else False if is_read_only or facts.destructive is False else None,
+            is_concurrency_safe=True if is_read_only else None,
+            interrupt_behavior=InterruptBehavior.CANCEL,
+            timeout_ms=round(service.timeout_s * 1000),
+            required_credentials=credentials_of(service, tool.uses) or None,
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=execution_id,
+            execution_kind=ExecutionKind.HTTP_API,
+            supports_progress=True,
+            supports_cancel=True,
+            supports_timeout=True,
+            supports_retries=True,
+            supports_result_persistence=True,
+            retry_semantics={"idempotent": may_repeat(service, tool)},
+        ),
+        permission_profile=PermissionProfile(
+            permission_profile_id=permission_id,
+            risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.LOW if is_read_only else RiskLevel.MEDIUM,
+            access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
+            write_effects=(_effect(is_read_only=bool(is_read_only), is_destructive=bool(is_destructive)),),
+            network_scope=f"{origin.scheme}://{origin.netloc.rpartition('@')[2]}",
+            approval_required=True if is_destructive else None,
+            approval_reason=f"it is a {method} request, which destroys things" if is_destructive else None,
+        ),
+        executor=executor,
+        is_trusted=service.trust,
+    )
+
+
+def may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
+    """Return whether the owner accepts that a request runs twice: by a fact, or by trust in its method."""
+    if tool.facts.idempotent is not None:
+        return tool.facts.idempotent
+    return tool.facts.read_only is True or (service.trust and tool.operation.method in _REPEATABLE)
+
+
+def credentials_of(service: OpenApiService, uses: Iterable[SchemeUse]) -> tuple[str, ...]:
+    """Return the names of the credentials that requests need."""
+    texts = (*service.headers.values(), *service.query.values())
+    named = {name for text in texts for name in credentials_in(text)}
+    return tuple(sorted(named | {name for use in uses for name in use.credentials}))
+
+
+def _effect(*, is_read_only: bool, is_destructive: bool) -> WriteEffect:
+    if is_read_only:
+        return WriteEffect.NONE
+    return WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
+
+
+def description_of(operation: ApiOperation) -> str:
+    """Return the summary and the first sentences of the description."""
+    summary = plain_text(operation.summary, 200)
+    details = plain_text(operation.description, MAX_DESCRIPTION - len(summary))
+    if not summary or details.lower().startswith(summary.lower().rstrip(".")):
+        return details or f"{operation.method} {operation.path}"
+    end = "" if summary.endswith((".", "!", "?")) else "."
+    return f"{summary}{end} {details}".strip()
+
+
+def _search_hint(operation: ApiOperation) -> str:
+    words = " ".join(part for part in operation.path.split("/") if part and not part.startswith("{"))
+    return " ".join(dict.fromkeys((*operation.tags, words))).strip() or operation.key
+
+
+def _annotations(operation: ApiOperation) -> JsonObject:
+    """Return what no record has: the place of the operation, and its request schemas as the document has them."""
+    native: JsonObject = {"pointer": operation.pointer, "tags": [*operation.tags]}
+    if operation.parameters:
+        native["parameters"] = operation.native.get("parameters", [])
+    if operation.body is not None:
+        native["request_body"] = {"content_type": operation.body.content_type, "schema": operation.body.schema}
+    if operation.security is not None:
+        native["security"] = [{name: [*scopes] for name, scopes in each.items()} for each in operation.security]
+    return {"openapi": native}
+
+
+def _response_schemas(operation: ApiOperation) -> JsonObject:
+    """Return the response schemas as the document has them, by status and media type; references stay."""
+    return dict(_shapes(operation))
+
+
+def _shapes(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
+    for status, response in operation.responses.items():
+        if not isinstance(response, dict):
+            continue
+        content = response.get("content")
+        if isinstance(content, dict):
+            yield status, {kind: each.get("schema", {}) for kind, each in content.items() if isinstance(each, dict)}
+        elif "$ref" in response:
+            yield status, {"$ref": response["$ref"]}
+        else:
+            yield status, {}

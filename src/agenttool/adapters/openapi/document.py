@@ -1,0 +1,241 @@
+"""An OpenAPI document: parsing of JSON and YAML within bounds, its references, and files and URLs that it names."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import cast
+from urllib.parse import unquote, urljoin
+
+import yaml
+
+from agenttool.codec import parse_value
+from agenttool.errors import AgentToolError, RecordError
+from agenttool.records import Json, JsonObject
+
+MAX_NODES = 20_000_000
+"""How many values a YAML document may have once its aliases are expanded."""
+
+MAX_DEPTH = 300
+MAX_EXTERNAL = 200
+"""How many other documents one document may refer to."""
+
+_MAX_CHAIN = 50
+_EXTERNAL_REF = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s{][^"'\s]*)""")
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_CONSTANTS: dict[str, Json] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+class DocumentError(AgentToolError):
+    """A document, or a part of it, cannot be used; `pointer` is the JSON pointer of the part."""
+
+    def __init__(self, message: str, pointer: str = "") -> None:
+        """Take the reason and the place."""
+        super().__init__(message)
+        self.pointer = pointer
+
+
+def parse(data: bytes) -> JsonObject:
+    """Return the object in a JSON or YAML document.
+
+    Raises:
+        DocumentError: it is neither, or exceeds a bound.
+    """
+    body = data.removeprefix(b"\xef\xbb\xbf")
+    start = body.lstrip()[:1]
+    if not start:
+        raise DocumentError("the document is empty; name another one")
+    try:
+        found = parse_value(body) if start in b"{[" else None
+    except RecordError as error:
+        found = _parse_yaml(body, f"it is not JSON ({error})")
+    else:
+        found = _parse_yaml(body, "") if found is None else found
+    if not isinstance(found, dict):
+        raise DocumentError(f"the document is not an object but {type(found).__name__}; name another one")
+    return cast("JsonObject", found)
+
+
+def _parse_yaml(data: bytes, before: str) -> Json:
+    try:
+        return _YamlReader(data.decode()).read()
+    except UnicodeDecodeError as error:
+        raise DocumentError("the document is not UTF-8; convert it") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        line = " ".join(str(error).split())[:200] or "it is nested too deeply"
+        raise DocumentError(f"the document cannot be read: {before or line}; correct it") from error
+
+
+class _YamlReader:
+    """Reads YAML 1.2 with the core schema: a date, `yes` and `on` are texts, and keys are texts."""
+
+    def __init__(self, text: str) -> None:
+        loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        read = cast("Callable[..., Iterator[yaml.Event]]", yaml.parse)
+        self._events = read(text, Loader=loader)
+        self._anchors: dict[str, tuple[Json, int]] = {}
+        self._count = 0
+
+    def read(self) -> Json:
+        """Return the first document of the stream."""
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                return self._value(next(self._events), 0)
+        return None
+
+    def _value(self, event: yaml.Event, depth: int) -> Json:
+        started = self._count
+        self._add(1)
+        if depth > MAX_DEPTH:
+            raise DocumentError(f"the document is nested more than {MAX_DEPTH} levels deep; simplify it")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor))
+        value: Json
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(each := next(self._events), yaml.SequenceEndEvent):
+                value.append(self._value(each, depth + 1))
+        else:
+            value = self._mapping(depth)
+        anchor = cast("str | None", getattr(event, "anchor", None))
+        if anchor is not None:
+            self._anchors[anchor] = value, self._count - started
+        return value
+
+    def _mapping(self, depth: int) -> JsonObject:
+        found: JsonObject = {}
+        merged: list[Json] = []
+        while not isinstance(each := next(self._events), yaml.MappingEndEvent):
+            is_merge = isinstance(each, yaml.ScalarEvent) and each.value == "<<"
+            name = each.value if isinstance(each, yaml.ScalarEvent) else str(self._value(each, depth + 1))
+            value = self._value(next(self._events), depth + 1)
+            if is_merge:
+                merged += value if isinstance(value, list) else [value]
+            else:
+                found[str(name)] = value
+        for each in merged:
+            found = {**each, **found} if isinstance(each, dict) else found
+        return found
+
+    def _alias(self, anchor: str) -> Json:
+        if anchor not in self._anchors:
+            raise DocumentError(f"the alias {anchor!r} refers to nothing before it; correct the document")
+        value, count = self._anchors[anchor]
+        self._add(count)
+        return value
+
+    def _add(self, count: int) -> None:
+        self._count += count
+        if self._count > MAX_NODES:
+            raise DocumentError(f"the document has more than {MAX_NODES} values with its aliases; remove some")
+
+
+def _scalar(event: yaml.ScalarEvent) -> Json:
+    text = str(event.value)
+    implicit = cast("tuple[bool, bool]", event.implicit)
+    if not implicit[0]:
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INT.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def external_references(data: bytes) -> set[str]:
+    """Return the documents that a document refers to, as they are written."""
+    return {each.decode(errors="replace").partition("#")[0] for each in _EXTERNAL_REF.findall(data)} - {""}
+
+
+class References:
+    """Resolves `$ref` in a document, and in the documents that it may refer to."""
+
+    def __init__(self, root: JsonObject, place: str, documents: dict[str, JsonObject] | None = None) -> None:
+        """Take the document, its place, and other documents by their places."""
+        self.root = root
+        self._place = place
+        self._documents = documents or {}
+
+    def target(self, reference: str) -> Json:
+        """Return what a reference leads to.
+
+        Raises:
+            DocumentError: it leads to nothing, or to a document that is not allowed.
+        """
+        place, _, fragment = reference.partition("#")
+        found: Json = self.root
+        if place:
+            where = urljoin(self._place, place)
+            if where not in self._documents and where != self._place:
+                raise DocumentError(f"the document may not refer to {place!r}; add it to references if you trust it")
+            found = self._documents.get(where, self.root)
+        if fragment and not fragment.startswith("/"):
+            raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
+        for step in fragment.split("/")[1:]:
+            found = _member(found, unquote(step).replace("~1", "/").replace("~0", "~"), reference)
+        return found
+
+    def resolve(self, value: Json, pointer: str) -> JsonObject:
+        """Return an object, with a reference in its place followed.
+
+        Raises:
+            DocumentError: it is not an object, or its reference leads nowhere or in a circle.
+        """
+        for _ in range(_MAX_CHAIN):
+            if not isinstance(value, dict):
+                raise DocumentError(f"an object is expected, got {type(value).__name__}; correct it", pointer)
+            reference = value.get("$ref")
+            if not isinstance(reference, str):
+                return value
+            try:
+                value = self.target(reference)
+            except DocumentError as error:
+                raise DocumentError(str(error), pointer) from error
+        raise DocumentError("its references lead in a circle; correct them", pointer)
+
+
+def _member(value: Json, step: str, reference: str) -> Json:
+    if isinstance(value, dict) and step in value:
+        return value[step]
+    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        return value[int(step)]
+    raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")
+
+
+async def load_external(
+    data: bytes, place: str, is_allowed: Callable[[str], bool], fetch: Callable[[str], Awaitable[bytes]]
+) -> dict[str, JsonObject]:
+    """Return the documents that a document refers to and that are allowed, with absolute references.
+
+    Raises:
+        DocumentError: one cannot be read, or there are too many.
+    """
+    found: dict[str, JsonObject] = {}
+    waiting = [urljoin(place, each) for each in external_references(data)]
+    while waiting:
+        where = waiting.pop()
+        if where in found or where == place or not is_allowed(where):
+            continue
+        if len(found) >= MAX_EXTERNAL:
+            raise DocumentError(f"the document refers to more than {MAX_EXTERNAL} other documents; bundle them")
+        body = await fetch(where)
+        waiting += [urljoin(where, each) for each in external_references(body)]
+        found[where] = cast("JsonObject", _absolute(parse(body), where))
+    return found
+
+
+def _absolute(value: Json, place: str) -> Json:
+    """Return a value in which references start at no particular document."""
+    if isinstance(value, list):
+        return [_absolute(each, place) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: urljoin(place, each) if name == "$ref" and isinstance(each, str) else _absolute(each, place)
+        for name, each in value.items()
+    }

@@ -1,0 +1,298 @@
+"""One call of an operation: its request, attempts, pages and polling, and its response or failure."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+from urllib.parse import urljoin
+
+from agenttool.adapters.openapi.declare import OperationTool
+from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, origin_of
+from agenttool.adapters.openapi.operations import is_json
+from agenttool.adapters.openapi.parameters import ArgumentError
+from agenttool.adapters.openapi.requests import arguments_of, build_request
+from agenttool.adapters.openapi.security import Carried, TokenCache
+from agenttool.adapters.openapi.settings import OpenApiService
+from agenttool.adapters.openapi.translate import failure_of, joined, next_page, output_of, read_value
+from agenttool.codec import write_own
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.ports.executor import Job
+from agenttool.records import UNSET, ErrorClass, Json, JsonObject, OpenApiMapping, RetryGuidance, ToolError
+from agenttool.records import replace as replace_record
+from agenttool.schema.compile import Checker
+
+log = logging.getLogger("agenttool.openapi")
+
+FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
+_IDEMPOTENT = ("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY")
+_REPEATED = (408, 425, 429, 500, 502, 503, 504)
+_ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (429, 503)
+_POLLED = ("location", "operation-location", "azure-asyncoperation")
+_RUNNING = frozenset(
+    {"running", "pending", "inprogress", "in_progress", "queued", "accepted", "notstarted", "processing"}
+)
+_FAULT_CLASSES = {
+    "too_large": ErrorClass.RESULT_TOO_LARGE,
+    "refused": ErrorClass.EXECUTION_FAILED,
+    "redirect": ErrorClass.EXECUTION_FAILED,
+}
+
+
+class ResponseSchemas(Protocol):
+    """Finds the schema that a response should fit."""
+
+    def checker_of(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
+        """Return the compiled schema of a response; None if the document has none."""
+        ...
+
+
+@dataclass(slots=True)
+class ServiceState:
+    """What the calls of one service share.
+
+    Attributes:
+        blocked_until_ns: until when the service asked for no requests.
+    """
+
+    service: OpenApiService
+    client: ServiceClient
+    tokens: TokenCache
+    now_ns: Callable[[], int]
+    schemas: ResponseSchemas
+    blocked_until_ns: int = 0
+    violations: set[str] = field(default_factory=set[str])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationExecutor:
+    """Sends the requests of one operation."""
+
+    state: ServiceState
+    tool: OperationTool
+
+    async def start(self, job: Job, /) -> object:
+        """Send the request of a call, and return its output.
+
+        Raises:
+            ToolFailure: an argument cannot be sent, there was no response, or it is an error.
+        """
+        operation = self.tool.operation
+        values = {name: secret.value for name, secret in job.credentials.items()}
+        mapping = OpenApiMapping(
+            operation_id=operation.operation_id,
+            method=operation.method,
+            path=operation.path,
+            server_url=self.tool.base_url,
+            security_scheme_refs=tuple(each.scheme for each in self.tool.uses) or None,
+        )
+        arguments, pages = arguments_of(self.tool, job.call_input)
+        response, carried = await self._authorized(job, arguments, values)
+        if response.status == _ACCEPTED:
+            response = await self._polled(job, response, carried)
+        if not response.is_success:
+            raise self._failed(response, carried)
+        note = self._violation(response)
+        if pages > 1 and is_json(response.content_type):
+            return await self._paged(job, response, pages, carried, mapping)
+        return output_of(response, mapping, note)
+
+    async def _authorized(self, job: Job, arguments: JsonObject, values: dict[str, str]) -> tuple[HttpResponse, "Sent"]:
+        """Send the request; once more with a new token if the service does not accept a fetched one."""
+        for is_first in (True, False):
+            carried = Carried()
+            try:
+                for use in self.tool.uses:
+                    carried.add(use, await self.state.tokens.get(use, values))
+                request = build_request(self.state.service, self.tool, arguments, carried, values)
+            except ArgumentError as error:
+                raise _failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", "argument") from error
+            except (DocumentError, RequestFailed) as error:
+                message = f"nothing was sent: no access token could be fetched: {error}"
+                raise _failure(ErrorClass.CREDENTIAL_MISSING, message, "token") from error
+            header = self.state.service.idempotency_header
+            if header is not None:
+                request = replace(request, headers={**request.headers, header: str(job.invocation_id)})
+            response = await self._send(job, request)
+            is_refused = response.status == _UNAUTHORIZED and is_first
+            if not (is_refused and self.state.tokens.forget(self.tool.uses)):
+                return response, Sent(request, (*carried.secrets, *values.values()))
+        raise AssertionError  # the second round returns
+
+    async def _send(self, job: Job, request: HttpRequest) -> HttpResponse:
+        """Send a request, again if it may be repeated and that may help."""
+        service = self.state.service
+        may_repeat = request.method in _IDEMPOTENT or service.idempotency_header is not None
+        attempt = 0
+        while True:
+            attempt += 1
+            await self._await_turn(job)
+            try:
+                response = await self.state.client.send(request, service.max_response_bytes)
+            except RequestFailed as error:
+                is_repeated = (may_repeat or not error.is_sent) and error.code in (
+                    "not_connected",
+                    "connection_lost",
+                    "timeout",
+                )
+                if not is_repeated or attempt >= service.attempts or not await self._pause(job, attempt, None):
+                    raise self._lost(error, attempt, may_repeat=may_repeat) from error
+                continue
+            if response.status in _BUSY and response.retry_after_s:
+                self.state.blocked_until_ns = self.state.now_ns() + round(response.retry_after_s * 1e9)
+            is_repeated = may_repeat and response.status in _REPEATED and attempt < service.attempts
+            if not is_repeated or not await self._pause(job, attempt, response.retry_after_s):
+                return response
+
+    async def _await_turn(self, job: Job) -> None:
+        """Wait while the service asked for no requests; fail if the call would end first."""
+        wait_s = (self.state.blocked_until_ns - self.state.now_ns()) / 1e9
+        if wait_s <= 0:
+            return
+        if not self._has_time(job, wait_s):
+            name = self.state.service.name
+            message = f"nothing was sent: {name!r} asked for no requests for {wait_s:.0f} s; call again then"
+            raise _failure(ErrorClass.RATE_LIMITED, message, "rate_limited", retry_after=wait_s)
+        job.report(f"waits {wait_s:.1f} s, as the service asked")
+        await asyncio.sleep(wait_s)
+
+    async def _pause(self, job: Job, attempt: int, retry_after_s: float | None) -> bool:
+        """Wait before another attempt; return False at once if the call would end first."""
+        backoff = min(FIRST_DELAY_S * 2 ** (attempt - 1), MAX_DELAY_S)
+        delay_s = max(random.uniform(backoff / 2, backoff), retry_after_s or 0.0)  # noqa: S311 -- not a secret
+        if not self._has_time(job, delay_s):
+            return False
+        job.report(f"attempt {attempt} failed; tries again in {delay_s:.1f} s")
+        await asyncio.sleep(delay_s)
+        return True
+
+    def _has_time(self, job: Job, wait_s: float) -> bool:
+        limit = job.deadline_ns
+        return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
+
+    async def _polled(self, job: Job, response: HttpResponse, sent: "Sent") -> HttpResponse:
+        """Ask for the outcome of work that the service accepted, until it has one."""
+        url = next((each for name in _POLLED if (each := response.headers.get(name))), None)
+        poll = None if url is None else sent.follow(url)
+        delay_s = FIRST_DELAY_S
+        while poll is not None:
+            job.report("the service works on it")
+            await asyncio.sleep(response.retry_after_s or delay_s)
+            delay_s = min(delay_s * 2, MAX_DELAY_S)
+            response = await self._send(job, poll)
+            if not response.is_success or (response.status != _ACCEPTED and not _is_running(response)):
+                break
+            moved = response.headers.get("location")
+            poll = poll if moved is None else sent.follow(moved)
+        return response
+
+    async def _paged(
+        self, job: Job, response: HttpResponse, pages: int, sent: "Sent", mapping: OpenApiMapping
+    ) -> object:
+        """Return the joined pages of a list."""
+        names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
+        found: list[Json] = []
+        url, limit, size = sent.request.url, min(pages, self.state.service.max_pages), 0
+        while True:
+            try:
+                value = read_value(response)
+            except RecordError:
+                return output_of(response, mapping)
+            found.append(value)
+            size += len(response.body)
+            following = next_page(response, value, url, names)
+            if following is None or len(found) >= limit or size > self.state.service.max_response_bytes:
+                note = None if following is None else f"there are more pages than the {len(found)} that were fetched"
+                whole = replace(response, body=write_own(joined(found)))
+                return output_of(whole, mapping, note)
+            job.report(f"page {len(found) + 1}")
+            request = replace(sent.request, url=following)
+            response, url = await self._send(job, request), following
+            if not response.is_success:
+                raise self._failed(response, sent)
+
+    def _violation(self, response: HttpResponse) -> str | None:
+        """Return how a response violates the schema of the document; None if it fits or has none."""
+        if not is_json(response.content_type):
+            return None
+        checker = self.state.schemas.checker_of(self.tool, response.status, response.content_type)
+        try:
+            value = read_value(response) if checker is not None else None
+        except RecordError:
+            return None
+        if checker is None or checker.accepts(value):
+            return None
+        first = checker.misfits(value)[0]
+        note = (
+            f"the response does not fit the schema of the service's own document at {first.pointer or '/'}: "
+            f"expected {first.expected}"
+        )
+        if self.tool.name not in self.state.violations:
+            self.state.violations.add(self.tool.name)
+            log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
+        return note
+
+    def _failed(self, response: HttpResponse, sent: "Sent") -> ToolFailure:
+        is_safe = self.tool.operation.method in _IDEMPOTENT
+        name = self.state.service.name
+        failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
+        if response.status != _UNAUTHORIZED or not self.tool.missing:
+            return failure
+        schemes = ", ".join(self.tool.missing)
+        message = f"{failure.error.message}; the settings of {name!r} have no security for {schemes}"
+        return ToolFailure(replace_record(failure.error, message=message))
+
+    def _lost(self, error: RequestFailed, attempts: int, *, may_repeat: bool) -> ToolFailure:
+        name = self.state.service.name
+        count = "" if attempts == 1 else f" after {attempts} attempts"
+        if not error.is_sent:
+            message = f"nothing was sent to {name!r}{count}: {error}"
+        elif error.code == "too_large":
+            message = f"the call of {name!r} was made, but {error}; ask for less, or raise max_response_bytes"
+        else:
+            message = f"{name!r} did not answer{count}: {error}; it may have acted, so check before you call again"
+        error_class = _FAULT_CLASSES.get(error.code, ErrorClass.DEPENDENCY_UNAVAILABLE)
+        return _failure(error_class, message, error.code, is_safe=may_repeat or not error.is_sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that was sent, and the secrets in it."""
+
+    request: HttpRequest
+    secrets: tuple[str, ...] = field(repr=False)
+
+    def follow(self, url: str) -> HttpRequest | None:
+        """Return a request for another URL of the same origin; None if it has another origin."""
+        base = self.request.url
+        found = urljoin(base, url)
+        if origin_of(found) != origin_of(base):
+            return None
+        headers = {name: each for name, each in self.request.headers.items() if name.lower() != "content-type"}
+        return replace(self.request, method="GET", url=found, body=None, headers=headers)
+
+
+def _is_running(response: HttpResponse) -> bool:
+    """Return whether the body of a polled response says that the work continues."""
+    try:
+        value = read_value(response) if is_json(response.content_type) else None
+    except RecordError:
+        return False
+    status = value.get("status") if isinstance(value, dict) else None
+    return isinstance(status, str) and status.replace(" ", "").lower() in _RUNNING
+
+
+def _failure(
+    error_class: ErrorClass, message: str, code: str, *, is_safe: bool = True, retry_after: float | None = None
+) -> ToolFailure:
+    return ToolFailure(
+        ToolError(
+            error_class=error_class,
+            error_code=code,
+            message=message,
+            retry=RetryGuidance(safe=is_safe),
+            retry_after=UNSET if retry_after is None else retry_after,
+        )
+    )

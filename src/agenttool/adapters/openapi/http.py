@@ -1,0 +1,188 @@
+"""The HTTP client of OpenAPI services: behind the SSRF guard, with bounded responses, and careful with redirects."""
+
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from agenttool.adapters.pinned_transport import PinnedTransport
+from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.errors import AgentToolError, RecordError
+
+CONNECT_S = 15.0
+MAX_REDIRECTS = 5
+MAX_RETRY_AFTER_S = 3600.0
+_REDIRECTS = (301, 302, 303, 307, 308)
+_KEEPS_METHOD = (307, 308)
+_SEE_OTHER = 303
+_USER_AGENT = "agenttool"
+
+
+class RequestFailed(AgentToolError):
+    """There is no usable response.
+
+    Attributes:
+        code: the kind of failure: `refused`, `not_connected`, `connection_lost`, `timeout`, `too_large`, `redirect`.
+        is_sent: whether the service may have received the request.
+    """
+
+    def __init__(self, message: str, code: str, *, is_sent: bool) -> None:
+        """Take the reason and whether the request left."""
+        super().__init__(message)
+        self.code = code
+        self.is_sent = is_sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        secret_headers: the names of headers that only the origin of the URL may see.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | None = None
+    secret_headers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """One response, with its body decoded from its transfer encoding."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300  # noqa: PLR2004 -- HTTP status class
+
+    @property
+    def content_type(self) -> str:
+        """The media type without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """How long the service asks to wait, from `Retry-After` or a rate limit header; None if it does not ask."""
+        text = self.headers.get("retry-after")
+        if text is None:
+            return _until_reset(self.headers)
+        if text.strip().isdecimal():
+            return min(float(text), MAX_RETRY_AFTER_S)
+        try:
+            until_s = parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+        return min(max(until_s, 0.0), MAX_RETRY_AFTER_S)
+
+
+def _until_reset(headers: Mapping[str, str]) -> float | None:
+    remaining = headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining"))
+    reset = headers.get("x-ratelimit-reset", headers.get("ratelimit-reset"))
+    if remaining != "0" or reset is None or not reset.isdecimal():
+        return None
+    seconds = float(reset)
+    until_s = seconds - time.time() if seconds > 10 * MAX_RETRY_AFTER_S else seconds
+    return min(max(until_s, 0.0), MAX_RETRY_AFTER_S)
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Return the scheme, the host and the port of a URL."""
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+class ServiceClient:
+    """Sends requests to one service."""
+
+    def __init__(self, policy: SsrfPolicy, timeout_s: float) -> None:
+        """Take which addresses may be contacted, and how long a service may send nothing."""
+        self._http = httpx2.AsyncClient(
+            transport=PinnedTransport(policy),
+            timeout=httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            trust_env=False,
+            follow_redirects=False,
+            headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "gzip, deflate"},
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, request: HttpRequest, max_bytes: int) -> HttpResponse:
+        """Send a request, follow redirects, and return the response.
+
+        A redirect to another origin carries no credentials. A request with an effect is repeated elsewhere only within
+        its origin.
+
+        Raises:
+            RequestFailed: there is no response, or it is too long.
+        """
+        origin, secrets = origin_of(request.url), {each.lower() for each in request.secret_headers}
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._send_once(request, max_bytes)
+            target = response.headers.get("location")
+            if response.status not in _REDIRECTS or target is None:
+                return response
+            url = urljoin(request.url, target)
+            is_same = origin_of(url) == origin
+            if request.method not in ("GET", "HEAD") and response.status != _SEE_OTHER and not is_same:
+                message = f"it redirects a {request.method} request to another host; check the server in the settings"
+                raise RequestFailed(message, "redirect", is_sent=True)
+            request = replace(request, url=url)
+            if request.method not in ("GET", "HEAD") and response.status not in _KEEPS_METHOD:
+                plain = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
+                request = replace(request, method="GET", body=None, headers=plain)
+            if not is_same:
+                remaining = {name: each for name, each in request.headers.items() if name.lower() not in secrets}
+                request = replace(request, headers=remaining)
+        raise RequestFailed(f"it redirects more than {MAX_REDIRECTS} times", "redirect", is_sent=True)
+
+    async def _send_once(self, request: HttpRequest, max_bytes: int) -> HttpResponse:
+        try:
+            async with self._http.stream(
+                request.method, request.url, headers=dict(request.headers), content=request.body
+            ) as response:
+                body = await _read(response.aiter_bytes(), response.headers.get("content-length"), max_bytes)
+                return HttpResponse(status=response.status_code, headers=response.headers, body=body, url=request.url)
+        except (RecordError, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise RequestFailed(str(error), "refused", is_sent=False) from error
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise RequestFailed("no connection", "not_connected", is_sent=False) from error
+        except httpx2.TimeoutException as error:
+            raise RequestFailed("it sent nothing for too long", "timeout", is_sent=True) from error
+        except httpx2.HTTPError as error:
+            reason = f"the connection was lost ({type(error).__name__})"
+            raise RequestFailed(reason, "connection_lost", is_sent=True) from error
+        except (OSError, UnicodeError) as error:
+            raise RequestFailed("its host name cannot be resolved", "not_connected", is_sent=False) from error
+
+
+async def _read(parts: AsyncIterator[bytes], announced: str | None, max_bytes: int) -> bytes:
+    """Return a body; one that is too long is not read to its end."""
+    fault = RequestFailed(f"its response has more than {max_bytes} bytes", "too_large", is_sent=True)
+    if announced is not None and announced.isdecimal() and int(announced) > max_bytes:
+        raise fault
+    body = bytearray()
+    async for part in parts:
+        body += part
+        if len(body) > max_bytes:
+            raise fault
+    return bytes(body)
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without secrets."""
+    for secret in secrets:
+        if len(secret) > 3:  # noqa: PLR2004 -- shorter texts occur everywhere
+            text = text.replace(secret, "[redacted]")
+    return text

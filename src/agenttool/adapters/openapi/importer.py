@@ -1,0 +1,190 @@
+"""The import of a document: its tools, what was skipped and why, and how it differs from the one before."""
+
+import gc
+import hashlib
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agenttool.adapters.openapi import swagger2
+from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
+from agenttool.adapters.openapi.document import DocumentError, References, parse
+from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart
+from agenttool.adapters.openapi.overlay import apply_overlay
+from agenttool.adapters.openapi.schemas import SchemaConverter
+from agenttool.adapters.openapi.security import SecuritySchemes
+from agenttool.adapters.openapi.settings import OpenApiService
+from agenttool.codec import sorted_json
+from agenttool.errors import RecordError
+from agenttool.records import JsonObject
+from agenttool.schema.compile import Checker
+
+_MAX_RESPONSE_SCHEMA = 200_000
+_VERSIONS = ("3.0", "3.1", "3.2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The operations, as `METHOD /path`, that were added, removed or changed since the last import."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is a difference."""
+        return bool(self.added or self.removed or self.changed)
+
+    def __str__(self) -> str:
+        """Return the counts and the first names."""
+        groups = (("added", self.added), ("removed", self.removed), ("changed", self.changed))
+        return "; ".join(f"{len(found)} {word} ({_some(found)})" for word, found in groups if found)
+
+
+def _some(names: Collection[str]) -> str:
+    shown = list(names)[:3]
+    return ", ".join(shown) + (", …" if len(names) > len(shown) else "")
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportedDocument:
+    """The tools of a document.
+
+    Attributes:
+        excluded: how many operations the settings leave out.
+        skipped: parts that cannot be used.
+        findings: schemas that are read more loosely than they are written.
+        digests: the digest of each operation by method and path.
+    """
+
+    title: str
+    version: str
+    place: str
+    tools: list[OperationTool]
+    excluded: int
+    skipped: list[SkippedPart]
+    findings: list[SkippedPart]
+    security: SecuritySchemes
+    responses: "ResponseCheckers" = field(repr=False)
+    operations: list[ApiOperation] = field(repr=False)
+
+    def digests(self) -> dict[str, str]:
+        """Return a digest of each operation, by method and path."""
+        return {each.key: hashlib.sha256(sorted_json(each.native)).hexdigest()[:12] for each in self.operations}
+
+
+class ResponseCheckers:
+    """Compiles the schemas of responses, each when the first such response arrives."""
+
+    def __init__(self, references: References) -> None:
+        """Take the document."""
+        self._references = references
+        self._schemas = SchemaConverter(references, is_response=True)
+        self._checkers: dict[tuple[str, int, str], Checker | None] = {}
+
+    def checker_of(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
+        """Return the compiled schema of a response; None if the document has none that can be used."""
+        key = tool.operation.key, status, content_type
+        if key not in self._checkers:
+            try:
+                self._checkers[key] = self._compile(tool, status, content_type)
+            except (DocumentError, RecordError, RecursionError):
+                self._checkers[key] = None
+        return self._checkers[key]
+
+    def _compile(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
+        responses = tool.operation.responses
+        found = next(
+            (responses[each] for each in (str(status), f"{status // 100}XX", "default") if each in responses), None
+        )
+        if found is None:
+            return None
+        content = self._references.resolve(found, tool.operation.pointer).get("content")
+        media = content.get(content_type) if isinstance(content, dict) else None
+        if not isinstance(media, dict) or "schema" not in media:
+            return None
+        schema, names = self._schemas.convert(media["schema"], tool.operation.pointer)
+        if not isinstance(schema, dict):
+            return None
+        return Checker({**schema, "$defs": self._schemas.definitions(names, limit=_MAX_RESPONSE_SCHEMA)})
+
+
+def import_document(
+    service: OpenApiService,
+    data: bytes,
+    place: str,
+    *,
+    external: Mapping[str, JsonObject] | None = None,
+    overlays: Iterable[bytes] = (),
+) -> ImportedDocument:
+    """Return the tools of a document. One bad operation is skipped, and the others are not.
+
+    Raises:
+        DocumentError: the document itself cannot be read.
+    """
+    with _without_collections():
+        root = parse(data)
+        for each in overlays:
+            root = apply_overlay(root, parse(each))
+        version = str(root.get("openapi") or root.get("swagger") or "")
+        if root.get("swagger") is not None:
+            root = swagger2.convert(root, place)
+        elif not version.startswith(_VERSIONS):
+            raise DocumentError(f"it is not an OpenAPI 3 or Swagger 2.0 document, its version is {version!r}; name one")
+        references = References(root, place, dict(external or {}))
+        reader = OperationReader(references)
+        operations = reader.read()
+        schemas, security = SchemaConverter(references), SecuritySchemes(service, references)
+        maker = ToolMaker(service, place, schemas, security)
+        tools: list[OperationTool] = []
+        excluded = 0
+        for operation, name in zip(operations, names_of(operations), strict=True):
+            if not _is_included(service, operation, name):
+                excluded += 1
+                continue
+            try:
+                tools.append(maker.make(operation, name))
+            except DocumentError as error:
+                reader.skipped.append(SkippedPart(error.pointer or operation.pointer, str(error)))
+    info = root.get("info")
+    return ImportedDocument(
+        title=str(info.get("title") or "") if isinstance(info, dict) else "",
+        version=version,
+        place=place,
+        tools=tools,
+        excluded=excluded,
+        skipped=reader.skipped,
+        findings=schemas.findings,
+        security=security,
+        responses=ResponseCheckers(references),
+        operations=operations,
+    )
+
+
+def _is_included(service: OpenApiService, operation: ApiOperation, name: str) -> bool:
+    if not service.include and not service.exclude:
+        return True
+    names = {name, facts_of(service, operation, name).name or name}
+    is_included = not service.include or any(matches(each, operation, n) for each in service.include for n in names)
+    return is_included and not any(matches(each, operation, n) for each in service.exclude for n in names)
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
+    """Return how two sets of operations differ, by their digests."""
+    return Difference(
+        added=tuple(each for each in after if each not in before),
+        removed=tuple(each for each in before if each not in after),
+        changed=tuple(each for each, digest in after.items() if before.get(each, digest) != digest),
+    )
+
+
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """Pause the garbage collector: an import makes a million objects, none of which is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

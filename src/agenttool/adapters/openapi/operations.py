@@ -1,0 +1,293 @@
+"""The operations of a document: each complete, or listed with the reason why it cannot be used."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.records import Json, JsonObject
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_LOCATIONS = ("path", "query", "header", "cookie", "querystring")
+_IGNORED_HEADERS = ("accept", "content-type", "authorization")
+"""Header parameters that the specification says to ignore."""
+
+_DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": "form"}
+_JSON_TYPES = ("application/json", "text/json")
+
+
+class SkippedPart(NamedTuple):
+    """A part of a document that cannot be used, and why."""
+
+    pointer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiParameter:
+    """One parameter.
+
+    Attributes:
+        where: `path`, `query`, `header`, `cookie`, or `querystring` for the whole query.
+        schema: as the document has it.
+        content_type: the media type that the value is encoded in; None for a style.
+    """
+
+    name: str
+    where: str
+    style: str
+    explode: bool
+    is_required: bool
+    allows_reserved: bool
+    schema: Json
+    description: str
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestBody:
+    """The body of a request in the media type that is sent.
+
+    Attributes:
+        encoding: how members of a form are encoded, by name.
+        others: the other media types that the operation accepts.
+    """
+
+    content_type: str
+    schema: Json
+    is_required: bool
+    encoding: JsonObject
+    description: str
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOperation:
+    """One operation, with its references followed as far as a request needs.
+
+    Attributes:
+        key: method and path, unique in a document.
+        pointer: its place in the document.
+        security: the alternatives, each with its schemes and their scopes; None if the document has none.
+        native: the operation as the document has it.
+    """
+
+    method: str
+    path: str
+    pointer: str
+    operation_id: str | None
+    summary: str
+    description: str
+    tags: tuple[str, ...]
+    is_deprecated: bool
+    parameters: tuple[ApiParameter, ...]
+    body: RequestBody | None
+    responses: JsonObject
+    servers: tuple[JsonObject, ...]
+    security: tuple[dict[str, tuple[str, ...]], ...] | None
+    native: JsonObject = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """Method and path."""
+        return f"{self.method} {self.path}"
+
+
+class OperationReader:
+    """Reads the operations of one document; parameters that several operations refer to are read once."""
+
+    def __init__(self, references: References) -> None:
+        """Take the document."""
+        self._references = references
+        self._root = references.root
+        self._parameters: dict[str, ApiParameter | None] = {}
+        self.skipped: list[SkippedPart] = []
+
+    def read(self) -> list[ApiOperation]:
+        """Return all usable operations; `skipped` has the others.
+
+        Raises:
+            DocumentError: the document has no paths.
+        """
+        paths = self._root.get("paths")
+        if not isinstance(paths, dict):
+            if "webhooks" in self._root or "components" in self._root:
+                return []
+            raise DocumentError("the document has no paths; name an OpenAPI or Swagger document", "/paths")
+        found: list[ApiOperation] = []
+        for path, item in paths.items():
+            if path.startswith("x-"):
+                continue
+            found += self._path(path, item)
+        return found
+
+    def _path(self, path: str, value: Json) -> list[ApiOperation]:
+        place = f"/paths/{escape(path)}"
+        try:
+            item = self._references.resolve(value, place)
+            item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
+        except DocumentError as error:
+            self.skipped.append(SkippedPart(error.pointer, str(error)))
+            return []
+        methods = {each: item[each] for each in METHODS if each in item}
+        additional = item.get("additionalOperations")
+        methods |= additional if isinstance(additional, dict) else {}
+        found: list[ApiOperation] = []
+        for method, native in methods.items():
+            pointer = f"{place}/{method if method in METHODS else f'additionalOperations/{escape(method)}'}"
+            try:
+                found.append(self._operation(path, method, self._references.resolve(native, pointer), item, pointer))
+            except DocumentError as error:
+                self.skipped.append(SkippedPart(error.pointer or pointer, str(error)))
+        return found
+
+    def _operation(self, path: str, method: str, native: JsonObject, item: JsonObject, pointer: str) -> ApiOperation:
+        fault = native.get("x-agenttool-error")
+        if isinstance(fault, str):
+            raise DocumentError(fault, pointer)
+        servers = native.get("servers") or item.get("servers") or self._root.get("servers")
+        operation_id = native.get("operationId")
+        parameters = self._merged(item.get("parameters"), native.get("parameters"), pointer)
+        return ApiOperation(
+            method=method.upper(),
+            path=path,
+            pointer=pointer,
+            operation_id=operation_id if isinstance(operation_id, str) and operation_id else None,
+            summary=_text(native.get("summary") or item.get("summary")),
+            description=_text(native.get("description") or item.get("description")),
+            tags=tuple(each for each in _list(native.get("tags")) if isinstance(each, str)),
+            is_deprecated=native.get("deprecated") is True,
+            parameters=(*parameters, *_undeclared(path, parameters)),
+            body=self._body(native.get("requestBody"), f"{pointer}/requestBody"),
+            responses=_object(native.get("responses")),
+            servers=tuple(each for each in _list(servers) if isinstance(each, dict)),
+            security=_security(native.get("security", self._root.get("security"))),
+            native=native,
+        )
+
+    def _merged(self, shared: Json, own: Json, pointer: str) -> tuple[ApiParameter, ...]:
+        """Return the parameters of a path and of its operation, whose own replace shared ones."""
+        found: dict[tuple[str, str], ApiParameter] = {}
+        for values in (shared, own):
+            for number, value in enumerate(_list(values)):
+                reference = value.get("$ref") if isinstance(value, dict) else None
+                if isinstance(reference, str) and reference in self._parameters:
+                    parameter = self._parameters[reference]
+                else:
+                    parameter = self._parameter(value, f"{pointer}/parameters/{number}")
+                    if isinstance(reference, str):
+                        self._parameters[reference] = parameter
+                if parameter is not None:
+                    found[parameter.where, parameter.name] = parameter
+        return tuple(found.values())
+
+    def _parameter(self, value: Json, pointer: str) -> ApiParameter | None:
+        """Return a parameter; None if the specification says to ignore it."""
+        native = self._references.resolve(value, pointer)
+        name, where = native.get("name"), native.get("in")
+        if not isinstance(name, str) or where not in _LOCATIONS:
+            raise DocumentError(f"a parameter needs a name and a place, got {name!r} in {where!r}; correct it", pointer)
+        if where == "header" and name.lower() in _IGNORED_HEADERS:
+            return None
+        style = native.get("style")
+        style = style if isinstance(style, str) else _DEFAULT_STYLES[where]
+        explode = native.get("explode")
+        content = _object(native.get("content"))
+        content_type = next(iter(content), None)
+        media = _object(content.get(content_type)) if content_type is not None else {}
+        return ApiParameter(
+            name=name,
+            where=where,
+            style=style,
+            explode=explode if isinstance(explode, bool) else style in ("form", "cookie"),
+            is_required=where == "path" or native.get("required") is True,
+            allows_reserved=native.get("allowReserved") is True,
+            schema=media.get("schema", {}) if content_type is not None else native.get("schema", {}),
+            description=_text(native.get("description")),
+            content_type=content_type,
+        )
+
+    def _body(self, value: Json, pointer: str) -> RequestBody | None:
+        if value is None:
+            return None
+        native = self._references.resolve(value, pointer)
+        content = _object(native.get("content"))
+        if not content:
+            return None
+        chosen = min(content, key=_preference)
+        media = self._references.resolve(content[chosen] or {}, f"{pointer}/content/{escape(chosen)}")
+        return RequestBody(
+            content_type=chosen,
+            schema=media.get("schema", media.get("itemSchema", {})),
+            is_required=native.get("required") is True,
+            encoding=_object(media.get("encoding")),
+            description=_text(native.get("description")),
+            others=tuple(each for each in content if each != chosen),
+        )
+
+
+def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiParameter]:
+    """Return parameters for placeholders that the document does not declare; many documents omit some."""
+    known = {each.name for each in parameters if each.where == "path"}
+    names = dict.fromkeys(part.partition("}")[0] for part in path.split("{")[1:])
+    return [
+        ApiParameter(
+            name=name,
+            where="path",
+            style="simple",
+            explode=False,
+            is_required=True,
+            allows_reserved=False,
+            schema={"type": "string"},
+            description="",
+        )
+        for name in names
+        if name not in known
+    ]
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a media type is JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind in _JSON_TYPES or kind.endswith("+json")
+
+
+def _preference(content_type: str) -> int:
+    """Return the order of media types: the first that a model can write well is sent."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in _JSON_TYPES:
+        return 0
+    if is_json(kind) and "patch" not in kind:
+        return 1
+    if is_json(kind):
+        return 2
+    if kind == "*/*":
+        return 3
+    ranks = {"application/x-www-form-urlencoded": 4, "multipart/form-data": 5}
+    return ranks.get(kind, 6)
+
+
+def escape(step: str) -> str:
+    """Return one step of a JSON pointer."""
+    return step.replace("~", "~0").replace("/", "~1")
+
+
+def _security(value: Json) -> tuple[dict[str, tuple[str, ...]], ...] | None:
+    if not isinstance(value, list):
+        return None
+    return tuple(
+        {name: tuple(str(scope) for scope in _list(scopes)) for name, scopes in each.items()}
+        for each in value
+        if isinstance(each, dict)
+    )
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Json) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

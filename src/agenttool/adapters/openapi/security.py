@@ -1,0 +1,248 @@
+"""Security schemes: which ones an operation uses, and what a request carries for them."""
+
+import base64
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import quote, urlencode
+
+from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.adapters.openapi.operations import ApiOperation
+from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService, credentials_in, fill_credentials
+from agenttool.codec import parse_value
+from agenttool.errors import RecordError
+from agenttool.records import Json, JsonObject
+
+_EARLY_S = 30.0
+"""How long before its end a token is fetched again."""
+
+_DEFAULT_LIFETIME_S = 300.0
+_TOKEN_FLOWS = ("clientCredentials", "authorizationCode", "password", "deviceAuthorization")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemeUse:
+    """One configured security scheme of an operation.
+
+    Attributes:
+        scheme: its name in the document.
+        kind: `apiKey`, `basic`, `bearer`, or another scheme of HTTP.
+        where: `header`, `query` or `cookie`.
+        name: of the header, the query parameter or the cookie.
+        value: the text from the settings, with references to credentials.
+        client: how tokens are fetched; None if `value` is the token.
+        token_url: the token endpoint, or the OpenID Connect discovery document.
+    """
+
+    scheme: str
+    kind: str
+    where: str
+    name: str
+    value: str = field(default="", repr=False)
+    client: OAuthGrant | None = None
+    token_url: str | None = None
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """The names of the credentials that it needs."""
+        client = self.client
+        texts = (self.value,) if client is None else (client.client_secret or "", client.refresh_token or "")
+        return tuple(name for text in texts for name in credentials_in(text))
+
+
+class SecuritySchemes:
+    """The security schemes of one document, and the values that the settings have for them."""
+
+    def __init__(self, service: OpenApiService, references: References) -> None:
+        """Take the settings and the document."""
+        self._service = service
+        components = references.root.get("components")
+        schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+        self._schemes: dict[str, JsonObject] = {}
+        for name, value in schemes.items() if isinstance(schemes, dict) else ():
+            try:
+                self._schemes[name] = references.resolve(value, f"/components/securitySchemes/{name}")
+            except DocumentError:
+                continue
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all schemes."""
+        return tuple(self._schemes)
+
+    def describe(self, name: str) -> str:
+        """Return the kind of a scheme for people, such as `http bearer`."""
+        scheme = self._schemes.get(name, {})
+        detail = scheme.get("scheme") or scheme.get("in") or ""
+        return f"{scheme.get('type', 'unknown')} {detail}".strip()
+
+    def carries(self, where: str, name: str) -> bool:
+        """Return whether a parameter carries an API key, so that no caller chooses it."""
+        return any(
+            each.get("type") == "apiKey" and each.get("in") == where and str(each.get("name")).lower() == name.lower()
+            for each in self._schemes.values()
+        )
+
+    def choose(self, operation: ApiOperation) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
+        """Return the schemes that requests of an operation use, and those that are not configured.
+
+        The first alternative whose schemes all have values is used.
+        """
+        alternatives = operation.security or ()
+        configured = self._service.security
+        for each in alternatives:
+            if each and all(name in configured for name in each):
+                uses = tuple(self._use(name, scopes) for name, scopes in each.items())
+                return tuple(use for use in uses if use is not None), ()
+        if not alternatives or {} in alternatives:
+            return (), ()
+        return (), tuple(name for name in alternatives[0] if name not in configured)
+
+    def _use(self, name: str, scopes: tuple[str, ...]) -> SchemeUse | None:
+        scheme, value = self._schemes.get(name, {}), self._service.security[name]
+        kind, token_url = str(scheme.get("type")), None
+        where, header = "header", "Authorization"
+        if kind == "apiKey":
+            where, header = str(scheme.get("in")), str(scheme.get("name"))
+        elif kind == "http":
+            kind = str(scheme.get("scheme")).lower()
+        elif kind in ("oauth2", "openIdConnect"):
+            token_url, kind = _token_url(scheme), "bearer"
+        elif kind == "mutualTLS":
+            return None
+        client = value if isinstance(value, OAuthGrant) else None
+        return SchemeUse(
+            scheme=name,
+            kind=kind,
+            where=where,
+            name=header,
+            value=value if isinstance(value, str) else "",
+            client=client,
+            token_url=token_url if client is None else client.token_url or token_url,
+            scopes=scopes,
+        )
+
+
+def _token_url(scheme: JsonObject) -> str | None:
+    discovery = scheme.get("openIdConnectUrl")
+    if isinstance(discovery, str):
+        return discovery
+    flows = scheme.get("flows")
+    for name in _TOKEN_FLOWS if isinstance(flows, dict) else ():
+        flow = cast("JsonObject", flows).get(name)
+        url = flow.get("tokenUrl") if isinstance(flow, dict) else None
+        if isinstance(url, str):
+            return url
+    return None
+
+
+@dataclass(slots=True)
+class Carried:
+    """What security adds to one request; all of it is secret."""
+
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    query: list[str] = field(default_factory=list[str])
+    cookies: list[str] = field(default_factory=list[str])
+
+    def add(self, use: SchemeUse, value: str) -> None:
+        """Add the value of a scheme."""
+        if use.kind == "basic" and value == "[redacted]":
+            value = f"Basic {value}"
+        elif use.kind == "basic":
+            value = f"Basic {base64.b64encode(value.encode()).decode()}"
+        elif use.kind == "bearer":
+            value = value if value.lower().startswith("bearer ") else f"Bearer {value}"
+        elif use.kind != "apiKey" and " " not in value:
+            value = f"{use.kind.capitalize()} {value}"
+        if use.where == "query":
+            self.query.append(f"{quote(use.name, safe='')}={quote(value, safe='')}")
+        elif use.where == "cookie":
+            self.cookies.append(f"{use.name}={value}")
+        else:
+            self.headers[use.name] = value
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that no error and no log may show."""
+        pairs = (each.partition("=")[2] for each in (*self.query, *self.cookies))
+        return tuple(each for each in (*self.headers.values(), *pairs) if each)
+
+
+Post = Callable[[str, Mapping[str, str], bytes], Awaitable[bytes]]
+"""Sends a form to a token endpoint, or reads a URL if the form is empty; returns the body of a 2xx response."""
+
+
+class TokenCache:
+    """Fetches access tokens, and keeps each until shortly before it expires."""
+
+    def __init__(self, post: Post) -> None:
+        """Take how requests are sent."""
+        self._post = post
+        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+
+    async def get(self, use: SchemeUse, values: Mapping[str, str]) -> str:
+        """Return a token for a scheme, with the credentials of a call.
+
+        Raises:
+            DocumentError: the document and the settings have no token endpoint, or its answer has no token.
+        """
+        client = use.client
+        if client is None:
+            return fill_credentials(use.value, values)
+        secret = fill_credentials(client.client_secret or "", values)
+        refresh = fill_credentials(client.refresh_token or "", values)
+        key = (use.scheme, client.client_id, secret, refresh, *use.scopes)
+        known = self._tokens.get(key)
+        if known is not None and known[1] > time.monotonic():
+            return known[0]
+        token, lifetime = await self._fetch(use, client, secret, refresh)
+        self._tokens[key] = token, time.monotonic() + max(lifetime - _EARLY_S, lifetime / 2)
+        return token
+
+    def forget(self, uses: Iterable[SchemeUse]) -> bool:
+        """Forget the tokens of schemes, because the service did not accept one; return whether there were some."""
+        names = {each.scheme for each in uses}
+        gone = [key for key in self._tokens if key[0] in names]
+        for key in gone:
+            del self._tokens[key]
+        return bool(gone)
+
+    async def _fetch(self, use: SchemeUse, client: OAuthGrant, secret: str, refresh: str) -> tuple[str, float]:
+        url = await self._endpoint(use)
+        form = (
+            {"grant_type": "refresh_token", "refresh_token": refresh}
+            if refresh
+            else {"grant_type": "client_credentials"}
+        )
+        scope = client.scope or ("" if refresh else " ".join(use.scopes))
+        form |= {"scope": scope} if scope else {}
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if client.auth_method == "client_secret_basic" and secret:
+            pair = f"{quote(client.client_id, safe='')}:{quote(secret, safe='')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": client.client_id, **({"client_secret": secret} if secret else {})}
+        answer = _read_object(await self._post(url, headers, urlencode(form).encode()))
+        token, lifetime = answer.get("access_token"), answer.get("expires_in")
+        if not isinstance(token, str):
+            raise DocumentError(f"the token endpoint of {use.scheme!r} returned no access_token; check the client")
+        return token, float(lifetime) if isinstance(lifetime, int | float) else _DEFAULT_LIFETIME_S
+
+    async def _endpoint(self, use: SchemeUse) -> str:
+        url = use.token_url
+        if url is not None and url.endswith("/openid-configuration"):
+            found = _read_object(await self._post(url, {"Accept": "application/json"}, b"")).get("token_endpoint")
+            url = found if isinstance(found, str) else None
+        if url is None:
+            raise DocumentError(f"the scheme {use.scheme!r} has no token endpoint; write token_url in its settings")
+        return url
+
+
+def _read_object(body: bytes) -> JsonObject:
+    try:
+        found: Json = parse_value(body)
+    except RecordError:
+        return {}
+    return cast("JsonObject", found) if isinstance(found, dict) else {}

@@ -1,0 +1,341 @@
+"""An OpenAPI service as a source: reads its document, declares its operations as tools, and keeps them current."""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agenttool.adapters.openapi.declare import OperationTool, credentials_of, declare
+from agenttool.adapters.openapi.document import DocumentError, external_references, load_external
+from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
+from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
+from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
+from agenttool.adapters.openapi.operations import SkippedPart
+from agenttool.adapters.openapi.requests import arguments_of, build_request
+from agenttool.adapters.openapi.schemas import loosen
+from agenttool.adapters.openapi.security import Carried, TokenCache
+from agenttool.adapters.openapi.settings import OpenApiService, credentials_in, fill_credentials, read_service
+from agenttool.adapters.pinned_transport import policy_for
+from agenttool.codec import read_own, write_own
+from agenttool.config.table import key, suggestion
+from agenttool.errors import ConfigError, CredentialMissing, RecordError, StoreError
+from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.surfacing import ProviderState
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import InputContract, JsonObject, Lifecycle, Part, ToolId
+from agenttool.records import replace as replace_record
+
+log = logging.getLogger("agenttool.openapi")
+
+FIRST_DELAY_S, MAX_DELAY_S = 5.0, 300.0
+"""The delays between attempts to read a document that cannot be read."""
+
+MAX_CACHED_BYTES = 8 * 2**20
+MASK = "[redacted]"
+_KIND = "openapi_document"
+_DECLARED_AT_A_TIME = 50
+_SHOWN = 3
+_NOT_MODIFIED = 304
+
+
+class CachedDocument(Part, frozen=True, kw_only=True):
+    """The last document of a service, as it is stored.
+
+    Attributes:
+        body: compressed; empty for a file, or if it is too long.
+        digests: of its operations.
+        origins: the servers that requests went to; others need `server` in the settings.
+    """
+
+    place: str
+    etag: str | None = None
+    body: bytes = b""
+    digests: dict[str, str] = key(default_factory=dict[str, str])
+    origins: tuple[str, ...] = ()
+
+
+def make_sources(settings: Sequence[SourceSettings]) -> tuple["OpenApiSource", ...]:
+    """Return one source for each service.
+
+    Raises:
+        ConfigError: a settings table is invalid.
+    """
+    services: list[OpenApiService] = []
+    for each in settings:
+        if isinstance(each, OpenApiService):
+            services.append(each)
+        elif isinstance(each, SourceTable):
+            folder = None if each.file is None else Path(each.file).resolve().parent
+            with each.locate_errors():
+                services.append(read_service(each.name, each.members, folder))
+    return tuple(map(OpenApiSource, services))
+
+
+class OpenApiSource:
+    """One OpenAPI service and its tools.
+
+    Attributes:
+        service: its settings.
+        imported: its document as it was read last; None before.
+        difference: how that document differs from the one before.
+    """
+
+    _host: SourceHost
+    _state: ServiceState
+
+    def __init__(self, service: OpenApiService) -> None:
+        """Take the settings; `connect` reads the document."""
+        self.service = service
+        self.name = service.name
+        self.imported: ImportedDocument | None = None
+        self.difference = Difference()
+        self._status = SourceStatus(source=self.name, state=ProviderState.CONNECTING)
+        self._declared: dict[ToolId, DeclaredTool] = {}
+        self._cached: CachedDocument | None = None
+        self._body = b""
+        self._fault: str | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def connect(self, host: SourceHost) -> None:
+        """Read the document, and declare its operations; if it cannot be read, the last one is used.
+
+        Raises:
+            ConfigError: an address or a file of the settings is invalid.
+        """
+        self._host = host
+        service = self.service
+        urls = [each for each in (service.document, service.server) if each is not None and "://" in each]
+        policy = policy_for(urls, service.allow)
+        client = ServiceClient(policy, service.timeout_s)
+        self._client = client
+        self._cached = await self._load_cached()
+        is_read = await self.refresh()
+        if not is_read or service.refresh_s is not None:
+            self._watch = asyncio.create_task(self._keep_current())  # noqa: TID251 -- `close` is its parent
+
+    def health(self) -> tuple[SourceStatus, ...]:
+        """Return whether the document was read, and which operations were skipped."""
+        faults = [each for each in (self._fault, self._skipped_fault) if each is not None]
+        return (replace(self._status, fault="; ".join(faults) or None),)
+
+    @property
+    def _skipped_fault(self) -> str | None:
+        skipped = [] if self.imported is None else self.imported.skipped
+        if not skipped:
+            return None
+        named = ", ".join(f"{each.pointer}: {each.reason}" for each in skipped[:_SHOWN])
+        return f"{len(skipped)} operations were skipped ({named}{', …' if len(skipped) > _SHOWN else ''})"
+
+    async def close(self) -> None:
+        """Stop to refresh, and close the connections."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+        if hasattr(self, "_client"):
+            await self._client.close()
+
+    async def refresh(self) -> bool:
+        """Read the document again, and declare what changed; return whether it could be read."""
+        cached = self._cached
+        try:
+            data, etag = await self._read_document()
+            if data != self._body:
+                await self._use(data, etag)
+            self._fault = None
+        except (DocumentError, RequestFailed, OSError, CredentialMissing) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._fault = f"the document of {self.name!r} cannot be read: {reason}"
+            log.warning("%s", self._fault)
+            if self.imported is None and cached is not None and cached.body:
+                self._fault += "; the last one is used"
+                with suppress(DocumentError):
+                    await self._use(zlib.decompress(cached.body), cached.etag)
+        is_ready = self.imported is not None
+        state = ProviderState.READY if is_ready else ProviderState.UNAVAILABLE
+        if state is not self._status.state:
+            self._status = replace(self._status, state=state, since_ns=self._host.now_ns())
+        await self._host.set_states({self.name: state})
+        return self._fault is None
+
+    async def _keep_current(self) -> None:
+        delay_s = FIRST_DELAY_S
+        while True:
+            is_read = self._fault is None
+            if is_read and self.service.refresh_s is None:
+                return
+            await asyncio.sleep(delay_s if not is_read else self.service.refresh_s or delay_s)
+            delay_s = min(delay_s * 2, MAX_DELAY_S) if not is_read else FIRST_DELAY_S
+            await self.refresh()
+
+    async def _read_document(self) -> tuple[bytes, str | None]:
+        """Return the document and its entity tag.
+
+        Raises:
+            DocumentError: it is too long, or the service does not return it.
+            RequestFailed: there was no response.
+            OSError: the file cannot be read.
+        """
+        service = self.service
+        if not service.is_remote:
+            return await asyncio.to_thread(_read_file, service.document, service.max_document_bytes), None
+        cached = self._cached
+        is_known = cached is not None and cached.etag is not None and cached.body
+        known = {"If-None-Match": cached.etag or ""} if cached is not None and is_known else {}
+        headers = {"Accept": "application/json, application/yaml, */*;q=0.5", **known, **await self._document_headers()}
+        request = HttpRequest(method="GET", url=service.document, headers=headers, secret_headers=frozenset(headers))
+        response = await self._client.send(request, service.max_document_bytes)
+        if response.status == _NOT_MODIFIED and cached is not None and cached.body:
+            return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
+        if not response.is_success:
+            raise DocumentError(f"its URL answered {response.status}; check the URL and document_headers")
+        return response.body, response.headers.get("etag")
+
+    async def _document_headers(self) -> dict[str, str]:
+        headers = self.service.document_headers
+        needed = tuple(name for text in headers.values() for name in credentials_in(text))
+        values: Mapping[str, str] = await self._host.credentials(needed, None) if needed else {}
+        missing = [each for each in needed if each not in values]
+        if missing:
+            raise DocumentError(f"the credential {missing[0]!r} is not configured; add [credentials.{missing[0]}]")
+        return {name: fill_credentials(text, values) for name, text in headers.items()}
+
+    async def _use(self, data: bytes, etag: str | None) -> None:
+        """Import a document, and declare its tools."""
+        service, place = self.service, self.service.document
+        external: Mapping[str, JsonObject] = {}
+        if service.references and external_references(data):
+            external = await load_external(data, place, self._is_allowed, self._fetch)
+        overlays = [_read_file(each, service.max_document_bytes) for each in service.overlays]
+        imported = await asyncio.to_thread(import_document, service, data, place, external=external, overlays=overlays)
+        self._check_origins(imported)
+        self.imported, self._body = imported, data
+        self._state = ServiceState(
+            service=service,
+            client=self._client,
+            tokens=TokenCache(self._post_form),
+            now_ns=self._host.now_ns,
+            schemas=imported.responses,
+        )
+        await self._declare(imported.tools)
+        await self._store(imported, data, etag)
+
+    def _check_origins(self, imported: ImportedDocument) -> None:
+        """Skip operations whose server is another one than before: a changed document must not get credentials."""
+        cached = self._cached
+        if cached is None or not cached.origins or self.service.server is not None:
+            return
+        for tool in tuple(imported.tools):
+            if _origin(tool.base_url) not in cached.origins:
+                reason = f"its server is now {_origin(tool.base_url)!r}; write server in the settings if that is right"
+                imported.skipped.append(SkippedPart(tool.operation.pointer, reason))
+                imported.tools.remove(tool)
+
+    async def _declare(self, tools: Iterable[OperationTool]) -> None:
+        """Declare new and changed tools, and withdraw those that are gone."""
+        present: set[ToolId] = set()
+        for count, tool in enumerate(tools, 1):
+            declared = declare(self.service, tool, OperationExecutor(self._state, tool))
+            present.add(declared.declaration.tool_id)
+            if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
+                schema = loosen(tool.schema)
+                contract = InputContract(model_input_schema=schema, runtime_input_schema=schema)
+                loose = replace_record(declared.declaration, input_contract=contract)
+                self._offer(replace(declared, declaration=loose))
+            if not count % _DECLARED_AT_A_TIME:
+                await asyncio.sleep(0)
+        for tool_id in self._declared.keys() - present:
+            gone = self._declared[tool_id]
+            withdrawn = replace_record(gone.declaration, lifecycle=Lifecycle.DISABLED)
+            self._offer(replace(gone, declaration=withdrawn))
+
+    def _offer(self, tool: DeclaredTool) -> str | None:
+        tool_id = tool.declaration.tool_id
+        fault = self._host.declare(tool)
+        if fault is None:
+            self._declared[tool_id] = tool
+        return fault
+
+    async def _store(self, imported: ImportedDocument, data: bytes, etag: str | None) -> None:
+        digests = await asyncio.to_thread(imported.digests)
+        cached = self._cached
+        if cached is not None:
+            self.difference = difference(cached.digests, digests)
+            if self.difference:
+                log.warning("the document of %r changed: %s", self.name, self.difference)
+        body = await asyncio.to_thread(zlib.compress, data, 1) if self.service.is_remote else b""
+        body = body if len(body) <= MAX_CACHED_BYTES else b""
+        origins = cached.origins if cached is not None else ()
+        stored = CachedDocument(
+            place=self.service.document,
+            etag=etag,
+            body=body,
+            digests=digests,
+            origins=origins or tuple(sorted({_origin(each.base_url) for each in imported.tools})),
+        )
+        if stored != cached:
+            with suppress(StoreError):
+                await self._host.documents.put(_KIND, self.name, write_own(stored))
+        self._cached = stored
+
+    async def _load_cached(self) -> CachedDocument | None:
+        with suppress(StoreError, RecordError):
+            found = await self._host.documents.get(_KIND, self.name)
+            cached = None if found is None else read_own(found, CachedDocument)
+            if cached is not None and cached.place == self.service.document:
+                return cached
+        return None
+
+    def _is_allowed(self, where: str) -> bool:
+        allowed = self.service.references
+        return any(where == each or (each.endswith("/") and where.startswith(each)) for each in allowed)
+
+    async def _fetch(self, where: str) -> bytes:
+        if "://" not in where:
+            return await asyncio.to_thread(_read_file, where, self.service.max_document_bytes)
+        response = await self._client.send(HttpRequest(method="GET", url=where), self.service.max_document_bytes)
+        if not response.is_success:
+            raise DocumentError(f"{where!r} answered {response.status}; correct the reference")
+        return response.body
+
+    async def _post_form(self, url: str, headers: Mapping[str, str], form: bytes) -> bytes:
+        method, secrets = ("POST", frozenset(headers)) if form else ("GET", frozenset[str]())
+        request = HttpRequest(method=method, url=url, headers=headers, body=form or None, secret_headers=secrets)
+        response = await self._client.send(request, 2**20)
+        if not response.is_success:
+            raise DocumentError(f"the token endpoint answered {response.status}; check the client and its secret")
+        return response.body
+
+    def preview(self, tool: str, arguments: JsonObject) -> HttpRequest:
+        """Return the request that a call would send, with secrets masked; nothing is sent.
+
+        Raises:
+            ConfigError: there is no such tool.
+            ArgumentError: an argument cannot be sent.
+        """
+        tools = {each.name: each for each in ([] if self.imported is None else self.imported.tools)}
+        found = tools.get(tool.removeprefix(f"{self.name}."))
+        if found is None:
+            raise ConfigError(f"the source {self.name!r} has no tool {tool!r}; {suggestion(tool, tools)}")
+        carried = Carried()
+        for use in found.uses:
+            carried.add(use, MASK)
+        values = dict.fromkeys(credentials_of(self.service, found.uses), MASK)
+        return build_request(self.service, found, arguments_of(found, arguments)[0], carried, values)
+
+
+def _origin(url: str) -> str:
+    scheme, host, port = origin_of(url)
+    return f"{scheme}://{host}:{port}"
+
+
+def _read_file(place: str, max_bytes: int) -> bytes:
+    path = Path(urlsplit(place).path if place.startswith("file://") else place)
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise DocumentError(f"it has more than {max_bytes} bytes; raise max_document_bytes")
+    return data

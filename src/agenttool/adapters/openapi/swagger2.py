@@ -1,0 +1,156 @@
+"""The conversion of a Swagger 2.0 document to the form of OpenAPI 3; schemas stay where they are."""
+
+from typing import cast
+
+from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.records import Json, JsonObject
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_STYLES: dict[str, tuple[str, bool]] = {
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "tsv": ("tabDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
+_FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
+_SCHEMA_WORDS = (
+    *("type", "format", "items", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
+    *("minLength", "pattern", "maxItems", "minItems", "uniqueItems", "enum", "multipleOf", "x-nullable"),
+)
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+
+
+def convert(root: JsonObject, place: str) -> JsonObject:
+    """Return a document in the form of OpenAPI 3.0. References keep their targets, because those keep their places.
+
+    An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
+    """
+    references = References(root, place)
+    paths: JsonObject = {}
+    for path, item in _object(root.get("paths")).items():
+        paths[path] = _path_item(references, root, item) if isinstance(item, dict) else item
+    components: JsonObject = {
+        "schemas": _object(root.get("definitions")),
+        "securitySchemes": {
+            name: _security_scheme(_object(each)) for name, each in _object(root.get("securityDefinitions")).items()
+        },
+    }
+    return {**root, "openapi": "3.0.3", "paths": paths, "components": components, "servers": _servers(root, place)}
+
+
+def _path_item(references: References, root: JsonObject, item: JsonObject) -> JsonObject:
+    shared = item.get("parameters")
+    found: JsonObject = {key: value for key, value in item.items() if key != "parameters"}
+    for method in METHODS:
+        operation = item.get(method)
+        if isinstance(operation, dict):
+            try:
+                found[method] = _operation(references, root, operation, shared)
+            except DocumentError as error:
+                found[method] = {**operation, "x-agenttool-error": str(error)}
+    return found
+
+
+def _operation(references: References, root: JsonObject, operation: JsonObject, shared: Json) -> JsonObject:
+    parameters: dict[tuple[str, str], JsonObject] = {}
+    for group in (shared, operation.get("parameters")):
+        for each in group if isinstance(group, list) else ():
+            parameter = references.resolve(each, "")
+            parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    others = [each for (where, _), each in parameters.items() if where not in ("body", "formData")]
+    fields = [each for (where, _), each in parameters.items() if where == "formData"]
+    bodies = [each for (where, _), each in parameters.items() if where == "body"]
+    consumes = _media_types(operation, root, "consumes")
+    found: JsonObject = {**operation, "parameters": [_parameter(each) for each in others]}
+    if fields:
+        found["requestBody"] = _form(fields, consumes)
+    elif bodies:
+        schema = bodies[0].get("schema", {})
+        media: JsonObject = {each: {"schema": schema} for each in consumes or ["application/json"]}
+        found["requestBody"] = {
+            "description": bodies[0].get("description"),
+            "required": bodies[0].get("required") is True,
+            "content": media,
+        }
+    produces = _media_types(operation, root, "produces") or ["application/json"]
+    found["responses"] = {
+        status: _response(references, each, produces) for status, each in _object(operation.get("responses")).items()
+    }
+    return found
+
+
+def _parameter(parameter: JsonObject) -> JsonObject:
+    where = str(parameter.get("in"))
+    found: JsonObject = {key: value for key, value in parameter.items() if key not in _SCHEMA_WORDS}
+    found["schema"] = _schema(parameter)
+    if parameter.get("type") == "array":
+        style, explode = _STYLES.get(str(parameter.get("collectionFormat", "csv")), ("form", False))
+        is_list = where in ("path", "header") and style == "form"
+        found |= {"style": "simple" if is_list else style, "explode": explode}
+    return found
+
+
+def _schema(parameter: JsonObject) -> JsonObject:
+    schema: JsonObject = {key: value for key, value in parameter.items() if key in _SCHEMA_WORDS}
+    if schema.get("type") == "file":
+        schema |= {"type": "string", "format": "binary"}
+    return schema
+
+
+def _form(fields: list[JsonObject], consumes: list[str]) -> JsonObject:
+    has_file = any(each.get("type") == "file" for each in fields)
+    known = [each for each in consumes if each in (_FORM, _MULTIPART)]
+    kind = _MULTIPART if has_file else known[0] if known else _FORM
+    encoding: JsonObject = {}
+    for each in fields:
+        if each.get("type") == "array":
+            style, explode = _STYLES.get(str(each.get("collectionFormat", "csv")), ("form", False))
+            encoding[str(each.get("name"))] = {"style": style, "explode": explode}
+    properties: JsonObject = {
+        str(each.get("name")): {**_schema(each), "description": each.get("description")} for each in fields
+    }
+    required: list[Json] = [str(each.get("name")) for each in fields if each.get("required") is True]
+    schema: JsonObject = {"type": "object", "properties": properties, "required": required}
+    return {"required": bool(required), "content": {kind: {"schema": schema, "encoding": encoding}}}
+
+
+def _response(references: References, value: Json, produces: list[str]) -> Json:
+    try:
+        response = references.resolve(value, "")
+    except DocumentError:
+        return value
+    if "schema" not in response:
+        return response
+    return {**response, "content": {each: {"schema": response["schema"]} for each in produces}}
+
+
+def _security_scheme(scheme: JsonObject) -> JsonObject:
+    kind = scheme.get("type")
+    if kind == "basic":
+        return {**scheme, "type": "http", "scheme": "basic"}
+    if kind != "oauth2":
+        return scheme
+    flow: JsonObject = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
+    name = str(scheme.get("flow"))
+    return {"type": "oauth2", "description": scheme.get("description"), "flows": {_FLOWS.get(name, name): flow}}
+
+
+def _servers(root: JsonObject, place: str) -> list[Json]:
+    base = str(root.get("basePath") or "")
+    schemes = root.get("schemes")
+    named = [str(each) for each in schemes] if isinstance(schemes, list) else []
+    preferred = "https" if "https" in named or not named else named[0]
+    if not named and place.startswith("http://"):
+        preferred = "http"
+    host = root.get("host")
+    return [{"url": f"{preferred}://{host}{base}" if host else base or "/"}]
+
+
+def _media_types(operation: JsonObject, root: JsonObject, member: str) -> list[str]:
+    found = operation.get(member, root.get(member))
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _object(value: Json) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -1,0 +1,290 @@
+"""Responses as outputs: content by media type, errors with what a caller can change, and the next page."""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+
+from agenttool.adapters.openapi.http import HttpResponse, mask, origin_of
+from agenttool.adapters.openapi.operations import is_json
+from agenttool.codec import parse_value, write_own
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.ports.output import Media, NativeOutput
+from agenttool.records import (
+    UNSET,
+    ErrorClass,
+    Json,
+    JsonObject,
+    OpenApiMapping,
+    RetryGuidance,
+    ToolError,
+    text_item,
+)
+
+MAX_ERROR_CHARS = 2000
+"""How much of an error body a message has."""
+
+_TEXTS = ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson", "application/jsonl")
+_MESSAGE_WORDS = ("detail", "message", "error_description", "error_message", "error", "title", "reason", "msg")
+_LISTED = ("errors", "detail", "details", "violations", "invalid-params", "invalid_params", "fieldErrors", "issues")
+_CLASSES = {
+    400: (ErrorClass.INVALID_ARGUMENTS, "correct the arguments"),
+    401: (ErrorClass.CREDENTIAL_MISSING, "the credentials are missing or not accepted; check security in the settings"),
+    403: (ErrorClass.EXECUTION_FAILED, "the credentials do not permit this; another account or scope may"),
+    404: (ErrorClass.EXECUTION_FAILED, "there is no such thing; check the ids among the arguments"),
+    405: (ErrorClass.EXECUTION_FAILED, "the service does not offer this operation"),
+    408: (ErrorClass.DEPENDENCY_UNAVAILABLE, "the service was too slow; try again later"),
+    409: (ErrorClass.EXECUTION_FAILED, "it conflicts with the present state; read the state first"),
+    410: (ErrorClass.EXECUTION_FAILED, "it does not exist any more"),
+    412: (ErrorClass.EXECUTION_FAILED, "it was changed meanwhile; read it again first"),
+    413: (ErrorClass.INVALID_ARGUMENTS, "send less"),
+    415: (ErrorClass.EXECUTION_FAILED, "the service does not accept this media type"),
+    422: (ErrorClass.INVALID_ARGUMENTS, "correct the arguments"),
+    429: (ErrorClass.RATE_LIMITED, "too many requests; wait before the next call"),
+}
+_SERVER_ERROR = 500
+_LINK = re.compile(r'<([^>]*)>\s*;[^,]*?\brel="?([^",;]+)"?')
+_CURSORS = (
+    "next_cursor",
+    "nextCursor",
+    "next_page_token",
+    "nextPageToken",
+    "next_token",
+    "nextToken",
+    "cursor",
+    "after",
+)
+_CURSOR_PARAMETERS = (
+    *("cursor", "page_token", "pageToken", "next_token", "nextToken", "after", "starting_after", "page[cursor]"),
+    *("page[after]", "continue", "marker", "NextToken"),
+)
+_NEXT_URLS = ("next", "next_url", "nextLink", "@odata.nextLink", "next_page_url", "next_page")
+_PAGE_PARAMETERS = ("page", "pageNumber", "page_number", "page[number]")
+_META = ("response_metadata", "meta", "metadata", "pagination", "paging", "links", "_links", "page_info", "cursors")
+
+
+def read_value(response: HttpResponse) -> Json:
+    """Return the JSON value of a response.
+
+    Raises:
+        ValueError: the body is not JSON.
+    """
+    return parse_value(response.body) if response.body.strip() else None
+
+
+def output_of(response: HttpResponse, mapping: OpenApiMapping, note: str | None = None) -> NativeOutput:
+    """Return the output of a successful response; `note` is a remark about it for the caller."""
+    kind, notes = response.content_type, [] if note is None else [note]
+    value: object = UNSET
+    content: list[object] = []
+    if not response.body:
+        location = response.headers.get("location")
+        text = f"status {response.status}, no content" + (f", location {location}" if location else "")
+        content.append(text_item(text))
+    elif is_json(kind) or not kind:
+        try:
+            value = read_value(response)
+        except RecordError:
+            notes.append(f"the response is declared as {kind or 'JSON'} and is not JSON")
+            content.append(text_item(_decoded(response)))
+    elif kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS:
+        content.append(text_item(_decoded(response)))
+    else:
+        content.append(Media(response.body, kind))
+    if not notes and not content:
+        return NativeOutput(value=value, external_mappings=(mapping,))
+    items = [text_item(write_own(value).decode())] if value is not UNSET else content
+    return NativeOutput(
+        content=cast("tuple[Media, ...]", (*items, *(text_item(f"Note: {each}.") for each in notes))),
+        structured_content=value,
+        external_mappings=(mapping,),
+    )
+
+
+def _decoded(response: HttpResponse) -> str:
+    charset = re.search(r"charset=\"?([\w.-]+)", response.headers.get("content-type", ""))
+    try:
+        return response.body.decode(charset[1] if charset else "utf-8", errors="replace")
+    except LookupError:
+        return response.body.decode("utf-8", errors="replace")
+
+
+def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: tuple[str, ...]) -> ToolFailure:
+    """Return the failure of a response with an error status."""
+    status = response.status
+    default = ErrorClass.DEPENDENCY_UNAVAILABLE if status >= _SERVER_ERROR else ErrorClass.EXECUTION_FAILED
+    advice = "the service failed; try again later" if status >= _SERVER_ERROR else "read its message"
+    error_class, advice = _CLASSES.get(status, (default, advice))
+    try:
+        found = read_value(response) if is_json(response.content_type) else _decoded(response)
+    except RecordError:
+        found = _decoded(response)
+    words = mask(_message_in(found), secrets)[:MAX_ERROR_CHARS]
+    native: JsonObject = {"status": status, "body": _short(found, secrets)}
+    wait = response.retry_after_s
+    message = f"{service!r} answered {status}" + (f": {words.rstrip('.')}" if words else "") + f"; {advice}"
+    if wait:
+        message += f", at least {wait:.0f} s"
+    must_change = error_class is ErrorClass.INVALID_ARGUMENTS
+    return ToolFailure(
+        ToolError(
+            error_class=error_class,
+            error_code=f"http_{status}",
+            message=message,
+            retry=RetryGuidance(safe=is_safe, arguments_must_change=must_change or None),
+            retry_after=UNSET if wait is None else wait,
+            native_error_ref=native,
+        )
+    )
+
+
+def _short(value: Json, secrets: tuple[str, ...]) -> Json:
+    text = value if isinstance(value, str) else write_own(value).decode()
+    masked = mask(text, secrets)
+    if masked == text and len(text) <= MAX_ERROR_CHARS:
+        return value
+    return masked[:MAX_ERROR_CHARS]
+
+
+def _message_in(value: Json) -> str:
+    """Return the words of an error body: of a problem document, or of one of the usual forms."""
+    if isinstance(value, str):
+        return " ".join(re.sub(r"<[^>]{0,500}>", " ", value[: 4 * MAX_ERROR_CHARS]).split())
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_message_in, value[:5])))
+    if not isinstance(value, dict):
+        return ""
+    words: list[str] = []
+    for name in _MESSAGE_WORDS:
+        each = value.get(name)
+        text = each if isinstance(each, str) else _message_in(each) if isinstance(each, dict) else ""
+        if text and text not in words:
+            words.append(text)
+            if len(words) > 1:
+                break
+    for name in _LISTED:
+        entries = value.get(name)
+        if isinstance(entries, list | dict) and entries:
+            words.append(_entries(entries))
+            break
+    return ": ".join(words) or write_own(value).decode()
+
+
+def _entries(entries: list[Json] | JsonObject) -> str:
+    if isinstance(entries, dict):
+        return "; ".join(f"{name}: {_message_in(each) or each}" for name, each in list(entries.items())[:5])
+    found: list[str] = []
+    for each in entries[:5]:
+        place = (
+            next((each[key] for key in ("loc", "field", "path", "pointer", "name", "param") if key in each), None)
+            if isinstance(each, dict)
+            else None
+        )
+        where = ".".join(map(str, place)) if isinstance(place, list) else place
+        found.append(f"{where}: {_message_in(each)}" if where else _message_in(each) or str(each))
+    return "; ".join(found)
+
+
+def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping[str, str]) -> str | None:
+    """Return the URL of the next page; None if this is the last one or the service does not say.
+
+    Args:
+        response: the response of this page.
+        value: its JSON value.
+        url: the URL of this page.
+        parameters: the names of the query parameters of the operation, by their names in lower case.
+    """
+    for target, relation in _LINK.findall(response.headers.get("link", "")):
+        if "next" in relation.split():
+            return _same_origin(url, target)
+    if isinstance(value, dict):
+        places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
+        for place in places:
+            found = _next_url(place, url) or _next_cursor(place, url, parameters)
+            if found is not None:
+                return found
+        if value.get("has_more") is False or value.get("hasMore") is False:
+            return None
+        return _after_last(value, url, parameters)
+    return _next_number(url, parameters) if isinstance(value, list) and value else None
+
+
+def _next_url(place: JsonObject, url: str) -> str | None:
+    for name in _NEXT_URLS:
+        target = place.get(name)
+        target = target.get("href") if isinstance(target, dict) else target
+        if isinstance(target, str) and target.startswith(("http://", "https://", "/")):
+            return _same_origin(url, target)
+    return None
+
+
+def _next_cursor(place: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
+    known = next((parameters[each.lower()] for each in _CURSOR_PARAMETERS if each.lower() in parameters), None)
+    for name in _CURSORS if known is not None else ():
+        cursor = place.get(name)
+        if isinstance(cursor, str) and cursor and known is not None:
+            return with_query(url, known, cursor)
+    return None
+
+
+def _after_last(value: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
+    """Return the next page of a service that continues after the id of the last item, or by a number."""
+    items = next((each for each in value.values() if isinstance(each, list) and each), None)
+    has_more = value.get("has_more", value.get("hasMore"))
+    last = items[-1] if items else None
+    if has_more is True and "starting_after" in parameters and isinstance(last, dict) and "id" in last:
+        return with_query(url, parameters["starting_after"], str(last["id"]))
+    if items is None or (has_more is None and not _counts_more(value, url)):
+        return None
+    return _next_number(url, parameters)
+
+
+def _counts_more(value: JsonObject, url: str) -> bool:
+    """Return whether the body says that there are pages after this one."""
+    places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
+    page = next((int(each) for name, each in parse_qsl(urlsplit(url).query) if name in _PAGE_PARAMETERS), 1)
+    for place in places:
+        for name in ("total_pages", "totalPages", "page_count", "pages", "last_page"):
+            total = place.get(name)
+            if isinstance(total, int) and not isinstance(total, bool):
+                return page < total
+    return False
+
+
+def _next_number(url: str, parameters: Mapping[str, str]) -> str | None:
+    known = next((parameters[each.lower()] for each in _PAGE_PARAMETERS if each.lower() in parameters), None)
+    if known is None:
+        return None
+    page = dict(parse_qsl(urlsplit(url).query)).get(known, "1")
+    return with_query(url, known, str(int(page) + 1)) if page.isdecimal() else None
+
+
+def _same_origin(url: str, target: str) -> str | None:
+    found = urljoin(url, target)
+    return found if origin_of(found) == origin_of(url) else None
+
+
+def with_query(url: str, name: str, value: str) -> str:
+    """Return a URL with another value of one query parameter."""
+    head, _, query = url.partition("?")
+    label = quote(name, safe="")
+    remaining = [each for each in query.split("&") if each and each.partition("=")[0] not in (label, name)]
+    return f"{head}?{'&'.join((*remaining, f'{label}={quote(value, safe=chr(45))}'))}"
+
+
+def joined(pages: list[Json]) -> Json:
+    """Return the pages as one value: lists one after the other, and of objects their first list."""
+    first = pages[0]
+    if isinstance(first, list):
+        return [item for page in pages if isinstance(page, list) for item in page]
+    if not isinstance(first, dict):
+        return pages
+    name = next((key for key, each in first.items() if isinstance(each, list)), None)
+    if name is None:
+        return pages
+    items: list[Json] = []
+    for page in pages:
+        found = page.get(name) if isinstance(page, dict) else None
+        items += found if isinstance(found, list) else []
+    last = pages[-1]
+    return {**first, **(last if isinstance(last, dict) else {}), name: items}

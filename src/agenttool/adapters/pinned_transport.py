@@ -1,0 +1,74 @@
+"""The transport of HTTP clients behind the SSRF guard: each connection leads to an address that was checked."""
+
+import ipaddress
+from collections.abc import Iterable
+
+import httpx2
+
+from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
+
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+def policy_for(urls: Iterable[str], allow: Iterable[str]) -> SsrfPolicy:
+    """Return which addresses requests may lead to: public ones, those allowed, and those that the URLs spell out.
+
+    The owner writes these URLs into the settings. If all of them use https, other URLs must, too.
+
+    Raises:
+        ConfigError: an entry of `allow` is invalid.
+    """
+    own: list[str] = []
+    found = [httpx2.URL(each) for each in urls]
+    for url in found:
+        if url.host == "localhost":
+            own += (*_LOOPBACK, "localhost")
+        elif _is_address(url.host):
+            own.append(url.host)
+    return SsrfPolicy.parse((*allow, *own), https_only=all(each.scheme == "https" for each in found))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class PinnedTransport(httpx2.AsyncBaseTransport):
+    """Resolves the host of each request once, checks all its addresses, and connects to one of them."""
+
+    def __init__(self, policy: SsrfPolicy) -> None:
+        """Take which addresses may be contacted."""
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        self._policy = policy
+        self._resolver = Resolver()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request to the first address of its host that accepts a connection.
+
+        Raises:
+            RecordError: its URL may not be contacted.
+            OSError: its host name cannot be resolved.
+            httpx2.HTTPError: the connection failed.
+        """
+        check_url(str(request.url), self._policy)
+        host, failure = request.url.host, httpx2.ConnectError("no address")
+        for address in await resolve(host, self._policy, self._resolver):
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # with the header `Host` of the name
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except httpx2.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()

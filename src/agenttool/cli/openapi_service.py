@@ -1,0 +1,296 @@
+"""`agenttool sources add openapi` and `agenttool sources request`: try an OpenAPI service, and show a request."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console, RenderableType
+
+from agenttool.adapters.openapi.settings import OpenApiService, read_service
+from agenttool.catalog.entry import estimate_tokens
+from agenttool.cli.call import read_arguments
+from agenttool.cli.client_settings import ImportedServer, source_name
+from agenttool.cli.format import print_json
+from agenttool.cli.options import JsonOption, SettingsOption, StoreOptions, find_settings
+from agenttool.cli.output import escape_markup, indented, print_blocks, print_text, printable
+from agenttool.config.table import suggestion
+from agenttool.config.writer import toml_table
+from agenttool.errors import AgentToolError, ConfigError
+from agenttool.ports.source import SourceStatus
+from agenttool.records import Json, JsonObject, ToolDeclaration
+from agenttool.runtime import Runtime
+
+SHOWN_SKIPPED = 10
+"""How many skipped operations are printed; `--json` has all."""
+
+_COMMON_LABELS = frozenset(
+    {"api", "www", "openapi", "swagger", "docs", "rest", "raw", "com", "org", "net", "io", "json"}
+)
+
+
+class PreviewedRequest(Protocol):
+    """A request with its secrets masked."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+class SkippedOperation(Protocol):
+    """A part of a document that cannot be used, and why."""
+
+    @property
+    def pointer(self) -> str:
+        """Its JSON pointer."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        ...
+
+
+class ServiceSchemes(Protocol):
+    """The security schemes of a document."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        ...
+
+    def describe(self, name: str) -> str:
+        """Return the kind of one."""
+        ...
+
+
+class ServiceDocument(Protocol):
+    """A document that was imported."""
+
+    title: str
+    version: str
+    excluded: int
+    security: ServiceSchemes
+
+    @property
+    def skipped(self) -> Sequence[SkippedOperation]:
+        """The parts that cannot be used."""
+        ...
+
+    @property
+    def findings(self) -> Sequence[SkippedOperation]:
+        """The schemas that are read more loosely."""
+        ...
+
+
+@runtime_checkable
+class ServiceSource(Protocol):
+    """A source that is an OpenAPI service; the package behind it may not be installed."""
+
+    @property
+    def imported(self) -> ServiceDocument | None:
+        """Its document."""
+        ...
+
+    def health(self) -> Sequence[SourceStatus]:
+        """Return its state."""
+        ...
+
+    def preview(self, tool: str, arguments: JsonObject) -> PreviewedRequest:
+        """Return the request that a call would send."""
+        ...
+
+
+@dataclass(slots=True)
+class ServiceTrial:
+    """What an OpenAPI service brings.
+
+    Attributes:
+        fault: why it cannot be used; None if it can.
+        tokens: of all tools; `surface_tokens` is what a model sees at first.
+        schemes: the kind of each security scheme that the document has.
+    """
+
+    fault: str | None = None
+    title: str = ""
+    version: str = ""
+    tools: int = 0
+    excluded: int = 0
+    tokens: int = 0
+    surface_tokens: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()
+    findings: int = 0
+    schemes: tuple[tuple[str, str], ...] = ()
+
+    def as_json(self, name: str) -> JsonObject:
+        """Return the trial for programs."""
+        return {
+            "source": name,
+            "fault": self.fault,
+            "title": self.title,
+            "version": self.version,
+            "tools": self.tools,
+            "excluded": self.excluded,
+            "tokens": self.tokens,
+            "surface_tokens": self.surface_tokens,
+            "skipped": [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped],
+            "findings": self.findings,
+            "schemes": dict(self.schemes),
+        }
+
+
+def service_name(place: str) -> str:
+    """Return a name for the service of a document: from its host, or from its file."""
+    parts = urlsplit(place)
+    words = (
+        (parts.hostname or "").split(".")[::-1] if parts.scheme in ("http", "https") else Path(place).name.split(".")
+    )
+    found = next((each for each in words if each and each.lower() not in _COMMON_LABELS), "api")
+    return source_name(found.lower(), set())
+
+
+def service_settings(place: str, headers: ImportedServer, options: Mapping[str, Json], file: Path) -> ImportedServer:
+    """Return the settings of a service, as they would be written; a file is named from the folder of the settings."""
+    document = place
+    if "://" not in place:
+        path, folder = Path(place).resolve(), file.resolve().parent
+        document = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+    members: JsonObject = {"document": document, **{key: each for key, each in options.items() if each}}
+    if headers.members.get("headers"):
+        members["headers"] = headers.members["headers"]
+    return ImportedServer(headers.name, members, headers.credentials, headers.missing, {})
+
+
+def toml_of(server: ImportedServer, configured: frozenset[str]) -> str:
+    """Return the tables of a service and of its credentials."""
+    tables = [toml_table(f"[sources.{server.name}]", {"kind": "openapi", **server.members})]
+    tables += [
+        toml_table(f"[credentials.{name}]", {"env": variable})
+        for name, variable in server.credentials.items()
+        if name not in configured
+    ]
+    return "# Added by agenttool sources add.\n" + "\n".join(tables)
+
+
+def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], timeout_s: float) -> ServiceTrial:
+    """Read the document of a service, and return what it brings; no operation is called.
+
+    Raises:
+        ConfigError: the settings are invalid.
+    """
+    logging.getLogger("agenttool").addHandler(logging.NullHandler())  # the report has the faults
+    service = read_service(server.name, {**server.members, "timeout_s": timeout_s}, file.resolve().parent)
+    try:
+        return asyncio.run(_tried(service, dict(values)))
+    except AgentToolError as error:
+        return ServiceTrial(fault=str(error))
+
+
+async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTrial:
+    async with Runtime.open(
+        sources=[service], store="memory:", credentials=values, search_model="none", approve="deny"
+    ) as rt:
+        source = rt.sources.get(service.name)
+        if not isinstance(source, ServiceSource) or source.imported is None:
+            fault = source.health()[0].fault if isinstance(source, ServiceSource) else None
+            return ServiceTrial(fault=fault or "it cannot be read")
+        found = source.imported
+        declared = [
+            each
+            async for each in rt.journal.export()
+            if isinstance(each, ToolDeclaration) and each.namespace == service.name
+        ]
+        policy = (await rt.surface()).selection_policy or {}
+        shown = policy.get("loaded_tokens")
+        return ServiceTrial(
+            title=found.title,
+            version=found.version,
+            tools=len(declared),
+            excluded=found.excluded,
+            tokens=sum(map(estimate_tokens, declared)),
+            surface_tokens=shown if isinstance(shown, int) else 0,
+            skipped=tuple((each.pointer, each.reason) for each in found.skipped),
+            findings=len(found.findings),
+            schemes=tuple((name, found.security.describe(name)) for name in found.security.names),
+        )
+
+
+def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
+    """Print what a service brings."""
+    blocks: list[RenderableType] = []
+    name = escape_markup(server.name)
+    if trial.fault is not None:
+        print_blocks([f"[red]{name}[/]: {escape_markup(trial.fault)}"])
+        return
+    blocks.append(f"[cyan]{name}[/]  {escape_markup(trial.title)} (OpenAPI {escape_markup(trial.version)})")
+    blocks.append(
+        f"{trial.tools:,} tools, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens"
+    )
+    if trial.excluded:
+        blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
+    if trial.skipped:
+        blocks.append(f"[yellow]{len(trial.skipped):,} operations cannot be used:[/]")
+        blocks += [indented(escape_markup(f"{pointer}: {reason}")) for pointer, reason in trial.skipped[:SHOWN_SKIPPED]]
+    if trial.findings:
+        blocks.append(f"{trial.findings:,} schemas are read more loosely than they are written")
+    configured = server.members.get("security")
+    known = configured if isinstance(configured, dict) else {}
+    blocks += [
+        f"security {escape_markup(scheme)} ({escape_markup(kind)}): "
+        + ("configured" if scheme in known else f"not configured; add --security {escape_markup(scheme)}=VARIABLE")
+        for scheme, kind in trial.schemes
+    ]
+    print_blocks(blocks)
+
+
+def request(  # noqa: PLR0913 -- one for each option of the command
+    source: Annotated[str, typer.Argument(help="The name of the source")],
+    tool: Annotated[str, typer.Argument(help="The tool")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments")] = None,
+    *,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as a JSON object")] = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the last document")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
+
+    async def previewed() -> PreviewedRequest:
+        options = StoreOptions(store, settings).or_default()
+        async with Runtime.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
+            found = rt.sources.get(source)
+            if found is None:
+                known = rt.sources.names
+                advice = suggestion(source, known) if known else "add it with `agenttool sources add openapi`"
+                raise ConfigError(f"no source is named {source!r}; {advice}")
+            if not isinstance(found, ServiceSource):
+                raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")
+            given = read_arguments(words or [], args, None)
+            declared = [
+                each
+                async for each in rt.journal.export()
+                if isinstance(each, ToolDeclaration) and tool in (each.name, f"{each.namespace}.{each.name}")
+            ]
+            contract = declared[0].input_contract if declared else None
+            schema = (contract and contract.model_input_schema) or {}
+            try:
+                return found.preview(tool, given.for_schema(schema))
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+
+    shown = asyncio.run(previewed())
+    body = None if shown.body is None else shown.body.decode(errors="replace")
+    if as_json:
+        print_json({"method": shown.method, "url": shown.url, "headers": dict(shown.headers), "body": body})
+        return
+    typer.echo(printable(f"{shown.method} {shown.url}"))
+    for name, value in shown.headers.items():
+        typer.echo(printable(f"{name}: {value}"))
+    if body is not None:
+        typer.echo("")
+        print_text(Console(), body)

@@ -1,0 +1,204 @@
+"""Calls: attempts, waiting, pages, polling, redirects, and what becomes of each response."""
+
+import json
+import socket
+
+import pytest
+from openapi_documents import document, operation
+
+from agenttool.adapters.openapi import execute
+
+
+@pytest.fixture(autouse=True)
+def _no_delays(monkeypatch):
+    monkeypatch.setattr(execute, "FIRST_DELAY_S", 0.001)
+
+
+def listing(*names, **members):
+    given = [{"name": name, "in": "query", "schema": {}} for name in names]
+    return document({"/list": {"get": operation(*given, operationId="list", **members)}})
+
+
+def both():
+    return document({"/x": {"get": operation(operationId="read"), "post": operation(operationId="write")}})
+
+
+async def test_a_request_that_may_be_repeated_is_and_another_is_not(open_service, service):
+    service.answers["/x"] = [(503, {}, {}), (503, {}, {}), (200, {}, {"ok": 1})]
+    async with open_service(both()) as rt:
+        assert (await rt.call("probe.read", {})).value == {"ok": 1}
+        service.answers["/x"] = [(503, {}, {"title": "busy"}), (200, {}, {"ok": 1})]
+        result = await rt.call("probe.write", {})
+    assert result.error.error_class.value == "dependency_unavailable"
+    assert "503: busy" in result.error.message
+    assert [each["method"] for each in service.requests] == ["GET"] * 3 + ["POST"]
+
+
+async def test_with_an_idempotency_header_every_request_is_repeated_under_one_key(open_service, service):
+    service.answers["/x"] = [(500, {}, {}), (200, {}, {"ok": 1})]
+    async with open_service(both(), idempotency_header="Idempotency-Key") as rt:
+        result = await rt.call("probe.write", {})
+    assert result.ok
+    assert {each["headers"]["idempotency-key"] for each in service.requests} == {str(result.invocation_id)}
+    assert len(service.requests) == 2
+
+
+async def test_a_service_that_asks_to_wait_too_long_is_left_alone(open_service, service):
+    service.answers["/x"] = (429, {"Retry-After": "1000"}, {"message": "slow down"})
+    async with open_service(both(), timeout_s=5) as rt:
+        results = [await rt.call("probe.read", {}) for _ in range(20)]
+    assert len(service.requests) == 1
+    assert {each.error.error_class.value for each in results} == {"rate_limited"}
+    assert all(900 < each.error.retry_after <= 1000 for each in results)
+
+
+async def test_pages_are_followed_by_links_up_to_the_limit(open_service, service):
+    def page(request):
+        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 1
+        return 200, {"Link": f'<{service.url}/list?page={number + 1}>; rel="next"'}, [number]
+
+    service.answers["/list"] = page
+    async with open_service(listing("page", "per_page"), max_pages=5) as rt:
+        one = await rt.call("probe.list", {})
+        three = await rt.call("probe.list", {"pages": 3, "per_page": 1})
+        many = await rt.call("probe.list", {"pages": 6})
+    assert (one.value, three.value) == ([1], [1, 2, 3])
+    assert "more pages than the 3" in three.text
+    assert many.error.error_class.value == "schema_validation_failed"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "pages"),
+    [
+        ("cursor", [{"items": [1], "next_cursor": "b"}, {"items": [2], "next_cursor": ""}]),
+        ("cursor", [{"items": [1], "response_metadata": {"next_cursor": "b"}}, {"items": [2]}]),
+        ("starting_after", [{"data": [{"id": "b"}], "has_more": True}, {"data": [{"id": "c"}], "has_more": False}]),
+        ("page", [{"items": [1], "total_pages": 2}, {"items": [2], "total_pages": 2}]),
+        ("offset", [{"items": [1], "next": "/list?offset=1"}, {"items": [2], "next": None}]),
+        ("page", [[1], [2], []]),
+    ],
+)
+async def test_pages_are_followed_by_cursor_number_and_url(open_service, service, parameter, pages):
+    service.answers["/list"] = [*pages]
+    async with open_service(listing(parameter)) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    lists = [
+        next(x for x in each.values() if isinstance(x, list)) if isinstance(each, dict) else each for each in pages
+    ]
+    value = result.value
+    found = next(each for each in value.values() if isinstance(each, list)) if isinstance(value, dict) else value
+    assert found == [item for each in lists for item in each]
+    assert len(service.requests) == len(pages)
+
+
+async def test_accepted_work_is_polled_until_it_is_done(open_service, service):
+    service.answers["/x"] = (202, {"Location": "/jobs/1"}, {"id": 1})
+    service.answers["/jobs/1"] = [(202, {}, {}), (200, {}, {"status": "running"}), (200, {}, {"status": "done"})]
+    async with open_service(both()) as rt:
+        result = await rt.call("probe.write", {})
+    assert result.value == {"status": "done"}
+    assert [each["method"] for each in service.requests] == ["POST", "GET", "GET", "GET"]
+
+
+async def test_a_redirect_to_another_origin_carries_no_credentials(open_service, service):
+    other = service.url.replace("127.0.0.1", "localhost")
+    service.answers["/x"] = (302, {"Location": f"{other}/y"}, {})
+    headers = {"Authorization": "Bearer ${credentials.one}", "X-Key": "${credentials.one}", "X-Plain": "1"}
+    async with open_service(
+        both(), headers=headers, credentials={"one": "secret-one-1"}, allow=["localhost", "127.0.0.0/8", "::1/128"]
+    ) as rt:
+        assert (await rt.call("probe.read", {})).ok
+    first, second = service.requests
+    assert first["headers"]["authorization"] == "Bearer secret-one-1"
+    assert (second["path"], second["headers"]["x-plain"]) == ("/y", "1")
+    assert "secret-one-1" not in json.dumps(second["headers"])
+
+
+async def test_a_request_with_an_effect_is_not_redirected_to_another_host(open_service, service):
+    service.answers["/x"] = (307, {"Location": "http://127.0.0.2:1/y"}, {})
+    async with open_service(both()) as rt:
+        result = await rt.call("probe.write", {})
+    assert result.error.error_code == "redirect"
+
+
+async def test_a_redirect_to_an_internal_address_is_refused(open_service, service):
+    service.answers["/x"] = (302, {"Location": "http://169.254.169.254/latest/meta-data"}, {})
+    async with open_service(both()) as rt:
+        result = await rt.call("probe.read", {})
+    assert result.error.error_code == "refused"
+    assert "public address" in result.error.message
+
+
+async def test_error_bodies_tell_the_caller_what_to_change(open_service, service):
+    bodies = {
+        "/problem": (422, {"Content-Type": "application/problem+json"}, b'{"title":"Bad","detail":"name is too long"}'),
+        "/fastapi": (422, {}, {"detail": [{"loc": ["body", "age"], "msg": "must be a number"}]}),
+        "/github": (400, {}, {"message": "Invalid", "errors": [{"field": "sha", "message": "not found"}]}),
+        "/html": (404, {"Content-Type": "text/html"}, b"<html><h1>Not   here</h1></html>"),
+        "/stripe": (400, {}, {"error": {"message": "No such customer", "param": "customer"}}),
+    }
+    service.answers |= bodies
+    found = document({path: {"get": operation(operationId=path[1:])} for path in bodies})
+    async with open_service(found) as rt:
+        errors = {path[1:]: (await rt.call(f"probe.{path[1:]}", {})).error for path in bodies}
+    assert "422: name is too long: Bad" in errors["problem"].message
+    assert "body.age: must be a number" in errors["fastapi"].message
+    assert "sha: not found" in errors["github"].message
+    assert "404: Not here" in errors["html"].message
+    assert "No such customer" in errors["stripe"].message
+    assert {each.error_class.value for name, each in errors.items() if name != "html"} == {"invalid_arguments"}
+    assert errors["fastapi"].retry.arguments_must_change is True
+
+
+async def test_responses_become_content_by_their_media_type(open_service, service):
+    service.answers |= {
+        "/image": (200, {"Content-Type": "image/png"}, b"\x89PNG"),
+        "/xml": (200, {"Content-Type": "application/xml"}, b"<a/>"),
+        "/none": (204, {}, b""),
+        "/broken": (200, {"Content-Type": "application/json"}, b"{not json"),
+        "/wrong": (200, {"Content-Type": "text/plain"}, b"<html>"),
+    }
+    found = document({path: {"get": operation(operationId=path[1:])} for path in service.answers})
+    async with open_service(found) as rt:
+        results = {path[1:]: await rt.call(f"probe.{path[1:]}", {}) for path in [*service.answers]}
+    assert all(each.ok for each in results.values())
+    assert results["image"].content[0].type.value == "image"
+    assert results["xml"].text == "<a/>"
+    assert results["none"].text == "status 204, no content"
+    assert results["broken"].text.startswith("{not json\nNote: the response is declared as application/json")
+    assert results["wrong"].text == "<html>"
+
+
+async def test_a_response_that_violates_its_own_schema_is_returned_and_reported(open_service, service):
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    found = listing(responses={"200": {"content": {"application/json": {"schema": schema}}}})
+    service.answers["/list"] = [{"id": "seven"}, {"id": 7}]
+    async with open_service(found) as rt:
+        wrong, right = await rt.call("probe.list", {}), await rt.call("probe.list", {})
+    assert wrong.ok
+    assert wrong.structured_content == {"id": "seven"}
+    assert "does not fit the schema of the service's own document at /id: expected integer" in wrong.text
+    assert right.text == '{"id":7}'
+
+
+async def test_a_response_that_is_too_long_is_not_read(open_service, service):
+    service.answers["/x"] = [
+        (200, {"Content-Length": str(2**30)}, b"x"),
+        (200, {"Content-Type": "text/plain"}, b"x" * 200_000),
+    ]
+    async with open_service(both(), max_response_bytes=100_000) as rt:
+        results = [await rt.call("probe.read", {}) for _ in range(2)]
+    assert {each.error.error_class.value for each in results} == {"result_too_large"}
+    assert "raise max_response_bytes" in results[0].error.message
+
+
+async def test_a_service_that_is_gone_or_stalls_is_reported(open_service, service, tmp_path):
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with open_service(both(), server=f"http://127.0.0.1:{port}", timeout_s=0.5, attempts=1) as rt:
+        stalled = await rt.call("probe.write", {})
+        listener.close()
+        gone = await rt.call("probe.write", {})
+    assert stalled.error.error_class.value in ("timeout", "dependency_unavailable")
+    assert gone.error.message.startswith("nothing was sent to 'probe'")
+    assert gone.error.retry.safe is True

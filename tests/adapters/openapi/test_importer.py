@@ -1,0 +1,205 @@
+"""The import of documents: nothing is lost silently, and what is made of each operation."""
+
+import json
+
+import pytest
+from openapi_documents import document, operation
+
+from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.importer import difference, import_document
+from agenttool.adapters.openapi.settings import read_service
+
+
+def imported(found, **settings):
+    data = found if isinstance(found, bytes) else json.dumps(found).encode()
+    members = {"document": "probe.json", "server": "https://api.example", **settings}
+    service = read_service("probe", {key: value for key, value in members.items() if value is not None})
+    return import_document(service, data, "probe.json")
+
+
+def schema_of(found, **settings):
+    [tool] = imported(found, **settings).tools
+    return tool.schema
+
+
+def test_one_bad_operation_is_reported_with_its_pointer_and_the_others_load():
+    paths = {
+        "/good": {"get": operation()},
+        "/bad/{x}": {"get": operation({"$ref": "#/components/parameters/none"}), "post": "not an operation"},
+        "/gone": {"$ref": "#/components/pathItems/none"},
+    }
+    found = imported(document(paths))
+    assert [each.operation.key for each in found.tools] == ["GET /good"]
+    assert {each.pointer: each.reason for each in found.skipped} == {
+        "/paths/~1bad~1{x}/get/parameters/0": "the reference '#/components/parameters/none' leads to nothing; correct it",
+        "/paths/~1bad~1{x}/post": "an object is expected, got str; correct it",
+        "/paths/~1gone": "the reference '#/components/pathItems/none' leads to nothing; correct it",
+    }
+
+
+def test_a_placeholder_that_no_parameter_declares_becomes_an_argument():
+    assert schema_of(document({"/a/{x}/{y}": {"get": operation()}}))["required"] == ["x", "y"]
+
+
+def test_names_are_unique_short_and_the_same_at_each_import():
+    long = "a_very_long_operation_id_" * 5
+    paths = {
+        "/a": {"get": operation(operationId="get/thing"), "post": operation()},
+        "/b": {"get": operation(operationId="get_thing"), "put": operation(operationId=long)},
+        "/c/{id}": {"delete": operation(operationId="Get-Thing!"), "put": operation(operationId=long)},
+    }
+    names = {each.operation.key: each.name for each in imported(document(paths)).tools}
+    assert names["GET /a"] == "get_thing"
+    assert names["POST /a"] == "post_a"
+    assert len({each.lower() for each in names.values()}) == 6
+    assert all(len(each) <= 44 for each in names.values())
+    reordered = document({path: paths[path] for path in ("/a", "/c/{id}", "/b")})
+    again = {each.operation.key: each.name for each in imported(reordered, exclude=["GET /a"]).tools}
+    assert again == {key: name for key, name in names.items() if key != "GET /a"}
+
+
+def test_operations_are_chosen_by_name_id_method_path_and_tag():
+    paths = {
+        "/users": {"get": operation(operationId="users/list", tags=["People"]), "post": operation(operationId="make")},
+        "/admin": {"delete": operation(operationId="wipe", tags=["Danger"])},
+    }
+
+    def keys(**settings):
+        return [each.operation.key for each in imported(document(paths), **settings).tools]
+
+    assert keys(include=["users_*"]) == ["GET /users"]
+    assert keys(include=["users/*", "POST *"]) == ["GET /users", "POST /users"]
+    assert keys(exclude=["tag:danger", "* /users"]) == []
+    found = imported(document(paths), include=["tag:people"], tools={"users/*": {"name": "people", "read_only": True}})
+    assert [(each.name, each.facts.read_only) for each in found.tools] == [("people", True)]
+    assert found.excluded == 2
+
+
+def test_a_recursive_schema_stays_a_reference_and_schemas_of_3_0_become_those_of_today():
+    node = {
+        "type": "object",
+        "properties": {
+            "next": {"$ref": "#/components/schemas/Node"},
+            "name": {"type": "string", "nullable": True, "enum": ["a", "b"], "example": "a", "x-order": 1},
+            "size": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "format": "int64"},
+            "other": {"allOf": [{"$ref": "#/components/schemas/Node"}], "nullable": True},
+            "kind": {"oneOf": [{"type": "string"}, {"type": "integer"}], "discriminator": {"propertyName": "x"}},
+            "broken": {"type": "date", "required": True, "minLength": "3", "pattern": "([", "items": 3},
+        },
+        "required": ["name", "name"],
+    }
+    body = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Node"}}}}
+    found = document({"/a": {"post": operation(body=body)}}, components={"schemas": {"Node": node}})
+    schema = schema_of(found)
+    assert schema["properties"] == {
+        "next": {"$ref": "#/$defs/Node"},
+        "name": {"type": ["string", "null"], "enum": ["a", "b", None]},
+        "size": {"type": "integer", "exclusiveMinimum": 0},
+        "other": {"anyOf": [{"allOf": [{"$ref": "#/$defs/Node"}]}, {"type": "null"}]},
+        "kind": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "broken": {"items": {}},
+    }
+    assert schema["required"] == ["name"]
+    assert schema["$defs"]["Node"]["properties"] == schema["properties"]
+
+
+def test_a_large_schema_is_cut_at_its_far_end_and_still_accepts_all_that_is_valid():
+    levels = {
+        f"L{n}": {
+            "type": "object",
+            "description": f"Level {n}.",
+            "properties": {
+                "next": {"$ref": f"#/components/schemas/L{n + 1}"},
+                **{f"field{i}": {"type": "string", "description": "x" * 100} for i in range(20)},
+            },
+        }
+        for n in range(60)
+    }
+    levels["L60"] = {"type": "string"}
+    body = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/L0"}}}}
+    found = document({"/a": {"post": operation(body=body)}}, components={"schemas": levels})
+    schema = schema_of(found)
+    assert len(json.dumps(schema)) < 20_000
+    last = [*schema["$defs"].values()][-1]
+    assert last["type"] == "object"
+    assert "properties" not in last
+
+
+def test_constant_and_credential_parameters_are_not_asked_for():
+    given = [
+        {"name": "version", "in": "query", "required": True, "schema": {"type": "string", "enum": ["v1"]}},
+        {"name": "X-Api-Key", "in": "header", "required": True, "schema": {"type": "string"}},
+        {"name": "tenant", "in": "query", "required": True, "schema": {"type": "string"}},
+        {"name": "q", "in": "query", "schema": {"type": "string"}},
+    ]
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "x-api-key"}}
+    found = document({"/a": {"get": operation(*given)}}, components={"securitySchemes": schemes})
+    assert [*schema_of(found, query={"tenant": "t1"})["properties"]] == ["q"]
+
+
+def test_servers_variables_and_relative_urls_are_resolved():
+    servers = [
+        {"url": "https://{region}.example/{v}", "variables": {"region": {"default": "eu"}, "v": {"default": "v1"}}}
+    ]
+    found = document(
+        {"/a": {"get": operation(), "servers": [{"url": "https://other.example"}]}, "/b": {"get": operation()}}
+    )
+    found["servers"] = servers
+    tools = imported(found, server=None, variables={"v": "v2"}).tools
+    assert [each.base_url for each in tools] == ["https://other.example", "https://eu.example/v2"]
+    relative = imported(document({"/b": {"get": operation()}}, servers=[{"url": "/api"}]), server=None)
+    assert (relative.tools, relative.skipped[0].pointer) == ([], "/paths/~1b/get")
+    assert "write server" in relative.skipped[0].reason
+
+
+def test_swagger_2_is_converted():
+    found = {
+        "swagger": "2.0",
+        "host": "api.example",
+        "basePath": "/v1",
+        "schemes": ["http", "https"],
+        "consumes": ["application/json"],
+        "parameters": {"page": {"name": "page", "in": "query", "type": "integer"}},
+        "securityDefinitions": {"o": {"type": "oauth2", "flow": "application", "tokenUrl": "https://t.example"}},
+        "definitions": {"Pet": {"type": "object", "properties": {"name": {"type": "string", "x-nullable": True}}}},
+        "paths": {
+            "/pets/{ids}": {
+                "parameters": [{"name": "ids", "in": "path", "required": True, "type": "array", "items": {"type": "integer"}}],
+                "get": {"parameters": [{"$ref": "#/parameters/page"}, {"name": "t", "in": "query", "type": "array", "collectionFormat": "multi"}]},
+                "put": {"parameters": [{"name": "pet", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Pet"}}]},
+                "post": {"parameters": [{"name": "f", "in": "formData", "type": "file"}, {"name": "n", "in": "formData", "type": "string"}]},
+                "delete": {"parameters": [{"$ref": "#/parameters/none"}]},
+            }
+        },
+    }  # fmt: skip
+    result = imported(found, server=None)
+    by_method = {each.operation.method: each for each in result.tools}
+    assert by_method["GET"].base_url == "https://api.example/v1"
+    assert [(each.name, each.style, each.explode) for each in by_method["GET"].operation.parameters] == [
+        ("ids", "simple", False),
+        ("page", "form", True),
+        ("t", "form", True),
+    ]
+    assert by_method["PUT"].schema["properties"]["name"] == {"type": ["string", "null"]}
+    assert by_method["POST"].operation.body.content_type == "multipart/form-data"
+    assert [each.pointer for each in result.skipped] == ["/paths/~1pets~1{ids}/delete"]
+
+
+def test_openapi_3_2_methods_are_imported():
+    paths = {"/a": {"query": operation(), "additionalOperations": {"COPY": operation(operationId="copy")}}}
+    assert [each.operation.key for each in imported({**document(paths), "openapi": "3.2.0"}).tools] == [
+        "QUERY /a",
+        "COPY /a",
+    ]
+
+
+def test_a_document_of_another_kind_is_refused():
+    for found, reason in (({"asyncapi": "2.0"}, "not an OpenAPI"), ({"openapi": "3.0.0"}, "no paths")):
+        with pytest.raises(DocumentError, match=reason):
+            imported(found)
+
+
+def test_the_difference_of_two_imports_names_operations():
+    before = {"GET /a": "1", "GET /b": "1", "GET /c": "1"}
+    found = difference(before, {"GET /a": "1", "GET /b": "2", "GET /d": "1"})
+    assert str(found) == "1 added (GET /d); 1 removed (GET /c); 1 changed (GET /b)"

@@ -1,0 +1,125 @@
+"""Parameters: every style of the specification's table, in the URL that a service receives."""
+
+import pytest
+from openapi_documents import document, operation
+
+COLOR = {"string": "blue", "array": ["blue", "black", "brown"], "object": {"R": 100, "G": 200, "B": 150}}
+TABLE = [
+    ("path", "simple", False, "string", "/c/blue"),
+    ("path", "simple", False, "array", "/c/blue,black,brown"),
+    ("path", "simple", False, "object", "/c/R,100,G,200,B,150"),
+    ("path", "simple", True, "array", "/c/blue,black,brown"),
+    ("path", "simple", True, "object", "/c/R=100,G=200,B=150"),
+    ("path", "label", False, "string", "/c/.blue"),
+    ("path", "label", False, "array", "/c/.blue,black,brown"),
+    ("path", "label", False, "object", "/c/.R,100,G,200,B,150"),
+    ("path", "label", True, "array", "/c/.blue.black.brown"),
+    ("path", "label", True, "object", "/c/.R=100.G=200.B=150"),
+    ("path", "matrix", False, "string", "/c/;color=blue"),
+    ("path", "matrix", False, "array", "/c/;color=blue,black,brown"),
+    ("path", "matrix", False, "object", "/c/;color=R,100,G,200,B,150"),
+    ("path", "matrix", True, "array", "/c/;color=blue;color=black;color=brown"),
+    ("path", "matrix", True, "object", "/c/;R=100;G=200;B=150"),
+    ("query", "form", False, "string", "/c?color=blue"),
+    ("query", "form", False, "array", "/c?color=blue,black,brown"),
+    ("query", "form", False, "object", "/c?color=R,100,G,200,B,150"),
+    ("query", "form", True, "array", "/c?color=blue&color=black&color=brown"),
+    ("query", "form", True, "object", "/c?R=100&G=200&B=150"),
+    ("query", "spaceDelimited", False, "array", "/c?color=blue%20black%20brown"),
+    ("query", "spaceDelimited", False, "object", "/c?color=R%20100%20G%20200%20B%20150"),
+    ("query", "pipeDelimited", False, "array", "/c?color=blue%7Cblack%7Cbrown"),
+    ("query", "pipeDelimited", False, "object", "/c?color=R%7C100%7CG%7C200%7CB%7C150"),
+    ("query", "deepObject", True, "object", "/c?color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+]
+
+
+def parameter(where="query", name="color", **members):
+    return {"name": name, "in": where, "schema": {}, "required": where == "path", **members}
+
+
+async def requested(open_service, service, *parameters, path="/c", **arguments):
+    async with open_service(document({path: {"get": operation(*parameters, operationId="probe")}})) as rt:
+        result = await rt.call("probe.probe", arguments)
+        assert result.ok, result.error
+    return service.last
+
+
+async def test_each_style_is_written_as_in_the_table_of_the_specification(open_service, service):
+    paths = {}
+    for number, (where, style, explode, _, _) in enumerate(TABLE):
+        path = f"/{number}/c/{{color}}" if where == "path" else f"/{number}/c"
+        given = parameter(where, style=style, explode=explode)
+        paths[path] = {"get": operation(given, operationId=f"probe{number}")}
+    async with open_service(document(paths)) as rt:
+        for number, (*_, kind, _) in enumerate(TABLE):
+            assert (await rt.call(f"probe.probe{number}", {"color": COLOR[kind]})).ok
+    expected = [f"/{number}{path}" for number, (*_, path) in enumerate(TABLE)]
+    assert [each["path"] for each in service.requests] == expected
+
+
+async def test_a_query_parameter_explodes_by_default(open_service, service):
+    sent = await requested(open_service, service, parameter(), color=["a", "b"])
+    assert sent["path"] == "/c?color=a&color=b"
+
+
+async def test_an_array_in_the_path_is_joined_by_commas_by_default(open_service, service):
+    sent = await requested(open_service, service, parameter("path"), path="/c/{color}", color=["a/b", "c d"])
+    assert sent["path"] == "/c/a%2Fb,c%20d"
+
+
+async def test_a_nested_deep_object_has_a_name_for_each_level(open_service, service):
+    given = parameter(style="deepObject", explode=True)
+    sent = await requested(open_service, service, given, color={"a": {"b": 1}, "c": ["x", "y"]})
+    assert sent["path"] == "/c?color%5Ba%5D%5Bb%5D=1&color%5Bc%5D=x&color%5Bc%5D=y"
+
+
+async def test_reserved_characters_stay_only_where_the_document_allows_them(open_service, service):
+    given = [parameter(), parameter(name="raw", allowReserved=True)]
+    sent = await requested(open_service, service, *given, color="a/b?c&d", raw="a/b?c:d")
+    assert sent["path"] == "/c?color=a%2Fb%3Fc%26d&raw=a/b?c:d"
+
+
+async def test_a_parameter_with_content_is_json_in_the_query(open_service, service):
+    given = {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}}
+    sent = await requested(open_service, service, given, filter={"a": [1]})
+    assert sent["path"] == "/c?filter=%7B%22a%22%3A%5B1%5D%7D"
+
+
+async def test_headers_and_cookies_have_their_styles(open_service, service):
+    given = [parameter("header", "X-A"), parameter("header", "X-B", explode=True), parameter("cookie", "c")]
+    sent = await requested(open_service, service, *given, **{"X-A": [1, 2], "X-B": {"k": "v"}, "c": "d e"})
+    assert [sent["headers"][name] for name in ("x-a", "x-b", "cookie")] == ["1,2", "k=v", "c=d%20e"]
+
+
+async def test_arguments_that_were_not_given_are_not_sent(open_service, service):
+    given = [parameter(name=name, schema={"type": "string", "nullable": True, "default": "x"}) for name in "abc"]
+    sent = await requested(open_service, service, *given, b="1", c=None)
+    assert sent["path"] == "/c?b=1"
+
+
+async def test_booleans_and_numbers_are_written_as_in_json(open_service, service):
+    given = [parameter(name=name) for name in ("a", "b", "c")]
+    sent = await requested(open_service, service, *given, a=True, b=1.5, c=2.0)
+    assert sent["path"] == "/c?a=true&b=1.5&c=2"
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+async def test_a_path_parameter_cannot_change_the_path(open_service, service, value):
+    async with open_service(document({"/c/{id}": {"get": operation(parameter("path", "id"), operationId="g")}})) as rt:
+        result = await rt.call("probe.g", {"id": value})
+    assert result.error.error_class.value == "invalid_arguments"
+    assert not service.requests
+
+
+async def test_a_header_cannot_start_another_header(open_service, service):
+    given = parameter("header", "X-A")
+    async with open_service(document({"/c": {"get": operation(given, operationId="g")}})) as rt:
+        result = await rt.call("probe.g", {"X-A": "a\r\nX-Evil: 1"})
+    assert result.error.error_class.value == "invalid_arguments"
+    assert not service.requests
+
+
+async def test_parameters_of_one_name_in_two_places_are_two_arguments(open_service, service):
+    given = [parameter("path", "id"), parameter("query", "id"), parameter("query", "filter[a]")]
+    sent = await requested(open_service, service, *given, path="/c/{id}", id="1", id_query="2", filter_a="3")
+    assert sent["path"] == "/c/1?id=2&filter%5Ba%5D=3"

@@ -1,0 +1,129 @@
+"""Security schemes: what requests carry, and to whom."""
+
+import base64
+from urllib.parse import parse_qs
+
+from openapi_documents import document, operation
+
+SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": "session"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "oauth": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "TOKEN", "scopes": {"read": ""}}}},
+}
+SECRETS = {"one": "secret-one-1", "two": "ada:secret-two", "three": "secret-three"}
+SECURITY = {
+    "key": "${credentials.one}",
+    "query": "${credentials.one}",
+    "cookie": "${credentials.one}",
+    "basic": "${credentials.two}",
+    "bearer": "${credentials.three}",
+}
+
+
+def secured(*requirements, **members):
+    """A document in which each operation has one requirement; `GET /0` has the first."""
+    paths = {
+        f"/{number}": {"get": operation(operationId=f"get{number}", security=each)}
+        for number, each in enumerate(requirements)
+    }
+    return document(paths, components={"securitySchemes": SCHEMES}, **members)
+
+
+async def test_each_scheme_puts_the_credential_where_the_document_says(open_service, service):
+    names = ("key", "query", "cookie", "basic", "bearer")
+    found = secured(*([{name: []}] for name in names), [{"key": [], "bearer": []}])
+    async with open_service(found, security=SECURITY, credentials=SECRETS) as rt:
+        for number in range(6):
+            result = await rt.call(f"probe.get{number}", {})
+            assert result.ok, result.error
+    key, query, cookie, basic, bearer, both = service.requests
+    assert key["headers"]["x-key"] == "secret-one-1"
+    assert query["path"] == "/1?api_key=secret-one-1"
+    assert cookie["headers"]["cookie"] == "session=secret-one-1"
+    assert base64.b64decode(basic["headers"]["authorization"].removeprefix("Basic ")) == b"ada:secret-two"
+    assert bearer["headers"]["authorization"] == "Bearer secret-three"
+    assert (both["headers"]["x-key"], both["headers"]["authorization"]) == ("secret-one-1", "Bearer secret-three")
+
+
+async def test_the_first_alternative_that_is_configured_is_used(open_service, service):
+    found = secured([{"oauth": ["read"]}, {"bearer": []}], [{"bearer": []}, {}], [])
+    async with open_service(found, security={"bearer": "${credentials.three}"}, credentials=SECRETS) as rt:
+        for number in range(3):
+            assert (await rt.call(f"probe.get{number}", {})).ok
+    assert [each["headers"].get("authorization") for each in service.requests] == ["Bearer secret-three"] * 2 + [None]
+
+
+async def test_custom_headers_are_sent_and_are_no_arguments(open_service, service):
+    version = {"name": "Api-Version", "in": "header", "required": True, "schema": {"type": "string"}}
+    token = {"name": "Authorization", "in": "header", "required": True, "schema": {"type": "string"}}
+    found = document({"/a": {"get": operation(version, token, operationId="a")}})
+    headers = {"api-version": "2", "Authorization": "Token ${credentials.one}"}
+    async with open_service(found, headers=headers, credentials=SECRETS) as rt:
+        result = await rt.call("probe.a", {})
+        assert result.ok, result.error
+    assert (service.last["headers"]["api-version"], service.last["headers"]["authorization"]) == (
+        "2",
+        "Token secret-one-1",
+    )
+
+
+async def test_client_credentials_are_exchanged_once_and_again_when_a_token_is_refused(open_service, service):
+    tokens = iter(("first-token", "second-token"))
+    service.answers["/token"] = lambda _: {"access_token": next(tokens), "expires_in": 3600}
+    service.answers["/0"] = lambda request: (
+        (200, {}, {"ok": 1}) if service.accepts in request["headers"]["authorization"] else (401, {}, {})
+    )
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    async with open_service(secured([{"oauth": ["read"]}]), security={"oauth": grant}, credentials=SECRETS) as rt:
+        service.accepts = "first-token"
+        assert [(await rt.call("probe.get0", {})).ok for _ in range(2)] == [True, True]
+        service.accepts = "second-token"
+        assert (await rt.call("probe.get0", {})).ok
+    forms = [each for each in service.requests if each["path"] == "/token"]
+    assert len(forms) == 2
+    assert parse_qs(forms[0]["body"].decode()) == {"grant_type": ["client_credentials"], "scope": ["read"]}
+    assert base64.b64decode(forms[0]["headers"]["authorization"].removeprefix("Basic ")) == b"me:secret-one-1"
+
+
+async def test_a_refresh_token_and_openid_connect_find_their_endpoint(open_service, service):
+    place = f"{service.url}/.well-known/openid-configuration"
+    service.answers["/.well-known/openid-configuration"] = lambda _: {"token_endpoint": f"{service.url}/token"}
+    service.answers["/token"] = {"access_token": "fetched-token"}
+    found = secured([{"oidc": []}])
+    found["components"]["securitySchemes"] = {"oidc": {"type": "openIdConnect", "openIdConnectUrl": place}}
+    grant = {"client_id": "me", "refresh_token": "${credentials.one}"}
+    async with open_service(found, security={"oidc": grant}, credentials=SECRETS) as rt:
+        result = await rt.call("probe.get0", {})
+        assert result.ok, result.error
+    form = next(each for each in service.requests if each["path"] == "/token")
+    assert parse_qs(form["body"].decode()) == {
+        "grant_type": ["refresh_token"],
+        "refresh_token": ["secret-one-1"],
+        "client_id": ["me"],
+    }
+    assert service.last["headers"]["authorization"] == "Bearer fetched-token"
+
+
+async def test_a_service_that_echoes_a_credential_does_not_show_it(open_service, service):
+    echo = lambda request: (400, {}, {"message": f"bad header {request['headers']['authorization']}"})  # noqa: E731
+    service.answers |= {"/0": echo, "/1": echo}
+    found = secured([{"basic": []}], [{"bearer": []}])
+    async with open_service(found, security=SECURITY, credentials=SECRETS) as rt:
+        results = [await rt.call(f"probe.get{number}", {}) for number in range(2)]
+    encoded = base64.b64encode(SECRETS["two"].encode()).decode()
+    for result in results:
+        text = repr(result.error)
+        assert "bad header" in text
+        assert not [each for each in (*SECRETS.values(), encoded) if each in text]
+
+
+async def test_a_missing_credential_is_named_in_the_error(open_service, service):
+    service.answers["/0"] = (401, {}, {"message": "who are you?"})
+    async with open_service(secured([{"bearer": []}])) as rt:
+        result = await rt.call("probe.get0", {})
+    assert result.error.error_class.value == "credential_missing"
+    assert "who are you?" in result.error.message
+    assert "no security for bearer" in result.error.message

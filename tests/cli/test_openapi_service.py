@@ -1,0 +1,85 @@
+"""`agenttool sources add openapi` and `agenttool sources request`."""
+
+import json
+import tomllib
+
+import pytest
+from typer.testing import CliRunner
+
+from agenttool.cli.openapi_service import service_name
+from agenttool.cli.sources import app
+
+DOCUMENT = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pets", "version": "1"},
+    "servers": [{"url": "https://pets.example"}],
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+    "security": [{"key": []}],
+    "paths": {
+        "/pets/{id}": {
+            "get": {
+                "operationId": "getPet",
+                "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}],
+            },
+            "post": {"operationId": "bad", "parameters": [{"$ref": "#/none"}]},
+        }
+    },
+}
+SECRET = "secret-of-pets-1"  # noqa: S105 -- of no service
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("PETS_KEY", SECRET)
+    (tmp_path / "pets.json").write_text(json.dumps(DOCUMENT))
+
+    def ran(*words):
+        return CliRunner().invoke(app, [*words])
+
+    return ran
+
+
+def test_a_service_is_added_with_what_it_brings_and_what_is_skipped(run, tmp_path):
+    shown = run("add", "openapi", "pets.json", "--security", "key=PETS_KEY", "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    assert "pets  Pets (OpenAPI 3.0.3)" in shown.output
+    assert "1 tools, " in shown.output
+    assert "/paths/~1pets~1{id}/post/parameters/0: the reference '#/none' leads to nothing" in shown.output
+    assert "security key (apiKey header): configured" in shown.output
+    assert not (tmp_path / "agenttool.toml").exists()
+    added = run("add", "openapi", "pets.json", "--security", "key=PETS_KEY", "--json")
+    assert json.loads(added.stdout)["tools"] == 1
+    text = (tmp_path / "agenttool.toml").read_text()
+    assert tomllib.loads(text) == {
+        "sources": {
+            "pets": {"kind": "openapi", "document": "pets.json", "security": {"key": "${credentials.pets_key}"}}
+        },
+        "credentials": {"pets_key": {"env": "PETS_KEY"}},
+    }
+    request = run("request", "pets", "getPet", "id=7")
+    assert request.output.splitlines()[0] == "GET https://pets.example/pets/7"
+    assert "X-Key: [redacted]" in request.output
+    assert SECRET not in shown.output + added.output + request.output + text
+
+
+def test_a_document_that_cannot_be_read_is_not_added(run, tmp_path):
+    found = run("add", "openapi", "none.json")
+    assert found.exit_code == 1
+    assert "cannot be read: No such file" in found.output
+    assert not (tmp_path / "agenttool.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("https://api.github.com/openapi.json", "github"),
+        ("/x/api.github.com.json", "github"),
+        ("stripe.yaml", "stripe"),
+        ("https://api.io", "api"),
+    ],
+)
+def test_a_service_is_named_by_its_host_or_file(place, name):
+    assert service_name(place) == name
