@@ -4,6 +4,7 @@ AgentToolError
 ├── ToolFailure     ends one call; carries a `ToolError` record; never leaves `Runtime.call`
 ├── CredentialMissing  a credential cannot be had; ends the call that needs it
 ├── ConfigError     the deployment is wrong; raised before the first call
+│   └── KeyConflict    an idempotency key was used for another call
 ├── CallerError     the client of a call cannot be asked for input
 ├── RecordError     a document does not fit its schema; names the JSON pointer
 ├── ReplyError      a model's reply is of another format, an error, or incomplete
@@ -47,6 +48,10 @@ class CallerError(AgentToolError):
 
 class ConfigError(AgentToolError):
     """The configuration is invalid; raised before the first call."""
+
+
+class KeyConflict(ConfigError):
+    """An idempotency key was used before, for another tool or other arguments."""
 
 
 class RecordError(AgentToolError):

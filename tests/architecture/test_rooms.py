@@ -41,6 +41,7 @@ KNOWS = {
         "rap/",
         "results/",
         "stores/",
+        "server/",
         "testing/",
         "conformance/",
         "cli/",

@@ -147,7 +147,7 @@ class Garden:
 
     def page(self):
         """Ask what waits."""
-        reply = httpcore.request("GET", self.url + "/status")
+        reply = httpcore.request("GET", self.url + "/v1/status")
         assert reply.status == 200
         return json.loads(reply.content)
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
-from agenttool.cli.output import one_line, printable
+from agenttool.history.printable import one_line, printable
 
 run = CliRunner().invoke
 

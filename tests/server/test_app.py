@@ -38,15 +38,15 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
     )
     with serving(tmp_path) as (child, url):
         assert ask(url + "/healthz") == (200, b"ok")
-        status, page = ask(url + "/status")
+        status, page = ask(url + "/v1/status")
         told = json.loads(page)
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
-        assert ask(url + "/") == (200, page)
+        assert ask(url + "/")[0] == 200
         assert "cannot load the manifest" in told["faults"][0]
         (source,) = told["sources"]
         assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", told["faults"][0])
         assert source["since_ns"] < source["next_try_at_ns"]
-        assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 403
+        assert ask(url + "/v1/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 401
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
         assert ask(url + "/rap/callbacks/x")[0] == 405
         assert ask(url + "/nowhere")[0] == 404
@@ -95,7 +95,7 @@ def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path, fre
         with subprocess.Popen([sys.executable, *words], cwd=tmp_path, stderr=subprocess.PIPE) as provider:
             try:
                 assert until(lambda: search()["matches"])[0]["tool_id"] == "tool_gh.read_probe"
-                assert json.loads(ask(url + "/status")[1])["sources"][0]["state"] == "ready"
+                assert json.loads(ask(url + "/v1/status")[1])["sources"][0]["state"] == "ready"
                 assert search()["pending_providers"] == []
             finally:
                 provider.kill()

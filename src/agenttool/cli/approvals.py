@@ -17,7 +17,7 @@ from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import figures, plain_table, print_error, print_text, printable
+from agenttool.cli.output import figures, plain_table, print_error, print_text
 from agenttool.cli.prompt import (
     BY_HELP,
     Skipped,
@@ -41,6 +41,7 @@ from agenttool.config import settings_layers
 from agenttool.config.table import suggestion
 from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError, StoreError
+from agenttool.history.printable import printable
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.stored_approvals import checkpoint_in
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused, Remember, RememberScope

@@ -17,12 +17,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
-from agenttool.cli.output import INTERRUPTED, print_text, printable
+from agenttool.cli.output import INTERRUPTED, print_text
 from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
 from agenttool.cli.tools import complete_tool_name, require_tools, similar_names
 from agenttool.codec import parse_object, parse_value, to_json
 from agenttool.errors import ConfigError, RecordError
+from agenttool.history.printable import printable
 from agenttool.policy.approvals import Refused
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.ports.offer import OfferedTool

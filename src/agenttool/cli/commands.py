@@ -12,7 +12,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
     },
     "Run": {
-        "serve": ("serve:serve", "Serve one runtime: callbacks, health, and a status page."),
+        "serve": ("serve:serve", "Serve the HTTP API, MCP, callbacks and the console on one port."),
         "mcp": ("mcp:mcp", "Serve the tools to one MCP client over its standard streams."),
         "export-config": (
             "export_config:export_config",
@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Govern": {
         "sources": ("sources:app", "List the servers of the settings, and review changed tools."),
         "import": ("import_settings:import_settings", "Add the MCP servers of Claude, Cursor, VS Code or a file."),
+        "keys": ("keys:app", "Add, list and revoke the API keys of a server, and make login links."),
         "credentials": (
             "credentials:credentials",
             "List the credentials, and whether calls can have them.",
@@ -122,6 +123,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),
     "import": ("agenttool import", "agenttool import cursor --dry-run", "agenttool import servers.json --yes"),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
+    "keys add": ("agenttool keys add agent:ci", "agenttool keys add user:ada --role approver --expires 30d"),
+    "keys list": ("agenttool keys list",),
+    "keys revoke": ("agenttool keys revoke 5f1c0a9d2b7e4411",),
+    "keys link": ("agenttool keys link",),
     "verify": ("agenttool verify --write-head head.json", "agenttool verify --pin head.json"),
     "backup": ("agenttool backup /backups/calls.db",),
     "retain": ("agenttool retain --payloads 30 --journal 365",),

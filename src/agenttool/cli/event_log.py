@@ -11,13 +11,13 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from agenttool.cli.call_list import check_tool, is_tool, name_text
-from agenttool.cli.format import print_json, short_id, status_style, tool_name
+from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import open_journal
-from agenttool.cli.recorded_call import find_call
 from agenttool.cli.render import event_details, event_name
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError, StoreError
+from agenttool.history.listed_call import check_tool, is_tool, name_text, tool_name
+from agenttool.history.recorded_call import find_call
 from agenttool.journal.projection import events_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact, Step

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from agenttool.cli.output import print_text, printable, terminal_json
+from agenttool.cli.output import print_text, terminal_json
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import RecordError
-from agenttool.records import Json, JsonObject, ToolId, ToolResult
-from agenttool.records import is_unresolved as is_unresolved_tool
+from agenttool.history.printable import printable
+from agenttool.records import Json, JsonObject, ToolResult
 
 SHORT_ID = 8
 """This many last characters distinguish ids; the first ones encode the time."""
@@ -66,13 +66,6 @@ def utc(at_ns: int) -> str:
 def short_id(identifier: str) -> str:
     """Return the end of an id, which `agenttool show` accepts."""
     return identifier[-SHORT_ID:]
-
-
-def tool_name(tool_id: ToolId | None) -> str:
-    """Return the qualified name of a tool; empty without a tool."""
-    if tool_id is None:
-        return ""
-    return printable(tool_id.partition(":")[2] if is_unresolved_tool(tool_id) else tool_id.removeprefix("tool_"))
 
 
 def duration(nanoseconds: int) -> str:

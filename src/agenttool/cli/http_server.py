@@ -42,6 +42,7 @@ class SignalStop:
         self._signals = 0
         self.task: asyncio.Task[None] | None = None
         self.server: HttpServer | None = None
+        self.drain: Callable[[], None] | None = None
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Count a signal; this runs in the middle of other code, so it must not wait."""
@@ -55,6 +56,8 @@ class SignalStop:
 
     def stop(self) -> None:
         """Stop the server; the event loop calls this after a signal."""
+        if self.drain is not None:
+            self.drain()
         if self.server is not None:
             self.server.stop(wait=self._signals <= 1)
         elif self.task is not None:
@@ -83,6 +86,7 @@ def run_server(
     async def serve() -> None:
         async with _handle_signals(stop), app as entered:
             stop.server = HttpServer(entered, announce)
+            stop.drain = getattr(entered, "drain", None)
             await stop.server.serve(sockets=[listening])
 
     try:

@@ -30,13 +30,14 @@ from agenttool.cli.client_settings import (
 from agenttool.cli.format import print_json
 from agenttool.cli.openapi_service import print_trial, service_name, service_settings, toml_of, try_service
 from agenttool.cli.options import JsonOption, SettingsOption
-from agenttool.cli.output import escape_markup, figures, fixed, one_line, plain_table, print_blocks, print_text
+from agenttool.cli.output import escape_markup, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.config import environment, load_config, settings_layers
 from agenttool.config.layers import AUTO
 from agenttool.config.table import suggestion
 from agenttool.config.writer import append_tables, toml_table
 from agenttool.errors import AgentToolError, ConfigError
+from agenttool.history.printable import one_line
 from agenttool.ports.source import SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.records.record import replace

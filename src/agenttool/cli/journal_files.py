@@ -21,9 +21,9 @@ from agenttool.cli.options import (
     payload_location,
 )
 from agenttool.cli.output import terminal_json
-from agenttool.cli.recorded_call import walk_journal
 from agenttool.codec import to_json, write
 from agenttool.errors import ConfigError, StoreError
+from agenttool.history.recorded_call import walk_journal
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import DurableLog

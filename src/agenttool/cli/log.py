@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.call_list import CallFilter, CallPrinter, check_status, parse_time
+from agenttool.cli.call_list import CallPrinter
 from agenttool.cli.event_log import EventFilter, EventSelection, JournalFollower, print_events
-from agenttool.cli.format import print_json, short_id, tool_name
+from agenttool.cli.format import print_json, short_id
 from agenttool.cli.options import JournalOption, open_journal
 from agenttool.cli.output import figures, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
+from agenttool.history.listed_call import CallFilter, check_status, parse_time, tool_name
 from agenttool.records import InvocationStatus
 from agenttool.stores.fact_codec import FactHead
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader

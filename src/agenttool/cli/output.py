@@ -20,6 +20,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from agenttool.history.printable import printable
+
 USAGE_ERROR = 2
 """Exit code of a command that cannot run: wrong options, missing files, unreadable input."""
 
@@ -29,21 +31,11 @@ INTERRUPTED = 130
 _json_errors: ContextVar[bool] = ContextVar("_json_errors", default=False)
 
 
-def printable(text: str, *, keep: str = "") -> str:
-    """Return text with every control and invisible character escaped, except those in `keep`."""
-    return "".join(each if each in keep or each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
 def terminal_json(text: str) -> str:
     """Return the text of the same JSON; on a terminal, every control and invisible character is escaped in it."""
     if text.isprintable() or not sys.stdout.isatty():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
-
-
-def one_line(text: str) -> str:
-    """Return printable text on one line, so that untrusted text cannot imitate a line of ours."""
-    return " ".join(map(printable, text.split()))
 
 
 def escape_markup(text: str) -> str:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.assemble.settings import make_policy
-from agenttool.cli.call_list import parse_time
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import (
     JournalOption,
@@ -26,11 +25,12 @@ from agenttool.cli.options import (
     find_settings,
     open_journal,
 )
-from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
-from agenttool.codec import to_json
 from agenttool.config import load_config, read_config
 from agenttool.errors import ConfigError
+from agenttool.history.listed_call import parse_time
+from agenttool.history.printable import printable
 from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import Rule
 from agenttool.records import ApprovalId, Behavior, Json, JsonObject
@@ -71,33 +71,18 @@ def rules(
     found += asyncio.run(list_rules())
     if as_json:
         for rule, place in found:
-            print_json(
-                {"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": _conditions(rule)}
-            )
+            print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
         return
     rows = (
         (
             Text(rule.behavior.value, style=status_style(rule.behavior.value)),
             Text(printable(rule.ref.partition(":")[2] or rule.ref), style="cyan"),
-            Text(printable(" ".join(f"{name}={_short(value)}" for name, value in _conditions(rule).items()))),
+            Text(printable(" ".join(f"{name}={_short(value)}" for name, value in rule.conditions.items()))),
             Text(place, style="dim"),
         )
         for rule, place in found
     )
     print_blocks([plain_table("behavior", "rule", "conditions", "place", rows=rows) if found else Text("no rules")])
-
-
-def _conditions(rule: Rule) -> JsonObject:
-    names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "resources")
-    found: JsonObject = {name: [str(each) for each in getattr(rule, name)] for name in names if getattr(rule, name)}
-    patterns = {"paths": rule.paths, "commands": rule.commands, "urls": rule.urls}
-    found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
-    if rule.arguments:
-        found["arguments"] = {
-            test.pointer: {name: each for name, each in to_json(test).items() if name not in ("pointer", "steps")}
-            for test in rule.arguments
-        }
-    return found
 
 
 def _short(value: Json) -> str:

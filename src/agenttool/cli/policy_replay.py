@@ -9,8 +9,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from agenttool.adapters.python.source import Tool, declared
-from agenttool.cli.recorded_call import walk_journal
 from agenttool.config import Config
+from agenttool.history.recorded_call import walk_journal
 from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy

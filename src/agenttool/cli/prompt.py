@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agenttool.cli.format import indented_json, rough_duration
-from agenttool.cli.output import one_line, print_text, printable
+from agenttool.cli.output import print_text
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
 from agenttool.errors import ConfigError, RecordError
+from agenttool.history.printable import one_line, printable
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind

@@ -15,8 +15,9 @@ from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import bind, is_public, local_url, run_server
 from agenttool.cli.options import JsonOption, read_variable
-from agenttool.cli.output import escape_markup, print_text, printable, warn
+from agenttool.cli.output import escape_markup, print_text, warn
 from agenttool.errors import ConfigError
+from agenttool.history.printable import printable
 from agenttool.rap.check import CheckFinding, open_check
 from agenttool.rap.provider import Provider
 

@@ -1,142 +1,13 @@
-"""One call read from the journal: found by a part of its id, with all its events and records."""
+"""The state of one recorded call as text: which process runs it, and what it waits for."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeVar
-
-from agenttool.adapters.rap.declare import source_name_in
-from agenttool.cli.format import tool_name, utc
-from agenttool.cli.output import printable
-from agenttool.codec import read_own
-from agenttool.errors import ConfigError, RecordError
-from agenttool.journal.projection import events_of, invocation_of, records_of
+from agenttool.cli.format import utc
+from agenttool.history.recorded_call import RecordedCall
 from agenttool.ports.deferred import RESULT_PREFIX
-from agenttool.ports.facts import Fact
-from agenttool.ports.source import SOURCE_STATUS, SourceStatus
-from agenttool.records import ID_PREFIXES, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
-from agenttool.stores.sqlite.leases import Ownership
-from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.ports.source import SourceStatus
 from agenttool.world import SystemClock
-
-MAX_MATCHES = 20
-MAX_CHILDREN = 100
 
 _LATE_NS = 60_000_000_000
 """So long after the time of the next attempt, the process that would make it is gone."""
-
-_R = TypeVar("_R", bound=Record)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCall:
-    """Everything that the journal holds of one call.
-
-    Attributes:
-        position: the position of its newest fact.
-        children: the calls that it made.
-        owner: the process that runs it, and what it waits for; none once it has ended.
-        server: the state of the server that it waits for; none if it waits for none, or if that server answers.
-    """
-
-    position: int
-    invocation: ToolInvocation
-    began_ns: int
-    facts: tuple[Fact, ...]
-    events: tuple[ToolEvent, ...]
-    records: tuple[Record, ...]
-    children: tuple[InvocationId, ...]
-    owner: Ownership | None
-    server: SourceStatus | None = None
-
-    @property
-    def traceback(self) -> str | None:
-        """The traceback of the exception that ended it; none if none was recorded."""
-        found = (fact.data.get("traceback") for fact in self.facts if isinstance(fact.data, dict))
-        return next((trace for trace in found if isinstance(trace, str)), None)
-
-    def of(self, kind: type[_R]) -> list[_R]:
-        """Return its records of one type, in order."""
-        return [record for record in self.records if isinstance(record, kind)]
-
-
-def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
-    """Return the call whose id, or whose record's id, begins or ends with `part`; without one, the newest call.
-
-    Raises:
-        ConfigError: no call matches, or several do; it lists them, newest first.
-    """
-    if part is None:
-        newest = reader.newest_call()
-        if newest is None:
-            raise ConfigError(f"there is no call in {str(reader.path)!r} yet; make one first")
-        return read_call(reader, newest)
-    found = reader.calls_beginning(_id_prefix(part), MAX_MATCHES) or reader.calls_ending(part, MAX_MATCHES)
-    if not found:
-        raise ConfigError(f"no call in {str(reader.path)!r} has an id like {part!r}; `agenttool log` shows their ids")
-    if len(found) > 1:
-        calls = (read_call(reader, each).invocation for each in found)
-        matches = "\n".join(f"  {each.invocation_id}  {each.status}  {tool_name(each.tool_id)}" for each in calls)
-        raise ConfigError(f"several calls have an id like {part!r}; write more of it:\n{matches}")
-    return read_call(reader, found[0])
-
-
-def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall:
-    """Return one call.
-
-    Raises:
-        ConfigError: there is no such call.
-    """
-    positioned = reader.facts_of(invocation_id)
-    facts = tuple(fact for _, fact in positioned)
-    invocation = invocation_of(facts)
-    if invocation is None:
-        raise ConfigError(f"no call in {str(reader.path)!r} has the id {invocation_id!r}; use another")
-    first, last = positioned[0][0], positioned[-1][0]
-    has_ended = invocation.status.is_terminal
-    owner = None if has_ended else reader.ownership(invocation_id, SystemClock().moment())
-    # A call that never started has no children, however long it has been waiting.
-    until = last if has_ended or invocation.started_at is None else reader.head().position
-    return RecordedCall(
-        position=last,
-        invocation=invocation,
-        began_ns=facts[0].at_ns,
-        facts=facts,
-        events=tuple(event for position, fact in positioned for event in events_of(fact, position=position)),
-        records=tuple(records_of(facts)),
-        children=tuple(reader.calls_made_by(invocation_id, (first, until), MAX_CHILDREN)),
-        owner=owner,
-        server=_server_of(reader, invocation, owner),
-    )
-
-
-def _server_of(reader: SqliteReader, invocation: ToolInvocation, owner: Ownership | None) -> SourceStatus | None:
-    """Return the state of the server that a call waits for, as the last process recorded it; none if it answers."""
-    if owner is None or owner.waits_for is None or not owner.waits_for.startswith(RESULT_PREFIX):
-        return None
-    name = source_name_in(invocation.tool_id)
-    return next((each for each in failing_servers(reader) if each.source == name), None)
-
-
-def failing_servers(reader: SqliteReader) -> Iterator[SourceStatus]:
-    """Yield the servers that did not answer when a process last tried them."""
-    for _, body in reader.documents(SOURCE_STATUS):
-        with suppress(RecordError):  # another version stored it
-            yield read_own(body, SourceStatus)
-
-
-def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]:
-    """Yield every fact with its position; the first fact of a call comes with all facts of that call.
-
-    Retention may have deleted the first facts of a call; then the first one left stands for the call.
-    """
-    after = 0
-    while facts := reader.read(after):
-        for position, fact in facts:
-            call = fact.invocation_id
-            begins = call is not None and (fact.sequence == 0 or reader.begins(call, position))
-            yield position, fact, [each for _, each in reader.facts_of(call)] if begins and call is not None else []
-        after = facts[-1][0]
 
 
 def open_call_state(call: RecordedCall, store_arguments: str) -> str:
@@ -159,13 +30,6 @@ def open_call_state(call: RecordedCall, store_arguments: str) -> str:
     )
 
 
-def owner_text(owner: Ownership) -> str:
-    """Return the process that owns an open call, and whether it is alive."""
-    if owner.process is None:
-        return "none: the process that receives the answer continues it"
-    return printable(owner.process if owner.is_alive else f"{owner.process} (gone)")
-
-
 def server_state(server: SourceStatus | None) -> str:
     """Return what the server of a waiting call does; if it does not answer, since when, why, and the next attempt."""
     if server is None or server.is_ready:
@@ -181,11 +45,3 @@ def fault_state(server: SourceStatus) -> str:
     is_past = server.next_try_at_ns < SystemClock().now_ns() - _LATE_NS
     next_try = "no process has tried it since" if is_past else "the next attempt is at"
     return f"{state}; {next_try} {utc(server.next_try_at_ns)}"
-
-
-def _id_prefix(part: str) -> str:
-    """Return the prefix of a call's id for the prefix of any of its records' ids: `dec_01a…-2` → `inv_01a…`."""
-    kind, separator, rest = part.partition("_")
-    if not separator:
-        return INVOCATION.compose(part)
-    return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part

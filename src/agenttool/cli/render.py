@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.format import compact_json, duration, printable_lines, status_style
-from agenttool.cli.output import figures, fixed, indented, plain_table, printable
+from agenttool.cli.output import figures, fixed, indented, plain_table
 from agenttool.codec import to_json
+from agenttool.history.listed_call import approver_name
+from agenttool.history.printable import printable
 from agenttool.records import (
     Behavior,
     EventType,
@@ -131,19 +133,6 @@ def approver_text(name: str, approver: Json) -> str:
         return printable(name if claim is None else f"{claim} (claim)")
     text = f"{user.get('name', 'unnamed')} (operating-system user, uid {user.get('uid')})"
     return printable(text if claim is None else f"{text}, claims to be {claim}")
-
-
-def approver_in(decision: PermissionDecision) -> JsonObject:
-    """Return how the approver of a decision is known; empty if that is not recorded."""
-    found = ((decision.reason and decision.reason.details) or {}).get("approver")
-    return found if isinstance(found, dict) else {}
-
-
-def approver_name(decision: PermissionDecision) -> str:
-    """Return the recorded name of the approver, with the claim beside that of the user."""
-    known, name = approver_in(decision), decision.decided_by or ""
-    has_claim = "claim" in known and "os_user" in known
-    return f"{name} (claims to be {known['claim']})" if has_claim else name
 
 
 def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:

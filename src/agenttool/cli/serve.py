@@ -1,31 +1,35 @@
-"""`agenttool serve`: one port for MCP clients, callbacks, health and status."""
+"""`agenttool serve`: one port for the HTTP API, the console, MCP clients and callbacks."""
 
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
 
-from agenttool.adapters.python.source import load_tools
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
+from agenttool.cli.keys import login_link
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
 from agenttool.config import Config, ServerSetting, load_config
+from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
-from agenttool.server.app import app_of
+from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
 from agenttool.server.lazy_app import LazyApp
-from agenttool.server.security import check_origin
+from agenttool.server.tenants import TenantSpace, tenant_store
 
 
 def serve(  # noqa: PLR0913 -- one for each option of the command
@@ -42,7 +46,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     url: Annotated[str | None, typer.Option(help="URL under which tool servers reach this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
-    """Serve one runtime: callbacks, health, and a status page.
+    """Serve the HTTP API, MCP, callbacks and the console on one port.
 
     SIGTERM or Ctrl-C stops it. It answers the requests it has received, and leaves
     waiting calls to the next process; start that one with the same store and
@@ -54,25 +58,89 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     server = loaded.server or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
-    place = StoreOptions(store, settings).or_default().store
-    public_url, token_env = parse_base_url(url or server.url), server.token_env
-    origins = [check_origin(each) for each in server.origins]
-    access = None if token_env is None else Bearer(read_variable("token_env of [server]", token_env))
+    options = StoreOptions(store, settings).or_default()
+    public_url = parse_base_url(url or server.url)
     with bind(host or server.host, server.port if port is None else port) as listening:
         address = local_url(listening)
         callback_url = public_url or address
         _warn_about_address(listening, public_url, address)
+        served = Served(
+            config=config,
+            loaded=loaded,
+            options=options,
+            tools=tools,
+            callback_url=callback_url,
+            server=server_options(server, callback_url),
+        )
+        run_server(listening, served.open(), lambda: _announce(address, callback_url, served.links, as_json=as_json))
 
-        @asynccontextmanager
-        async def app() -> AsyncGenerator[Application]:
-            async with Runtime.open(
-                config=config, store=place, tools=tools, approve="wait", callback_url=callback_url
-            ) as rt:
-                await _warn_about_moved_callbacks(rt)
-                async with _mcp_app(rt, loaded, StoreOptions(place, settings)) as mcp:
-                    yield app_of(rt, admits=access, origins=origins, url=callback_url, mcp=mcp)
 
-        run_server(listening, app(), lambda: _announce(address, callback_url, as_json=as_json))
+def server_options(server: ServerSetting, url: str) -> ServerOptions:
+    """Return the options of a server from its settings.
+
+    Raises:
+        ConfigError: a setting is invalid, or the extra for JWTs is missing.
+    """
+    token_env = server.token_env
+    return ServerOptions(
+        url=url,
+        token=None if token_env is None else Bearer(read_variable("token_env of [server]", token_env)),
+        requires_key=server.requires_key,
+        approves_own_calls=server.approves_own_calls,
+        origins=[check_origin(each) for each in server.origins],
+        max_requests_per_s=server.max_requests_per_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them."""
+
+    config: Path | str | None
+    loaded: Config
+    options: StoreOptions
+    tools: list[Tool]
+    callback_url: str
+    server: ServerOptions
+    links: list[str] = field(default_factory=list[str])
+    """The login link, once the server is open."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[ServerApp]:
+        """Yield the application of the server."""
+        async with self._runtime(DEFAULT_TENANT) as (rt, mcp):
+            await _warn_about_moved_callbacks(rt)
+            async with serve_runtime(
+                rt, self.server, file=self._file(DEFAULT_TENANT), mcp=mcp, open_space=self._space
+            ) as app:
+                self.links.append(await login_link(app.grants, self.server.url))
+                yield app
+
+    def _file(self, tenant: str) -> Path | None:
+        file = self.options.file
+        return None if file is None else tenant_store(file, tenant)
+
+    @asynccontextmanager
+    async def _runtime(self, tenant: str) -> AsyncGenerator[tuple[Runtime, Application | None]]:
+        file, is_default = self._file(tenant), tenant == DEFAULT_TENANT
+        place = self.options.store if is_default else "memory:" if file is None else f"sqlite:{file}"
+        async with (
+            Runtime.open(
+                config=self.config,
+                store=place,
+                tools=self.tools,
+                approve="wait",
+                callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
+            ) as rt,
+            _mcp_app(rt, self.loaded, self.options) as mcp,
+        ):
+            yield rt, mcp
+
+    @asynccontextmanager
+    async def _space(self, tenant: str) -> AsyncGenerator[TenantSpace]:
+        file = self._file(tenant)
+        async with self._runtime(tenant) as (rt, mcp), TenantSpace(tenant, rt, file=file, mcp=mcp).running() as space:
+            yield space
 
 
 @asynccontextmanager
@@ -136,12 +204,13 @@ def _warn_about_address(listening: socket.socket, public_url: str | None, addres
         )
 
 
-def _announce(address: str, callback_url: str, *, as_json: bool) -> None:
+def _announce(address: str, callback_url: str, links: list[str], *, as_json: bool) -> None:
     if as_json:
-        print_json({"url": address, "callback_url": callback_url})
+        print_json({"url": address, "callback_url": callback_url, "login_url": links[0]})
         return
     console = Console(stderr=True)
     print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
+    print_text(console, f"console, opens once, within 15 minutes: {links[0]}", "bold")
     print_text(
-        console, f"status: curl {address}/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
+        console, f"status: curl {address}/v1/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
     )

@@ -11,13 +11,14 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
-from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.reader import SettingsFile
 from agenttool.config.trust import is_trusted
 from agenttool.config.writer import create_settings
 from agenttool.errors import ConfigError
+from agenttool.history.printable import printable
 from agenttool.records import Json, JsonObject, RuleSource
 
 _FIRST_SETTINGS = f"""\

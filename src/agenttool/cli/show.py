@@ -7,10 +7,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agenttool.cli.format import duration, print_json, printable_lines, status_style, tool_name, utc
+from agenttool.cli.format import duration, print_json, printable_lines, status_style, utc
 from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
-from agenttool.cli.output import heading, indented, print_blocks, printable
-from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state, owner_text
+from agenttool.cli.output import heading, indented, print_blocks
+from agenttool.cli.recorded_call import open_call_state
 from agenttool.cli.render import (
     approver_text,
     decisions_block,
@@ -23,6 +23,9 @@ from agenttool.cli.render import (
     timeline_table,
 )
 from agenttool.codec import to_json
+from agenttool.history.listed_call import owner_text, tool_name
+from agenttool.history.printable import printable
+from agenttool.history.recorded_call import RecordedCall, find_call
 from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
 
 

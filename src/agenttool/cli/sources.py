@@ -15,9 +15,10 @@ from agenttool.cli.format import print_json
 from agenttool.cli.import_settings import add
 from agenttool.cli.openapi_service import request
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
+from agenttool.history.printable import printable
 from agenttool.ports.source import Source, SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.runtime import Runtime

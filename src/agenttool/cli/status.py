@@ -8,12 +8,14 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from agenttool.cli.call_list import ListedCall, open_calls
-from agenttool.cli.format import duration, print_json, short_id, tool_name
+from agenttool.cli.format import duration, print_json, short_id
 from agenttool.cli.options import JournalOption, JsonOption, SettingsOption, StoreOptions, find_settings, open_journal
-from agenttool.cli.output import figures, heading, indented, one_line, plain_table, print_blocks
-from agenttool.cli.recorded_call import failing_servers, fault_state, owner_text
+from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
+from agenttool.cli.recorded_call import fault_state
 from agenttool.config import load_config
+from agenttool.history.listed_call import ListedCall, open_calls, owner_text, tool_name
+from agenttool.history.printable import one_line
+from agenttool.history.recorded_call import failing_servers
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.source import SourceStatus
 from agenttool.records import Json, JsonObject

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,23 +13,23 @@ from rich.bar import Bar
 from rich.console import Console, RenderableType
 
 from agenttool.adapters.python.source import Tool, declared, load_tools
+from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, find_settings
-from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.codec import to_json
 from agenttool.config.layers import SETTINGS_FILE
 from agenttool.errors import ConfigError
+from agenttool.history.printable import printable
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import (
-    AbsentTool,
-    DeferredToolRef,
     Json,
     JsonObject,
-    LoadingState,
     NextAction,
     Record,
     SearchMatch,
     ToolDeclaration,
+    ToolId,
     ToolInterface,
     ToolSearchResult,
     ToolSurface,
@@ -122,13 +122,21 @@ def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[Jso
         ConfigError: there is no such tool.
     """
     declared = [record for record in records if isinstance(record, ToolDeclaration)]
-    found = [_visibility(each, surface) for each in declared if name in _names(each)]
+    visibility = visibility_on(surface)
+    found = [_explanation(each, visibility) for each in declared if name in _names(each)]
     if not found:
         spellings = ((spelling, _qualified_name(each)) for each in declared for spelling in _names(each))
         similar = " or ".join(map(repr, similar_names(name, spellings)))
         advice = f"did you mean {similar}?" if similar else "list them with `agenttool tools`, or search for it"
         raise ConfigError(f"no tool is named {name!r} here; {advice}")
     return found
+
+
+def _explanation(declaration: ToolDeclaration, visibility: Callable[[ToolId, str], ToolVisibility]) -> JsonObject:
+    name = _qualified_name(declaration)
+    found = visibility(declaration.tool_id, name)
+    change: JsonObject = {**found.facts, "would_change": found.would_change} if found.facts else {}
+    return {"name": name, "state": found.state, **change, "why": found.why}
 
 
 def _surface_summary(surface: ToolSurface) -> str:
@@ -182,51 +190,6 @@ def _qualified_name(declaration: ToolDeclaration) -> str:
 
 def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
     return (_qualified_name(declaration), declaration.name, declaration.tool_id, *(declaration.aliases or ()))
-
-
-def _visibility(declaration: ToolDeclaration, surface: ToolSurface) -> JsonObject:
-    name, tool_id = _qualified_name(declaration), declaration.tool_id
-    lists = {
-        "blocked": surface.blocked_tools,
-        "excluded": surface.excluded_tools,
-        "unoffered": surface.unoffered_tools,
-    }
-    for state, entries in lists.items():
-        for entry in entries or ():
-            if entry.tool_id == tool_id:
-                return _absent(name, state, entry)
-    for ref in surface.deferred_tools or ():
-        if isinstance(ref, DeferredToolRef) and ref.tool_id == tool_id:
-            return _deferred(name, ref, surface)
-    return {"name": name, "state": "loaded", "why": f"{name} is loaded: a model sees it"}
-
-
-def _absent(name: str, state: str, entry: AbsentTool) -> JsonObject:
-    change = f"to change that: {entry.would_change}" if entry.would_change else "nothing would change that"
-    why = f"{name} is not shown: {entry.message} ({entry.reason}); {change}"
-    facts = {"reason": str(entry.reason), "may_change": bool(entry.may_change), "would_change": entry.would_change}
-    return {"name": name, "state": state, **facts, "why": why}
-
-
-def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObject:
-    if ref.loading_state in (LoadingState.PENDING_PROVIDER, LoadingState.UNAVAILABLE):
-        change, sentence = "let its provider answer", f"{name} waits: {ref.reason}"
-    else:
-        finder = (surface.selection_policy or {}).get("discovery")
-        change = f"call {finder} with {ref.selection_ref}"
-        sentence = f"{name} is deferred, because {_deferral_reason(surface)}; a model finds it by search, and sees it"
-        sentence += f" after `{ref.selection_ref}`"
-    facts = {"reason": ref.reason, "may_change": True, "would_change": change}
-    return {"name": name, "state": str(ref.loading_state), **facts, "why": sentence}
-
-
-def _deferral_reason(surface: ToolSurface) -> str:
-    because = (surface.selection_policy or {}).get("deferred_because")
-    limits = because.get("over_limit") if isinstance(because, dict) else None
-    if not isinstance(limits, dict):
-        return "its declaration asks for that"
-    exceeded = (f"{limit} {name.removeprefix('max_')}" for name, limit in limits.items() if limit is not None)
-    return f"the tools exceed the limit ({' or '.join(exceeded)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,19 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.output import (
-    INTERRUPTED,
-    discard_output,
-    fail,
-    json_errors,
-    plain_table,
-    printable,
-    replace_unencodable,
-)
+from agenttool.cli.output import INTERRUPTED, discard_output, fail, json_errors, plain_table, replace_unencodable
 from agenttool.cli.progress import WorkBar
 from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
 from agenttool.conformance.validate.validation import Validation
 from agenttool.errors import StoreError
+from agenttool.history.printable import printable
 
 FINDINGS = 1
 

@@ -14,10 +14,11 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JournalOption, open_journal, payload_location
-from agenttool.cli.output import INTERRUPTED, figures, fixed, plain_table, print_blocks, print_text, printable
+from agenttool.cli.output import INTERRUPTED, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.history.printable import printable
 from agenttool.journal import steps
 from agenttool.journal.projection import records_of
 from agenttool.pipeline.checkpoint import read_checkpoint

@@ -11,7 +11,8 @@ from rich.console import Console
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
 from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
-from agenttool.cli.output import one_line, print_text
+from agenttool.cli.output import print_text
+from agenttool.history.printable import one_line
 
 POLL_S = 0.2
 """How often `--follow` reads the views."""

@@ -188,6 +188,9 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         port: the port to listen on; 0 is any free port.
         url: the URL at which other machines reach the server. Default: host and port.
         token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
+        requires_key: whether programs on this machine need a key, too. Default: they may make calls without one.
+        approves_own_calls: whether an approver may answer for its own calls. Default: false.
+        max_requests_per_s: how many requests one identity may send. Default: no limit.
         origins: the origins of web pages that may send requests, each with scheme, host and port.
     """
 
@@ -195,6 +198,11 @@ class ServerSetting(Part, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=LAST_PORT, description=f"from 0 to {LAST_PORT}; 0 is any free port")] = 8642
     url: Text | None = None
     token_env: Text | None = None
+    requires_key: Switch = False
+    approves_own_calls: Switch = False
+    max_requests_per_s: (
+        Annotated[float, Meta(gt=0, le=1e6, description="a number of requests above 0; write 100")] | None
+    ) = None
     origins: tuple[Text, ...] = ()
 
     @property

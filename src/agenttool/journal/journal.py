@@ -1,7 +1,8 @@
 """Append facts to the log, in order, reject invalid status transitions, and read events, once or continuously."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Protocol, cast
 
@@ -126,7 +127,20 @@ class Journal:
 async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:
     """Yield events after a position, or new ones if it is negative, each with the position to continue from.
 
+    Only the last event of a fact has its position: a caller that stops earlier reads the whole fact again.
     It ends when the journal is closed and all events were yielded.
+    """
+    async with aclosing(follow_facts(journal, after)) as facts:
+        async for position, fact in facts:
+            events = list(events_of(fact, position=position))
+            for event in events:
+                yield (position if event is events[-1] else position - 1), event
+
+
+async def follow_facts(journal: Journal, after: int) -> AsyncGenerator[tuple[int, Fact]]:
+    """Yield facts after a position, or new ones if it is negative, each with its position.
+
+    It ends when the journal is closed and all facts were yielded.
     """
     after = journal.log.last if after < 0 else after
     news = asyncio.Event()
@@ -135,9 +149,10 @@ async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, Tool
         while True:
             is_last = journal.is_closed
             news.clear()
-            for position, event in read_events(journal.log, after):
-                after = position
-                yield position, event
+            while facts := journal.log.read(after, READ_AHEAD):
+                for position, fact in facts:
+                    after = position
+                    yield position, fact
             if is_last:
                 return
             await news.wait()
@@ -146,15 +161,3 @@ async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, Tool
             raise
     finally:
         stop()
-
-
-def read_events(log: EventLog, after: int) -> Iterator[tuple[int, ToolEvent]]:
-    """Yield the events that are there now.
-
-    Only the last event of a fact has its position: a caller that stops earlier reads the whole fact again.
-    """
-    while facts := log.read(after, READ_AHEAD):
-        for position, fact in facts:
-            events = list(events_of(fact, position=position))
-            yield from ((position if event is events[-1] else position - 1, event) for event in events)
-        after = facts[-1][0]

@@ -9,7 +9,7 @@ from typing import cast
 from agenttool.catalog.entry import Entry
 from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.codec.moments import timestamp
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
@@ -95,7 +95,7 @@ class BackgroundCalls:
         await call.core.host.ensure_lease()
         known = self._recorded(call.invocation_id) if key == call.invocation_id else None
         if known is not None and not _may_be_of(known, call):
-            raise ConfigError(_OTHER_REQUEST)
+            raise KeyConflict(_OTHER_REQUEST)
         if key != call.invocation_id and _tool_of(call) is None:
             return None  # it is refused
         request = await request_digest(call, call.invocation_id)
@@ -109,7 +109,7 @@ class BackgroundCalls:
             first = self._recorded(reserved.invocation_id)
             if first is not None:
                 if reserved.request != await request_digest(call, reserved.invocation_id):
-                    raise ConfigError(_OTHER_REQUEST)
+                    raise KeyConflict(_OTHER_REQUEST)
                 return None if key != call.invocation_id and _is_refused(call) else first
             if reserved.owner == calls.owner and reserved.invocation_id not in self._keyed:
                 raise StoreError(

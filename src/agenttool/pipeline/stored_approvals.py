@@ -34,6 +34,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
+from agenttool.ports.identity import Principal
 from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.ports.world import OsUser
 from agenttool.records import ApprovalId, Digest, JsonObject, Part, Timestamp
@@ -57,6 +58,7 @@ class StoredAnswer(Part, frozen=True, kw_only=True):
     by: str | None = None
     """The name that the approver claims."""
     os_user: OsUser | None = None
+    principal: Principal | None = None
     shown_digest: Digest | None = None
     updated_input: JsonObject | None = None
     rule: JsonObject | None = None
@@ -160,6 +162,7 @@ def record_answer(core: Core, answered: Answered) -> bytes:
     stored = StoredAnswer(
         by=answered.by.claim,
         os_user=answered.by.os_user,
+        principal=answered.by.principal,
         allow=not isinstance(answer, Deny),
         shown_digest=answered.shown_digest,
         updated_input=updated,
@@ -185,7 +188,7 @@ def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answe
     if stored is None:
         return None
     answer, at, shown_digest = stored.answer, stored.at, stored.shown_digest
-    by = Approver(os_user=stored.os_user, claim=stored.by)
+    by = Approver(os_user=stored.os_user, claim=stored.by, principal=stored.principal)
     if not _is_recorded(read_facts, question.approval_id, body, stored.after):
         answer, by, at, shown_digest = Deny(message=FORGED), Approver(), None, None
     book = Approvals()

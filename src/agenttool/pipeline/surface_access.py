@@ -6,6 +6,7 @@ from typing import Unpack
 from agenttool.errors import ConfigError
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
+from agenttool.pipeline.inspection import Inspection
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
@@ -28,6 +29,7 @@ class SurfaceAccess:
         self.journal = JournalView(agent.core, agent.catalog, self._surfaces)
         self.deferred = DeferredCalls(agent.results, agent.prompts, lambda: self._surfaces.is_closed)
         self.prompts = PromptQueue(agent.prompts)
+        self.inspection = Inspection(agent)
 
     def _check_open(self) -> None:
         if self._surfaces.is_closed:

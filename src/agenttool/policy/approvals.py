@@ -15,6 +15,7 @@ from agenttool.policy.rule_settings import read_rule, rule_members
 from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.suggest import ADD_RULE
 from agenttool.policy.verdict import Verdict, Weight
+from agenttool.ports.identity import Principal
 from agenttool.ports.world import OsUser
 from agenttool.records import (
     UNSET,
@@ -100,14 +101,18 @@ class Approver:
     Attributes:
         os_user: the operating-system user of the process that answered; the system vouches for it.
         claim: the name that the caller gave; nothing proves it, so it never replaces the user.
+        principal: the identity that a server authenticated.
     """
 
     os_user: OsUser | None = None
     claim: str | None = None
+    principal: Principal | None = None
 
     @property
     def name(self) -> str:
-        """The name that is recorded: the user, else the claim."""
+        """The name that is recorded: the authenticated subject, else the user, else the claim."""
+        if self.principal is not None:
+            return self.principal.subject
         if self.os_user is None:
             return self.claim or "agenttool"
         return self.os_user.name or f"uid {self.os_user.uid}"
@@ -123,6 +128,8 @@ class Approver:
         if self.os_user is not None:
             name: JsonObject = {} if self.os_user.name is None else {"name": self.os_user.name}
             known["os_user"] = {"uid": self.os_user.uid, **name}
+        if self.principal is not None:
+            known["principal"] = self.principal.members()
         return known
 
 

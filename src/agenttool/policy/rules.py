@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Annotated, cast, get_args, get_origin, get_type_hints
 
-from agenttool.codec import digest_of_bytes
+from agenttool.codec import digest_of_bytes, to_json
 from agenttool.config.table import Meta, Switch, Text, key
 from agenttool.errors import ConfigError
 from agenttool.policy.commands import CommandPattern, CommandPatterns
@@ -14,7 +14,7 @@ from agenttool.policy.fields import MatchingField, values_at
 from agenttool.policy.paths import PathPattern, PathPatterns
 from agenttool.policy.urls import UrlPattern
 from agenttool.policy.wildcards import fits
-from agenttool.records import UNSET, Behavior, Digest, Json, Part, RuleSource, Timestamp, ToolKind
+from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, Part, RuleSource, Timestamp, ToolKind
 
 
 def has_passed(moment: Timestamp, now: Timestamp) -> bool:
@@ -251,6 +251,20 @@ class Rule:
         """The file and line, or else the source, for the start of a message."""
         where = self.file or str(self.source)
         return where if self.line is None else f"{where}:{self.line}"
+
+    @property
+    def conditions(self) -> JsonObject:
+        """The conditions that are given, as JSON."""
+        names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "resources")
+        found: JsonObject = {name: [str(each) for each in getattr(self, name)] for name in names if getattr(self, name)}
+        patterns = {"paths": self.paths, "commands": self.commands, "urls": self.urls}
+        found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
+        if self.arguments:
+            found["arguments"] = {
+                test.pointer: {name: each for name, each in to_json(test).items() if name not in ("pointer", "steps")}
+                for test in self.arguments
+            }
+        return found
 
     @property
     def origin(self) -> str:

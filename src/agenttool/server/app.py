@@ -1,74 +1,152 @@
-"""The ASGI application of a runtime, with the table of all routes."""
+"""Build the ASGI application of a server from an open runtime and its settings."""
 
-from collections.abc import Collection
-from http import HTTPStatus
+import time
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agenttool import __version__
 from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.request_guard import RequestGuard
+from agenttool.console.pages import is_console_path
+from agenttool.errors import ConfigError
+from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
-from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
-from agenttool.server.security import LocalOnlyApp, Problem, local_only, problem_response
+from agenttool.server.authentication import Authenticator, VerifyToken
+from agenttool.server.gateway import Gateway, GatewayOptions
+from agenttool.server.grants import AccessGrants
+from agenttool.server.messages import ServerInfo
+from agenttool.server.table import ROUTES
+from agenttool.server.tenants import Tenants, TenantSpace
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def app_of(
-    runtime: Runtime,
-    *,
-    admits: Bearer | None = None,
-    origins: Collection[str] = (),
-    url: str | None = None,
-    mcp: ASGIApp | None = None,
-) -> Starlette:
-    """Return an application for a runtime that the caller has opened and will close.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The settings of a server that are not those of its runtime.
 
-    With `admits`, every route except callbacks and `/healthz` requires one of its tokens. Browsers are refused on every
-    route, except for pages of one of the `origins`. Requests must be for an address, for `localhost`, or for the host
-    of `url`, under which other machines reach the runtime. `mcp` serves `/mcp` and `/mcp/NAME`.
+    Attributes:
+        url: the URL at which clients reach it.
+        token: the one token of the settings; with it, every request needs credentials.
+        verify_jwt: verifies JWTs; None if the server accepts none.
+        requires_key: whether programs on this machine need a key, too.
+        approves_own_calls: whether an approver may answer for its own calls.
+        origins: the origins of other web pages that may send requests.
+        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
     """
-    guard = Middleware(RequestGuard, origins=origins, url=url, sealed=f"{PATH}/")
-    served = LocalOnlyApp(mcp or _no_mcp)
-    routes = (*ROUTES, Route("/mcp", served), Route("/mcp/{profile}", served))
-    app = Starlette(routes=routes, exception_handlers=_HANDLERS, middleware=[guard])
-    app.state.runtime, app.state.admits = runtime, admits
-    return app
+
+    url: str = "http://127.0.0.1:8642"
+    token: Bearer | None = None
+    verify_jwt: VerifyToken | None = None
+    requires_key: bool = False
+    approves_own_calls: bool = False
+    origins: Collection[str] = field(default_factory=tuple[str, ...])
+    max_requests_per_s: float | None = None
+    is_demo: bool = False
 
 
-async def _no_mcp(scope: Scope, receive: Receive, send: Send) -> None:
-    await problem_response(Problem(HTTPStatus.NOT_FOUND, _NO_MCP))(scope, receive, send)
+def check_origin(text: str) -> str:
+    """Return an origin as browsers send it.
+
+    Raises:
+        ConfigError: no browser sends it, so it would never match.
+    """
+    try:
+        parts = urlsplit(text)
+        port = None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    except ValueError:
+        host = port = parts = None
+    origin = None if parts is None or not host else f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
+    if parts is None or parts.scheme not in _DEFAULT_PORTS or origin != text:
+        example = "'http://localhost:3000', in lower case and without a default port or a path"
+        raise ConfigError(f"an origin in [server] must be like {example}, got {text!r}; correct it")
+    return text
 
 
-_NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; run: pip install 'agenttool[mcp]'"
+class ServerApp:
+    """The application of a server: the guard against other sites, and the gateway behind it.
+
+    Attributes:
+        gateway: serves the requests that the guard lets through.
+        grants: the keys, sessions and login links.
+    """
+
+    def __init__(self, gateway: Gateway, grants: AccessGrants, options: ServerOptions) -> None:
+        """Guard a gateway."""
+        self.gateway = gateway
+        self.grants = grants
+        self._guarded = RequestGuard(
+            gateway, origins=options.origins, url=options.url, sealed=f"{PATH}/", is_page=is_console_path
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._guarded(scope, receive, send)
+
+    def drain(self) -> None:
+        """Refuse new requests, and end those that wait."""
+        self.gateway.drain()
 
 
-async def no_route(request: Request, error: Exception) -> Response:
-    """Report an unknown path, or a method that a path does not accept, as a problem document."""
-    headers = error.headers if isinstance(error, HTTPException) else None
-    path, allowed = request.url.path, (headers or {}).get("Allow")
-    if allowed is None:
-        return problem_response(Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct the path"))
-    detail = f"{path!r} does not accept {request.method}; use {allowed}"
-    response = problem_response(Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail))
-    response.headers["Allow"] = allowed
-    return response
+@asynccontextmanager
+async def serve_runtime(
+    runtime: Runtime,
+    options: ServerOptions | None = None,
+    *,
+    file: Path | None = None,
+    mcp: ASGIApp | None = None,
+    open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]] | None = None,
+) -> AsyncGenerator[ServerApp]:
+    """Yield the application of a runtime that the caller has opened and will close.
+
+    Args:
+        runtime: the runtime of the default tenant.
+        options: the settings of the server.
+        file: the file of the runtime's store; None in memory.
+        mcp: the application of `/mcp`.
+        open_space: opens another tenant; None if there is only the default one.
+
+    Raises:
+        ConfigError: the runtime has no store for keys.
+    """
+    options = options or ServerOptions()
+    documents = runtime.documents
+    if documents is None:
+        raise ConfigError("a server needs a runtime with a store for documents; open it with Runtime.open")
+    grants = AccessGrants(documents, time.time)
+    authenticator = Authenticator(
+        grants,
+        token=options.token,
+        verify_jwt=options.verify_jwt,
+        requires_key=options.requires_key,
+        is_secure=options.url.startswith("https://"),
+    )
+    info = ServerInfo(
+        version=__version__,
+        is_demo=options.is_demo,
+        is_durable=runtime.is_durable,
+        approves_own_calls=options.approves_own_calls,
+        url=options.url,
+        mcp_url=None if mcp is None else f"{options.url}/mcp",
+    )
+    default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
+    async with Tenants.open(default, open_space or _no_tenants) as tenants:
+        settings = GatewayOptions(
+            info=info,
+            origins=frozenset(options.origins),
+            max_requests_per_s=options.max_requests_per_s,
+        )
+        yield ServerApp(Gateway(tenants, authenticator, ROUTES, settings), grants, options)
 
 
-_HANDLERS = {HTTPStatus.NOT_FOUND.value: no_route, HTTPStatus.METHOD_NOT_ALLOWED.value: no_route}
-
-ROUTES = (
-    Route(f"{PATH}/{{token}}", CallbackEndpoint()),
-    Route("/healthz", health),
-    Route("/status", local_only(status)),
-    Route("/", local_only(status)),
-    Route("/v1/surfaces", local_only(create_surface), methods=["POST"]),
-    Route("/v1/surfaces/{surface_id}", local_only(get_surface), methods=["GET"]),
-    Route("/v1/search", local_only(search), methods=["POST"]),
-)
-"""Every route; the reference of the HTTP API is made from it and the docstrings of the handlers."""
+@asynccontextmanager
+async def _no_tenants(tenant: str) -> AsyncGenerator[TenantSpace]:
+    raise ConfigError(f"this server has no tenant {tenant!r}; it has only the default one")
+    yield  # pyright: ignore[reportUnreachable] -- makes it a generator

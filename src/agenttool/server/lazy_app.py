@@ -1,42 +1,76 @@
-"""An ASGI application that starts with its first request, because it takes seconds to import."""
+"""Things that open with their first use, because most servers need only some of them, or because they are slow."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Generic, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+T = TypeVar("T")
+
+
+class LazyContext(Generic[T]):
+    """Enters a context manager at its first use, in a task of its own, and leaves it when the server stops."""
+
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[T]], group: asyncio.TaskGroup) -> None:
+        """Take what makes the context manager, and the group of the task that keeps it entered."""
+        self._make = make
+        self._group = group
+        self._task: asyncio.Task[None] | None = None
+        self._entered: asyncio.Future[T] | None = None
+
+    async def get(self) -> T:
+        """Return what the context manager yields; one that failed is entered again at the next use."""
+        if self._entered is None:
+            self._entered = asyncio.get_running_loop().create_future()
+            self._task = self._group.create_task(self._keep_entered(self._entered))
+        return await asyncio.shield(self._entered)
+
+    @property
+    def entered(self) -> T | None:
+        """What the context manager yielded; None if it was not used yet."""
+        found = self._entered
+        return found.result() if found is not None and found.done() and found.exception() is None else None
+
+    def close(self) -> None:
+        """Leave the context manager; the group waits for it."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _keep_entered(self, entered: "asyncio.Future[T]") -> None:
+        try:
+            async with self._make() as found:
+                entered.set_result(found)
+                await asyncio.get_running_loop().create_future()
+        except Exception as error:
+            if entered.done():
+                raise
+            self._entered = None
+            entered.set_exception(error)
+        finally:
+            if not entered.done():
+                entered.cancel()
 
 
 class LazyApp:
     """Opens another application for the first request, and passes all requests on to it."""
 
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[ASGIApp]], group: asyncio.TaskGroup) -> None:
-        """Take what opens the application, and the group of the task that keeps it open."""
-        self._make = make
-        self._group = group
-        self._task: asyncio.Task[None] | None = None
-        self._app: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+    def __init__(self, app: LazyContext[ASGIApp]) -> None:
+        """Take the application."""
+        self._app = app
 
     @classmethod
     @asynccontextmanager
     async def open(cls, make: Callable[[], AbstractAsyncContextManager[ASGIApp]]) -> AsyncGenerator["LazyApp"]:
         """Yield the application; leaving it closes what the first request has opened."""
         async with asyncio.TaskGroup() as group:
-            app = cls(make, group)
+            app = LazyContext(make, group)
             try:
-                yield app
+                yield cls(app)
             finally:
-                if app._task is not None:
-                    app._task.cancel()
+                app.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if self._task is None:
-            self._task = self._group.create_task(self._keep_open())
-        app = await asyncio.shield(self._app)
-        await app(scope, receive, send)
-
-    async def _keep_open(self) -> None:
-        async with self._make() as app:
-            self._app.set_result(app)
-            await asyncio.get_running_loop().create_future()
+        await (await self._app.get())(scope, receive, send)

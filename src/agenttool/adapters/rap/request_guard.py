@@ -1,7 +1,7 @@
 """Which requests an HTTP server of a runtime refuses before it reads them: those of browsers, and for other hosts."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -47,14 +47,23 @@ def problem_document(status: HTTPStatus, detail: str, pointer: str | None = None
 
 
 class RequestGuard:
-    """Middleware that refuses browsers, requests for other hosts, and headers that are sent twice.
+    """Middleware that refuses pages of other sites, requests for other hosts, and headers that are sent twice.
 
     A web page can give its own name the address of this machine (DNS rebinding). The host of its requests is then that
     name, never an address. So addresses pass, and names only if they are known.
+
+    `scope["state"]["is_own_page"]` says whether a request is of a page of this very server: origins are compared with
+    host and port, and the browser must not report another site.
     """
 
     def __init__(
-        self, app: ASGIApp, *, origins: Collection[str] = (), url: str | None = None, sealed: str | None = None
+        self,
+        app: ASGIApp,
+        *,
+        origins: Collection[str] = (),
+        url: str | None = None,
+        sealed: str | None = None,
+        is_page: Callable[[str], bool] | None = None,
     ) -> None:
         """Guard an application.
 
@@ -62,13 +71,17 @@ class RequestGuard:
             app: the application.
             origins: pages of these may use it, as those of this server may; each with scheme, host and port.
             url: the URL under which other machines reach it.
-            sealed: posts to URLs below this path may name any host, because no URL there can be guessed, and an earlier
-                address of the store may still lead here.
+            sealed: posts to URLs with this path in them may name any host, because no URL there can be guessed, and an
+                earlier address of the store may still lead here.
+            is_page: returns whether a path is a page or a part of one, which a user may open in a browser.
         """
         self._app = app
         self._origins = frozenset(origins)
-        self._hosts = frozenset({"localhost", (urlsplit(url).hostname or "") if url is not None else ""})
+        parts = urlsplit(url or "")
+        self._hosts = frozenset({"localhost", parts.hostname or ""})
+        self._own_origin = f"{parts.scheme}://{parts.netloc}"
         self._sealed = sealed
+        self._is_page = is_page or _is_no_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -83,18 +96,35 @@ class RequestGuard:
                 return problem_document(HTTPStatus.BAD_REQUEST, detail)
             found[name] = value
         origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
-        # A page of this very server: the origin is its own, and the browser does not report another site.
-        is_own_page = self._is_own(parse_host(host)) and origin == f"http://{host}"
-        is_own_page = is_own_page and found.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
-        if not BROWSER_HEADERS.isdisjoint(found) and not is_own_page and origin not in self._origins:
+        is_browser = not BROWSER_HEADERS.isdisjoint(found)
+        is_own_page = is_browser and self._is_own(parse_host(host)) and self._is_same_origin(scope, found, origin, host)
+        scope.setdefault("state", {})["is_own_page"] = is_own_page
+        if is_browser and not is_own_page and origin not in self._origins and not self._is_navigation(scope, found):
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
-        is_sealed = self._sealed is not None and scope["path"].startswith(self._sealed) and scope["method"] == "POST"
+        is_sealed = self._sealed is not None and self._sealed in scope["path"] and scope["method"] == "POST"
         if b"host" in found and not is_sealed and not self._is_own(parse_host(host)):
             return problem_document(HTTPStatus.FORBIDDEN, _OTHER_HOST.format(host))
         return None
 
+    def _is_same_origin(self, scope: Scope, found: Mapping[bytes, bytes], origin: str, host: str) -> bool:
+        """Return whether a browser says that a page of this server sends a request; a read has no origin."""
+        site = found.get(b"sec-fetch-site")
+        if not origin:
+            return site == b"same-origin" and scope["method"] in ("GET", "HEAD")
+        return origin in (f"http://{host}", self._own_origin) and site in (None, b"same-origin")
+
+    def _is_navigation(self, scope: Scope, found: Mapping[bytes, bytes]) -> bool:
+        """Return whether a user opens a page; no script can read what it returns."""
+        if scope["method"] not in ("GET", "HEAD") or b"origin" in found or not self._is_page(scope["path"]):
+            return False
+        return found.get(b"sec-fetch-dest") == b"document" or found.get(b"sec-fetch-site") == b"none"
+
     def _is_own(self, host: str | None) -> bool:
         return host is not None and (host in self._hosts or is_address(host))
+
+
+def _is_no_page(path: str) -> bool:
+    return False
 
 
 def is_address(host: str) -> bool:

@@ -274,23 +274,31 @@ def read_backward(
 
 
 def read_calls(
-    connection: sqlite3.Connection, steps: Mapping[str, Step], wanted: FactFilter, *, newest_first: bool = False
-) -> Iterator[list[tuple[int, Fact]]]:
-    """Yield all facts of each call with a selected fact, in the order of the last selected fact of each call."""
+    connection: sqlite3.Connection,
+    steps: Mapping[str, Step],
+    wanted: FactFilter,
+    *,
+    newest_first: bool = False,
+    before: int | None = None,
+) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
+    """Yield all facts of each call with a selected fact, and the position of the last selected one, by that order.
+
+    `before` leaves out the calls whose last selected fact is at this position or after it.
+    """
     query, values = wanted.query(_BACKWARD if newest_first else _FORWARD)
-    end = find_head(connection)[0]
+    end = find_head(connection)[0] if before is None else before - 1
     rows = connection.execute(query, (end, end, *values) if newest_first else (0, *values))
     cache = _CallLines(connection)
     for row in rows:
         found = list(wanted.lines([row]))
         for place, line in reversed(found) if newest_first else found:
             head = head_of(line)
-            if head.invocation_id is None:
+            if head.invocation_id is None or place > end:
                 continue
             is_end = head.step in steps and steps[head.step].ends
             lines = [(place, line)] if is_end and head.sequence == 0 else cache.of(head.invocation_id)
             if is_end or place == max(each for each, one in lines if wanted.selects(one)):
-                yield [(each, decode_fact(one, steps)) for each, one in lines]
+                yield place, [(each, decode_fact(one, steps)) for each, one in lines]
 
 
 class _CallLines:

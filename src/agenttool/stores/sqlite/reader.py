@@ -162,10 +162,15 @@ class SqliteReader:
             lines = lines_of(self._connection, invocation_id)
             return [(place, decode_fact(line, self._steps)) for place, line in lines]
 
-    def calls(self, wanted: FactFilter, *, newest_first: bool = False) -> Iterator[list[tuple[int, Fact]]]:
-        """Yield all facts of each call with a selected fact, in the order of the last selected fact of each call."""
+    def calls(
+        self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
+    ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
+        """Yield all facts of each call with a selected fact, and the position of its last selected fact, in that order.
+
+        `before` leaves out the calls whose last selected fact is at this position or after it.
+        """
         with reading(self.path):
-            yield from read_calls(self._connection, self._steps, wanted, newest_first=newest_first)
+            yield from read_calls(self._connection, self._steps, wanted, newest_first=newest_first, before=before)
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Return whether a fact is the first of its call that was not deleted."""

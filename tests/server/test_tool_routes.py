@@ -12,8 +12,8 @@ from waiting import wait_until
 
 from agenttool import Runtime, tool
 from agenttool.errors import StoreError
-from agenttool.server import handlers
-from agenttool.server.handlers import status_of
+from agenttool.server import stream_routes
+from agenttool.server.stream_routes import status_of
 
 
 @tool(namespace="mail", should_defer=True, search_hint="send a letter by mail")
@@ -85,16 +85,16 @@ def test_a_role_sees_on_its_surface_what_it_may_use(http):
 @pytest.mark.parametrize(
     ("path", "body", "status", "pointer", "told"),
     [
-        ("/v1/search", {}, 400, "/query", "query must be text"),
-        ("/v1/search", {"query": 3}, 400, "/query", "query must be text"),
-        ("/v1/search", {"query": "x", "limit": 0}, 400, "/limit", "from 1 to 100"),
-        ("/v1/search", {"query": "x", "limit": True}, 400, "/limit", "from 1 to 100"),
+        ("/v1/search", {}, 400, "/query", "missing required field `query`"),
+        ("/v1/search", {"query": 3}, 400, "/query", "expected `str`, got `int`"),
+        ("/v1/search", {"query": "x", "limit": 0}, 400, "/limit", ">= 1"),
+        ("/v1/search", {"query": "x", "limit": True}, 400, "/limit", "expected `int`, got `bool`"),
         ("/v1/search", {"query": "x", "surface_id": "srf_1"}, 404, "/surface_id", "POST /v1/surfaces"),
-        ("/v1/search", {"query": "x", "surface_id": 7}, 404, "/surface_id", "POST /v1/surfaces"),
+        ("/v1/search", {"query": "x", "surface_id": 7}, 400, "/surface_id", "expected `str"),
         ("/v1/search", {"quarry": "x"}, 400, "/quarry", "use one of limit, query, surface_id"),
-        ("/v1/search", [], 400, "", "must be a JSON object"),
-        ("/v1/surfaces", {"scope": 3}, 400, None, "scope must be a word"),
-        ("/v1/surfaces", {"only": "x y"}, 400, None, "only"),
+        ("/v1/search", [], 400, None, "expected `object`, got `array`"),
+        ("/v1/surfaces", {"scope": 3}, 400, "/scope", "expected `str`"),
+        ("/v1/surfaces", {"only": "x y"}, 400, "/only", "expected `array"),
         ("/v1/surfaces", {"role": "clerk"}, 400, "/role", "role must be an object with the members name, tools"),
         ("/v1/surfaces", {"role": {"tools": ["*"]}}, 400, "/role", "role must be an object"),
         (
@@ -118,7 +118,7 @@ def test_an_invalid_request_gets_a_problem_with_a_pointer(http, path, body, stat
     ("method", "path", "status", "told"),
     [
         ("GET", "/v1/surfaces", 405, "'/v1/surfaces' does not accept GET; use POST"),
-        ("GET", "/v1/nothing", 404, "no route for the path '/v1/nothing'; correct the path"),
+        ("GET", "/v1/nothing", 404, "no route for the path '/v1/nothing'; correct it, or read /openapi.json"),
     ],
 )
 def test_an_unknown_path_or_method_is_reported_as_a_problem(http, method, path, status, told):
@@ -162,7 +162,7 @@ def test_unknown_formats_and_surfaces_are_reported(http):
     surface_id = http.post("/v1/surfaces", json={}).json()["surface_id"]
     unknown = http.get(f"/v1/surfaces/{surface_id}", params={"format": "morse"})
     assert unknown.status_code == HTTPStatus.BAD_REQUEST
-    assert "openai" in unknown.json()["detail"]
+    assert unknown.json()["pointer"] == "?format"
     nowhere = http.get("/v1/surfaces/srf_nowhere")
     assert nowhere.status_code == HTTPStatus.NOT_FOUND
     assert "POST /v1/surfaces" in nowhere.json()["detail"]
@@ -182,14 +182,14 @@ def test_unknown_formats_and_surfaces_are_reported(http):
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/surfaces"])
 def test_neither_a_proxy_nor_a_web_page_may_ask(http, path, headers):
     answer = http.post(path, json={"query": "letter"} if path == "/v1/search" else {}, headers=headers)
-    assert answer.status_code == HTTPStatus.FORBIDDEN
+    assert answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
     assert "mail.send" not in answer.text
 
 
 def test_a_program_on_another_machine_may_not_ask(make_app):
     app = make_app(lambda: Runtime.open(tools=[send], approve="wait"))
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("203.0.113.9", 50_000)) as client:
-        assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.FORBIDDEN
+        assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.UNAUTHORIZED
         assert client.get("/healthz").status_code == HTTPStatus.OK
 
 
@@ -199,7 +199,7 @@ def test_a_store_failure_is_a_server_error(http, monkeypatch):
 
     assert http.get("/healthz").text == "ok"
     monkeypatch.setattr(http.app.state.runtime.deferred, "list", fail)
-    for path, is_for_anybody in (("/healthz", True), ("/status", False)):
+    for path, is_for_anybody in (("/healthz", True), ("/v1/status", False)):
         told = http.get(path)
         assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
 
@@ -219,11 +219,11 @@ def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
         _health(client, HTTPStatus.OK)
         refusing = "BEGIN SELECT RAISE(FAIL, 'a disk that fails'); END"
         other.execute(f"CREATE TRIGGER failing BEFORE INSERT ON processes {refusing}")
-        assert _health(client, HTTPStatus.SERVICE_UNAVAILABLE) == "the store cannot be used; /status says why"
-        assert "a disk that fails" in client.get("/status").json()["store_fault"]
+        assert _health(client, HTTPStatus.SERVICE_UNAVAILABLE) == "the store cannot be used; /v1/status says why"
+        assert "a disk that fails" in client.get("/v1/status").json()["store_fault"]
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)
-        assert client.get("/status").json()["store_fault"] is None
+        assert client.get("/v1/status").json()["store_fault"] is None
 
 
 TIMEOUT_S = 60
@@ -237,7 +237,7 @@ def pay(amount: int) -> str:
 
 @pytest.mark.parametrize(("asked", "more"), [(2, []), (3, ["approvals"])])
 async def test_the_status_page_names_a_list_that_it_truncates(monkeypatch, asked, more):
-    monkeypatch.setattr(handlers, "MAX_LISTED", 2)
+    monkeypatch.setattr(stream_routes, "MAX_LISTED", 2)
     async with Runtime.open(tools=[pay], approve="wait") as rt:
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call("pay", {"amount": amount}, surface=surface)) for amount in range(asked)]

@@ -1,0 +1,1 @@
+"""The calls that a journal recorded: list them, read one, count them."""

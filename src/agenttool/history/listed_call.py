@@ -1,0 +1,428 @@
+"""The calls of a journal, in the order in which they ended; open calls come last."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from agenttool.codec import json_bytes, to_json
+from agenttool.codec.moments import timestamp
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError
+from agenttool.history.printable import one_line, printable
+from agenttool.history.reader import JournalReader
+from agenttool.journal import steps
+from agenttool.journal.projection import records_of
+from agenttool.journal.steps import STEPS
+from agenttool.policy.wildcards import fits
+from agenttool.ports.evidence import REDACTED, CallCompleted, CallEnded
+from agenttool.ports.facts import Fact
+from agenttool.records import (
+    Behavior,
+    Cancellation,
+    InvocationStatus,
+    JsonObject,
+    PermissionDecision,
+    ToolId,
+    ToolResult,
+    UnsetType,
+)
+from agenttool.records import is_unresolved as is_unresolved_tool
+from agenttool.stores.fact_codec import FactHead
+from agenttool.stores.sqlite.fact_rows import FactFilter
+from agenttool.stores.sqlite.leases import Ownership
+from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.world import SystemClock
+
+MAX_RESULT_CHARS = 200
+"""So many characters of a result are listed."""
+
+MAX_EXAMINED = 20_000
+"""So many calls are examined for one page; a page may have fewer calls than its limit, and a next page."""
+
+_ANSWERS = (steps.ANSWERED, steps.ANSWERED_NO)
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_SPAN = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})")
+_NAME_PART = re.compile(r"[A-Za-z0-9_.:-]+")
+"""The parts of a pattern that are the same in the journal."""
+
+_JSON_PART = re.compile(r"[ !#-\[\]-~]+")
+"""The parts of a text that are the same in JSON."""
+
+
+def tool_name(tool_id: ToolId | None) -> str:
+    """Return the qualified name of a tool; empty without a tool."""
+    if tool_id is None:
+        return ""
+    return printable(tool_id.partition(":")[2] if is_unresolved_tool(tool_id) else tool_id.removeprefix("tool_"))
+
+
+def owner_text(owner: Ownership) -> str:
+    """Return the process that owns an open call, and whether it is alive."""
+    if owner.process is None:
+        return "none: the process that receives the answer continues it"
+    return printable(owner.process if owner.is_alive else f"{owner.process} (gone)")
+
+
+def approver_in(decision: PermissionDecision) -> JsonObject:
+    """Return how the approver of a decision is known; empty if that is not recorded."""
+    found = ((decision.reason and decision.reason.details) or {}).get("approver")
+    return found if isinstance(found, dict) else {}
+
+
+def approver_name(decision: PermissionDecision) -> str:
+    """Return the recorded name of the approver, with the claim beside that of the user."""
+    known, name = approver_in(decision), decision.decided_by or ""
+    has_claim = "claim" in known and "os_user" in known
+    return f"{name} (claims to be {known['claim']})" if has_claim else name
+
+
+def parse_span(option: str, text: str) -> float:
+    """Return a length of time in seconds, such as that of `90s`, `30min`, `2h` or `7d`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    span = _SPAN.fullmatch(text.strip())
+    if span is None:
+        raise ConfigError(f"{option} must be a length of time, got {text!r}; write 30min, 2h or 7d")
+    return float(span[1]) * _UNITS[span[2]]
+
+
+def parse_time(option: str, text: str | None) -> int | None:
+    """Return a time in nanoseconds: so long ago (`90s`, `30min`, `2h`, `7d`), or a date with or without a time.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if text is None:
+        return None
+    if (span := _SPAN.fullmatch(text.strip())) is not None:
+        with suppress(OverflowError):
+            return SystemClock().now_ns() - round(float(span[1]) * _UNITS[span[2]] * 1e9)
+    with suppress(ValueError, OverflowError):
+        moment = datetime.fromisoformat(text.strip())
+        return _nanoseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    raise ConfigError(
+        f"{option} must be a time, got {text!r}; write 30min, 2h, 7d, 2026-05-08 or 2026-05-08T14:30 (UTC)"
+    )
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+
+
+def check_status(status: str | None) -> None:
+    """Reject a status that no call can have.
+
+    Raises:
+        ConfigError: names the closest one, or all.
+    """
+    if status is not None and status not in list(InvocationStatus):
+        raise ConfigError(f"unknown status {status!r}; {suggestion(status, [each.value for each in InvocationStatus])}")
+
+
+@cache
+def is_tool(pattern: str, tool_id: ToolId | None) -> bool:
+    """Return whether a pattern matches the name, the qualified name or the id of a tool."""
+    name = tool_name(tool_id)
+    return any(fits(pattern, each) for each in (name, name.rpartition(".")[2], tool_id or ""))
+
+
+def name_text(pattern: str | None) -> bytes:
+    """Return the longest part of a pattern that is in every name that it matches."""
+    return max(_NAME_PART.findall(pattern or ""), key=len, default="").encode()
+
+
+@dataclass(frozen=True)
+class ListedCall:
+    """One call of the list.
+
+    Attributes:
+        facts: all its facts, with their positions.
+        owner: the process that runs it; none once it has ended.
+    """
+
+    facts: list[tuple[int, Fact]]
+    owner: Ownership | None = None
+
+    @cached_property
+    def status(self) -> InvocationStatus:
+        """Its status."""
+        found = (fact.step.last for _, fact in reversed(self.facts) if fact.step.last is not None)
+        return next(found, InvocationStatus.PLANNED)
+
+    @property
+    def at_ns(self) -> int:
+        """When it ended; for an open call, the time of its newest fact."""
+        return self.facts[-1][1].at_ns
+
+    @property
+    def tool_id(self) -> ToolId | None:
+        """Its tool."""
+        return self.facts[-1][1].tool_id
+
+    @cached_property
+    def fields(self) -> dict[str, object]:
+        """The fields of the invocation that its facts set; the last one of each name."""
+        data = (fact.data for _, fact in self.facts)
+        return {
+            name: value
+            for each in data
+            if each is not None and not isinstance(each, dict)
+            for name, value in each.contributes().items()
+        }
+
+    @cached_property
+    def began_ns(self) -> int:
+        """When it began."""
+        started = self.fields.get("started_at")  # a plain call is written when it has ended
+        first = self.facts[0][1].at_ns
+        return min(first, _nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first
+
+    @property
+    def taken_ns(self) -> int:
+        """How long it took; for an open call, how long it has been open."""
+        return (self.at_ns if self.owner is None else SystemClock().now_ns()) - self.began_ns
+
+    @property
+    def actor(self) -> str | None:
+        """The actor that made it."""
+        actor = self.fields.get("actor_ref")
+        return actor if isinstance(actor, str) else None
+
+    @cached_property
+    def result(self) -> ToolResult | None:
+        """Its result; none if it is open."""
+        data = self.facts[-1][1].data
+        if isinstance(data, CallEnded | CallCompleted):
+            return data.result
+        return next((each for each in records_of((self.facts[-1][1],)) if isinstance(each, ToolResult)), None)
+
+    @cached_property
+    def approvals(self) -> list[PermissionDecision]:
+        """The decisions that an approver made about it."""
+        answers = (fact for _, fact in self.facts if fact.step in _ANSWERS)
+        return [each for each in records_of(answers) if isinstance(each, PermissionDecision) and each.decided_by]
+
+    @property
+    def canceler(self) -> JsonObject:
+        """The person who canceled it, as in the details of an approval; empty if no person did."""
+        cancellation = self.fields.get("cancellation")
+        return (cancellation.requested_by or {}) if isinstance(cancellation, Cancellation) else {}
+
+    @property
+    def people(self) -> str:
+        """Its actor, the approver who answered last, and the person who canceled it."""
+        who = [] if self.actor is None else [self.actor]
+        if self.approvals:
+            last = self.approvals[-1]
+            done = "denied" if last.behavior is Behavior.DENY else "approved"
+            who.append(f"{done} by {approver_name(last)}")
+        if (name := next(_names(self.canceler), None)) is not None:
+            who.append(f"canceled by {name}")
+        return one_line(", ".join(who))
+
+    @property
+    def first_line(self) -> str:
+        """The first line of its result or of its error; for an open call, the process that owns it."""
+        if self.owner is not None:
+            waits = f", waits for {self.owner.waits_for}" if self.owner.waits_for else ""
+            return f"process {owner_text(self.owner)}{waits}"
+        if self.result is None:
+            return ""
+        items = self.result.model_facing_content or self.result.content or ()
+        texts = (each.text if each.text is not None else _item_text(to_json(each)) for each in items)
+        text = next((text for text in texts if text.strip()), "")
+        return one_line(text.strip().split("\n", 1)[0][: 4 * MAX_RESULT_CHARS])
+
+    def contains(self, text: str) -> bool:
+        """Return whether a text is in its inputs or in its result as they are stored, in any case."""
+        inputs = [value for name, value in self.fields.items() if name.endswith("_input")]
+        found: list[object] = [value for value in inputs if not isinstance(value, UnsetType)]
+        if (result := self.result) is not None:
+            document = to_json(result)
+            found += [document.get(name) for name in ("content", "model_facing_content", "structured_content", "error")]
+        texts = "\n".join(json_bytes(value).decode() for value in found).replace(REDACTED, "").lower()  # pyright: ignore[reportArgumentType] -- all of it is JSON
+        return text.lower() in texts or json.dumps(text, ensure_ascii=False)[1:-1].lower() in texts
+
+    def is_by(self, pattern: str) -> bool:
+        """Return whether a pattern matches its actor, an approver who answered, or the person who canceled it."""
+        approvers = (name for each in self.approvals for name in (each.decided_by or "", *_names(approver_in(each))))
+        names = [name for name in (self.actor, *approvers, *_names(self.canceler)) if name]
+        return any(fits(pattern, each) for name in names for each in (name, name.rpartition(":")[2]))
+
+    def document(self) -> JsonObject:
+        """Return the call as `--json` prints it."""
+        result, owner = self.result, self.owner
+        found: JsonObject = {
+            "position": self.facts[-1][0],
+            "invocation_id": self.facts[0][1].invocation_id,
+            "tool": tool_name(self.tool_id),
+            "status": self.status.value,
+            "actor": self.actor,
+            "began": timestamp(self.began_ns),
+            "since" if owner is not None else "ended": timestamp(self.at_ns),
+            "duration_s": round(self.taken_ns / 1e9, 6),
+            "approvals": [
+                {"by": each.decided_by, "claim": approver_in(each).get("claim"), "behavior": each.behavior.value}
+                for each in self.approvals
+            ],
+            "canceled_by": self.canceler or None,
+            "result": None if result is None else self.first_line[:MAX_RESULT_CHARS],
+            "error": None if result is None or result.error is None else result.error.error_class.value,
+        }
+        return found if owner is None else {**found, **owner._asdict(), "process": owner.process}
+
+
+def _item_text(item: JsonObject) -> str:
+    """Return a content item without text: its kind, its name or media type."""
+    about = (item.get(name) for name in ("type", "name", "media_type"))
+    return " ".join(str(each) for each in about if each is not None)
+
+
+def _names(person: JsonObject) -> Iterator[str]:
+    """Yield the names of a person who answered or canceled: the claim, and the user of the operating system."""
+    user = person.get("os_user")
+    for name in (person.get("claim"), user.get("name") if isinstance(user, dict) else None):
+        if isinstance(name, str):
+            yield name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """Which calls are wanted.
+
+    Attributes:
+        tool: the name of a tool, with wildcards.
+        since_ns, until_ns: the time at which it ended, or the time of its newest fact.
+        by: the name of an actor, of an approver, or of a person who canceled, with wildcards.
+        containing: text in the inputs or the result, in any case.
+    """
+
+    tool: str | None = None
+    status: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    by: str | None = None
+    containing: str | None = None
+    is_open: bool = False
+
+    @property
+    def includes_open(self) -> bool:
+        """Whether an open call can match."""
+        return self.status is None or not InvocationStatus(self.status).is_terminal
+
+    @property
+    def includes_ended(self) -> bool:
+        """Whether an ended call can match."""
+        return not self.is_open and (self.status is None or InvocationStatus(self.status).is_terminal)
+
+    def matches(self, call: ListedCall) -> bool:
+        """Return whether a call is wanted."""
+        return (
+            (self.tool is None or is_tool(self.tool, call.tool_id))
+            and (self.status is None or call.status == self.status)
+            and (self.since_ns is None or call.at_ns >= self.since_ns)
+            and (self.until_ns is None or call.at_ns < self.until_ns)
+            and (self.by is None or call.is_by(self.by))
+            and (self.containing is None or call.contains(self.containing))
+        )
+
+    @property
+    def facts(self) -> FactFilter:
+        """Selects a fact of every ended call that matches: one with the text, else the one that ended it."""
+        if self.containing is not None and (part := _longest(_JSON_PART.findall(self.containing.lower()))):
+            return FactFilter((), self._accepts_head, part.encode(), any_case=True)
+        if self.by is not None and (name := name_text(self.by)):
+            return FactFilter((), self._accepts_head, name)
+        wanted = [step.name for step in STEPS.values() if step.ends and self.status in (None, step.last)]
+        # Fewer names are quicker to look for than all of them.
+        return FactFilter(tuple(wanted), self._accepts_ended, name_text(self.tool))
+
+    def _accepts_head(self, head: FactHead) -> bool:
+        """Return whether the call of a fact can match; the fact is older than the end of its call, or equal."""
+        is_early = self.until_ns is None or head.at_ns < self.until_ns
+        return is_early and (self.tool is None or is_tool(self.tool, head.tool_id))
+
+    def _accepts_ended(self, head: FactHead) -> bool:
+        return (self.since_ns is None or head.at_ns >= self.since_ns) and self._accepts_head(head)
+
+
+def _longest(parts: Iterable[str]) -> str:
+    return max(parts, key=len, default="")
+
+
+def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) -> Iterator[ListedCall]:
+    """Yield the calls that match, or the newest of them; memory grows only with open calls and the limit."""
+    still_open = [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
+    if limit is not None:
+        still_open = still_open[-limit:]
+    newest: deque[ListedCall] = deque()
+    if wanted.includes_ended and (limit is None or len(still_open) < limit):
+        for _, facts in reader.calls(wanted.facts, newest_first=limit is not None):
+            call = ListedCall(facts)
+            if not call.status.is_terminal or not wanted.matches(call):
+                continue
+            if limit is None:
+                yield call
+                continue
+            newest.appendleft(call)
+            if len(newest) + len(still_open) == limit:
+                break
+    yield from newest
+    yield from still_open
+
+
+class CallPage(NamedTuple):
+    """A page of calls, the newest first, and the position before which the next page begins; none after the last."""
+
+    calls: list[ListedCall]
+    before: int | None
+
+
+def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before: int | None = None) -> CallPage:
+    """Return a page of the calls that match: on the first page the open ones, then the ended ones."""
+    calls: list[ListedCall] = []
+    if before is None and wanted.includes_open:
+        calls = [call for call in open_calls(reader) if wanted.matches(call)]
+        calls.reverse()
+    if not wanted.includes_ended:
+        return CallPage(calls, None)
+    count = 0
+    for examined, (place, facts) in enumerate(reader.calls(wanted.facts, newest_first=True, before=before), 1):
+        call = ListedCall(facts)
+        if call.status.is_terminal and wanted.matches(call):
+            calls.append(call)
+            count += 1
+        if count == limit or examined == MAX_EXAMINED:
+            return CallPage(calls, place)
+    return CallPage(calls, None)
+
+
+def open_calls(reader: JournalReader) -> Iterator[ListedCall]:
+    """Yield the open calls of all processes, the oldest first."""
+    for call, owner in sorted(reader.open_owners(SystemClock().moment())):
+        if facts := list(reader.facts_of(call)):
+            yield ListedCall(facts, owner)
+
+
+def check_tool(reader: SqliteReader, tool: str | None) -> None:
+    """Reject a tool that has no call in the journal.
+
+    Raises:
+        ConfigError: it has none; it suggests another.
+    """
+    if tool is None:
+        return
+    known = {head.tool_id: None for head, _ in reader.sizes(0) if head.tool_id is not None}
+    if any(is_tool(tool, each) for each in known):
+        return
+    names = {name: None for each in known for name in (tool_name(each), tool_name(each).rpartition(".")[2])}
+    advice = suggestion(tool, names) if names else "it holds no calls"
+    raise ConfigError(f"no call in {str(reader.path)!r} is of a tool like {tool!r}; {advice}")

@@ -1,0 +1,111 @@
+"""What readers of recorded calls need from a journal: a file, or the log of a runtime in memory."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from agenttool.ports.facts import Fact
+from agenttool.ports.stores import EventLog, Head
+from agenttool.ports.world import Moment
+from agenttool.records import InvocationId
+from agenttool.stores.sqlite.fact_rows import FactFilter
+from agenttool.stores.sqlite.leases import Ownership
+
+PORTION = 1000
+"""How many facts are read at a time."""
+
+_HERE = "this process"
+
+
+class JournalReader(Protocol):
+    """Reads the facts of calls; `SqliteReader` reads those of a file."""
+
+    @property
+    def path(self) -> Path:
+        """The file, for messages."""
+        ...
+
+    def head(self) -> Head:
+        """Return the end of the log."""
+        ...
+
+    def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
+        """Return the facts of one call, each with its position."""
+        ...
+
+    def calls(
+        self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
+    ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
+        """Yield all facts of each call with a selected fact, and the position of its last selected fact, in order."""
+        ...
+
+    def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
+        """Return the nested calls of a call, in order."""
+        ...
+
+    def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
+        """Return the owner of an open call; none if it is not open."""
+        ...
+
+    def open_owners(self, now: Moment) -> Iterator[tuple[InvocationId, Ownership]]:
+        """Yield every open call with its owner."""
+        ...
+
+    def documents(self, kind: str) -> list[tuple[str, bytes]]:
+        """Return the documents of a kind by their keys."""
+        ...
+
+
+class MemoryReader:
+    """Reads the log of a runtime in memory, in the event loop of that runtime."""
+
+    path = Path("memory:")
+
+    def __init__(self, log: EventLog, waiting: dict[InvocationId, str] | None = None) -> None:
+        """Take the log, and the approvals that calls wait for."""
+        self._waiting = waiting or {}
+        self._last = log.last
+        self._facts: dict[InvocationId, list[tuple[int, Fact]]] = {}
+        after = 0
+        while facts := log.read(after, PORTION):
+            for position, fact in facts:
+                if fact.invocation_id is not None:
+                    self._facts.setdefault(fact.invocation_id, []).append((position, fact))
+            after = facts[-1][0]
+
+    def head(self) -> Head:
+        """Return the end of the log; it has no hash."""
+        return Head(position=self._last, hash="")
+
+    def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
+        """Return the facts of one call."""
+        return self._facts.get(invocation_id, [])
+
+    def calls(
+        self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
+    ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
+        """Yield the facts of every call in the order of their last facts; the caller selects among them."""
+        for facts in sorted(self._facts.values(), key=lambda each: each[-1][0], reverse=newest_first):
+            if before is None or facts[-1][0] < before:
+                yield facts[-1][0], facts
+
+    def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
+        """Return none: a log in memory has no index of nested calls."""
+        return []
+
+    def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
+        """Return this process for an open call; none if the call is not open."""
+        facts = self._facts.get(invocation_id)
+        if not facts or facts[-1][1].step.ends:
+            return None
+        return Ownership(_HERE, is_alive=True, waits_for=self._waiting.get(invocation_id))
+
+    def open_owners(self, now: Moment) -> Iterator[tuple[InvocationId, Ownership]]:
+        """Yield every open call."""
+        for call in self._facts:
+            if (owner := self.ownership(call, now)) is not None:
+                yield call, owner
+
+    def documents(self, kind: str) -> list[tuple[str, bytes]]:
+        """Return none: readers of a process in memory ask its sources."""
+        return []

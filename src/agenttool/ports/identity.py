@@ -1,0 +1,60 @@
+"""The authenticated identity behind a request: a person, a program or an agent, its tenant and its roles."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agenttool.records import JsonObject
+
+DEFAULT_TENANT = "default"
+"""The tenant of a server without tenants, and of requests that name none."""
+
+LOCAL = "local"
+"""The subject of a program on this machine that presents no credentials."""
+
+
+class AccessRole(StrEnum):
+    """What an identity may do within its tenant."""
+
+    CALLER = "caller"
+    """Makes calls, and reads its own."""
+    APPROVER = "approver"
+    """Answers approvals, and reads calls."""
+    OPERATOR = "operator"
+    """Manages sources, rules, keys and sessions, cancels calls, and reads everything."""
+    AUDITOR = "auditor"
+    """Reads everything and changes nothing."""
+
+
+class IdentityKind(StrEnum):
+    """How an identity was authenticated."""
+
+    LOCAL = "local"
+    """By the address of this machine only; it presented no credentials."""
+    KEY = "key"
+    JWT = "jwt"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated identity.
+
+    Attributes:
+        subject: its name, which rules match as the actor of its calls.
+        key_id: the API key, or the key behind a session; none for other kinds.
+    """
+
+    subject: str
+    tenant: str = DEFAULT_TENANT
+    roles: frozenset[AccessRole] = frozenset()
+    kind: IdentityKind = IdentityKind.LOCAL
+    key_id: str | None = None
+
+    def has(self, *roles: AccessRole) -> bool:
+        """Return whether it has one of some roles."""
+        return not self.roles.isdisjoint(roles)
+
+    def members(self) -> JsonObject:
+        """Return it as it is recorded with a decision."""
+        found: JsonObject = {"subject": self.subject, "kind": self.kind.value, "tenant": self.tenant}
+        return found if self.key_id is None else {**found, "key_id": self.key_id}

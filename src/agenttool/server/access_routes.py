@@ -1,0 +1,164 @@
+"""The routes about identity: login, the own identity, API keys and console sessions."""
+
+import time
+from http import HTTPStatus
+
+from agenttool.codec.moments import timestamp
+from agenttool.ports.identity import AccessRole, IdentityKind
+from agenttool.server.authentication import Identified, cookies_of, unauthorized
+from agenttool.server.grants import Grant, GrantKind
+from agenttool.server.messages import (
+    KeyBody,
+    KeyItem,
+    KeyList,
+    LoginBody,
+    Me,
+    NewKey,
+    ServerInfo,
+    SessionItem,
+    SessionList,
+)
+from agenttool.server.problem import Problem
+from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+
+SESSION_S = 12 * 3600.0
+LINK_S = 15 * 60.0
+"""How long a console session, and a login link, is valid."""
+
+
+async def log_in(request: ApiRequest[NoQuery, LoginBody]) -> Reply:
+    """Exchange the token of a login link, or an API key, for a console session."""
+    authenticator, body = request.gateway.authenticator, request.body
+    grants = authenticator.grants
+    if (body.token is None) == (body.key is None):
+        raise Problem(HTTPStatus.BAD_REQUEST, "send the token of a login link, or a key", pointer="/token")
+    if body.token is not None:
+        found = await grants.consume(body.token)
+    else:
+        found = await grants.find(body.key or "", GrantKind.KEY)
+    if found is None:
+        detail = "the link was used or has expired, or the key is not valid; make a link with `agenttool keys link`"
+        raise unauthorized(detail)
+    token, session = await grants.add(
+        GrantKind.SESSION,
+        subject=found.subject,
+        tenant=found.tenant,
+        roles=found.roles,
+        created_by=found.subject,
+        lifetime_s=SESSION_S,
+        key_id=found.grant_id if found.kind is GrantKind.KEY else None,
+    )
+    await grants.delete_expired()
+    identified = Identified(principal=session.principal, grant=session, expires_at_s=session.expires_at_s)
+    cookie = authenticator.cookie(request.scope, token, SESSION_S)
+    return Reply(value=_me(request.gateway.options.info, identified), headers={"set-cookie": cookie})
+
+
+async def log_out(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """End the console session of the request."""
+    authenticator = request.gateway.authenticator
+    if request.headers.get("cookie") is not None and not request.scope["state"].get("is_own_page"):
+        raise Problem(HTTPStatus.FORBIDDEN, "only a page of this server may end its session")
+    token = cookies_of(request.headers).get(authenticator.cookie_name(request.scope), "")
+    session = await authenticator.grants.find(token, GrantKind.SESSION)
+    if session is not None:
+        await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
+        authenticator.forget()
+    cookie = authenticator.cookie(request.scope, "", 0)
+    return Reply(status=HTTPStatus.NO_CONTENT, headers={"set-cookie": cookie})
+
+
+async def get_me(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Return the identity of the request, and what a client may know about the server."""
+    return Reply(value=_me(request.gateway.options.info, request.scope["state"]["identified"]))
+
+
+def _me(info: ServerInfo, found: Identified) -> Me:
+    principal = found.principal
+    return Me(
+        subject=principal.subject,
+        tenant=principal.tenant,
+        roles=sorted(principal.roles),
+        kind=IdentityKind(principal.kind).value,
+        key_id=principal.key_id,
+        expires_at=_moment(found.expires_at_s),
+        server=info,
+    )
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(round(seconds * 1e9))
+
+
+async def list_keys(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """List the API keys of the tenant, without their secrets."""
+    found = await request.gateway.authenticator.grants.list(GrantKind.KEY, request.principal.tenant)
+    return Reply(value=KeyList(items=[_key_item(each) for each in found]))
+
+
+async def add_key(request: ApiRequest[NoQuery, KeyBody]) -> Reply:
+    """Create an API key for the tenant; its secret is returned once and is not stored."""
+    body = request.body
+    token, grant = await request.gateway.authenticator.grants.add(
+        GrantKind.KEY,
+        subject=body.subject,
+        tenant=request.principal.tenant,
+        roles={AccessRole(each) for each in body.roles},
+        created_by=request.principal.subject,
+        lifetime_s=body.expires_in_s,
+    )
+    item = _key_item(grant)
+    members = {name: getattr(item, name) for name in KeyItem.__struct_fields__}
+    return Reply(value=NewKey(key=token, **members), status=HTTPStatus.CREATED)
+
+
+def _key_item(grant: Grant) -> KeyItem:
+    return KeyItem(
+        key_id=grant.grant_id,
+        subject=grant.subject,
+        tenant=grant.tenant,
+        roles=[each.value for each in grant.roles],
+        created_at=timestamp(round(grant.created_at_s * 1e9)),
+        created_by=grant.created_by,
+        expires_at=_moment(grant.expires_at_s),
+        last_used_at=_moment(grant.used_at_s),
+        revoked_at=_moment(grant.revoked_at_s),
+    )
+
+
+async def revoke_key(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Revoke an API key; its sessions and event streams end."""
+    return await _revoke(request, GrantKind.KEY, request.path["key_id"])
+
+
+async def revoke_session(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """End a console session."""
+    return await _revoke(request, GrantKind.SESSION, request.path["session_id"])
+
+
+async def _revoke(request: ApiRequest[NoQuery, NoBody], kind: GrantKind, grant_id: str) -> Reply:
+    authenticator = request.gateway.authenticator
+    if not await authenticator.grants.revoke(kind, grant_id, request.principal.tenant):
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no valid key or session {grant_id!r}; list them first")
+    authenticator.forget()
+    return Reply(status=HTTPStatus.NO_CONTENT)
+
+
+async def list_sessions(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """List the console sessions of the tenant."""
+    found = await request.gateway.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
+    own: Identified = request.scope["state"]["identified"]
+    items = [
+        SessionItem(
+            session_id=each.grant_id,
+            subject=each.subject,
+            roles=[role.value for role in each.roles],
+            key_id=each.key_id,
+            created_at=timestamp(round(each.created_at_s * 1e9)),
+            expires_at=_moment(each.expires_at_s),
+            is_current=own.grant is not None and own.grant.grant_id == each.grant_id,
+        )
+        for each in found
+        if each.is_valid(time.time())
+    ]
+    return Reply(value=SessionList(items=items))

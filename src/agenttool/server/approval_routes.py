@@ -1,0 +1,239 @@
+"""The routes about approvals: list the open ones, look at one, check an edit, answer."""
+
+from http import HTTPStatus
+
+from agenttool.codec import parse_object, to_json
+from agenttool.history.reader import JournalReader
+from agenttool.journal.projection import records_of
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Approver,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    Remember,
+    RememberScope,
+)
+from agenttool.policy.wildcards import fits
+from agenttool.ports.identity import AccessRole, Principal
+from agenttool.records import ApprovalId, Digest, InvocationId, PermissionDecision
+from agenttool.schema.explain import Misfit
+from agenttool.server.messages import (
+    AnswerBody,
+    AnswerReply,
+    Approval,
+    ApprovalList,
+    ApprovalListQuery,
+    CheckReply,
+    InputBody,
+    Misplaced,
+    given,
+    raw,
+)
+from agenttool.server.problem import Problem
+from agenttool.server.route import ApiRequest, B, NoBody, NoQuery, Q, Reply
+from agenttool.server.tenants import TenantSpace
+from agenttool.server.tool_routes import risk_of
+
+PAGE_SIZE = 200
+
+_STATUSES = {
+    RefusalReason.UNKNOWN: HTTPStatus.NOT_FOUND,
+    RefusalReason.ANSWERED: HTTPStatus.CONFLICT,
+    RefusalReason.OTHER_QUESTION: HTTPStatus.CONFLICT,
+    RefusalReason.EXPIRED: HTTPStatus.GONE,
+    RefusalReason.WITHDRAWN: HTTPStatus.GONE,
+    RefusalReason.BAD_RULE: HTTPStatus.UNPROCESSABLE_ENTITY,
+    RefusalReason.BAD_INPUT: HTTPStatus.UNPROCESSABLE_ENTITY,
+    RefusalReason.BAD_ANSWER: HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+_POINTERS = {RefusalReason.BAD_RULE: "/remember/rule", RefusalReason.BAD_INPUT: "/input"}
+_OWN_CALL = (
+    "you made this call, so another approver must answer it; `approves_own_calls = true` in [server] would allow you to"
+)
+_NO_ROLE = "answering needs the role approver"
+
+
+async def list_approvals(request: ApiRequest[ApprovalListQuery, NoBody]) -> Reply:
+    """List the calls that wait for an approval, the oldest first."""
+    query, space = request.query, request.space
+    after = None if query.cursor is None else ApprovalId(query.cursor)
+    found: list[Question] = []
+    while page := await space.runtime.approvals.list(limit=PAGE_SIZE, after=after):
+        for question in page:
+            after = question.approval_id
+            name = question.tool_name
+            if query.tool is None or any(fits(query.tool, each) for each in (name, name.rpartition(".")[2])):
+                found.append(question)
+            if len(found) == query.limit:
+                break
+        if len(found) == query.limit or len(page) < PAGE_SIZE:
+            break
+    items = [await describe(request, each) for each in found]
+    return Reply(value=ApprovalList(items=items, next_cursor=after if len(found) == query.limit else None))
+
+
+async def get_approval(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Return one open approval, with everything that an approver is shown."""
+    return Reply(value=await describe(request, await _open_question(request.space, request.path["approval_id"])))
+
+
+async def answer_approval(request: ApiRequest[NoQuery, AnswerBody]) -> Reply:
+    """Answer an approval. The first answer stands; the digest of what was shown goes with it.
+
+    The `reason` of a refusal is `unknown` (404), `answered` with `answered_by` or `other_question` (409), `expired` or
+    `withdrawn` (410), `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403).
+    """
+    approval_id, body, principal, space = request.path["approval_id"], request.body, request.principal, request.space
+    approvals = space.runtime.approvals
+    question = await approvals.get(approval_id)
+    if question is not None:
+        refusal = await why_not_by(request, question, principal)
+        if refusal is not None:
+            raise Problem(HTTPStatus.FORBIDDEN, refusal, reason="own_call")
+    answer = _answer_in(body)
+    if question is not None and isinstance(answer, Edit):
+        _check_edit(space, question, answer)
+    outcome = await approvals.decide(
+        approval_id, answer, by=Approver(principal=principal), shown_digest=Digest(body.shown_digest)
+    )
+    if isinstance(outcome, Refused):
+        by = await _answered_by(space, approval_id) if outcome.reason is RefusalReason.ANSWERED else None
+        status, pointer = _STATUSES[outcome.reason], _POINTERS.get(outcome.reason)
+        detail = outcome.message if by is None else f"{by} has answered it already; the first answer stands"
+        raise Problem(status, detail, pointer=pointer, reason=outcome.reason.value, answered_by=by)
+    return Reply(
+        value=AnswerReply(
+            approval_id=approval_id,
+            invocation_id=outcome.question.invocation_id,
+            answer=body.answer,
+            by=outcome.by.name,
+            at=outcome.at,
+        )
+    )
+
+
+def _answer_in(body: AnswerBody) -> Answer:
+    edited = given(body.input)
+    if body.answer == "deny":
+        if edited is not None or body.remember is not None:
+            pointer = "/remember" if edited is None else "/input"
+            raise Problem(HTTPStatus.BAD_REQUEST, "a deny takes a message only; leave this out", pointer=pointer)
+        return Deny(message=body.message)
+    if edited is not None and body.remember is not None:
+        detail = "an edited input cannot be remembered; send one of the two"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer="/remember")
+    if edited is not None:
+        return Edit(input=parse_object(edited, what="input"), feedback=body.message)
+    if body.remember is not None:
+        rule = parse_object(bytes(body.remember.rule), what="rule")
+        return Remember(rule=rule, feedback=body.message, scope=RememberScope(body.remember.scope))
+    return Allow(feedback=body.message)
+
+
+def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
+    """Reject an edit that does not fit the schema, because its call would fail.
+
+    Raises:
+        Problem: it does not fit.
+    """
+    entry = space.runtime.inspection.tool(question.tool_id)
+    if entry is None or not isinstance(answer.input, dict):
+        return
+    misfits = space.runtime.inspection.misfits(entry, answer.input)
+    if misfits:
+        first = misplaced(misfits[0])
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        raise Problem(status, first.message, pointer=f"/input{first.pointer}", reason=RefusalReason.BAD_INPUT.value)
+
+
+def misplaced(misfit: Misfit) -> Misplaced:
+    """Return where an input does not fit, and why."""
+    return Misplaced(pointer=misfit.pointer, message=f"expected {misfit.expected}; {misfit.advice}")
+
+
+async def check_input(request: ApiRequest[NoQuery, InputBody]) -> Reply:
+    """Check an edited input against the schema of the tool, without answering."""
+    question = await _open_question(request.space, request.path["approval_id"])
+    inspection = request.space.runtime.inspection
+    entry = inspection.tool(question.tool_id)
+    edited = parse_object(bytes(request.body.input), what="input")
+    misfits = () if entry is None else inspection.misfits(entry, edited)
+    return Reply(value=CheckReply(errors=[misplaced(each) for each in misfits]))
+
+
+async def _open_question(space: TenantSpace, approval_id: str) -> Question:
+    question = await space.runtime.approvals.get(approval_id)
+    if question is None:
+        detail = f"no approval {approval_id!r} is open; it was answered, has expired, or never existed"
+        raise Problem(HTTPStatus.NOT_FOUND, detail, reason="unknown")
+    return question
+
+
+async def why_not_by(request: ApiRequest[NoQuery, AnswerBody], question: Question, principal: Principal) -> str | None:
+    """Return why an identity may not answer a question; None if it may."""
+    return _why_not(request.gateway.options.info.approves_own_calls, await _actor(request.space, question), principal)
+
+
+def _why_not(approves_own: bool, actor: str | None, principal: Principal) -> str | None:  # noqa: FBT001 -- one use
+    if not principal.has(AccessRole.APPROVER):
+        return _NO_ROLE
+    return _OWN_CALL if actor == principal.subject and not approves_own else None
+
+
+async def _actor(space: TenantSpace, question: Question) -> str | None:
+    invocation = await space.runtime.journal.invocation(question.invocation_id)
+    return None if invocation is None else invocation.actor_ref
+
+
+async def _answered_by(space: TenantSpace, approval_id: str) -> str | None:
+    """Return who answered an approval, if that is recorded already."""
+    call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
+
+    def read(reader: JournalReader) -> str | None:
+        for record in records_of([fact for _, fact in reader.facts_of(call)]):
+            details = record.reason.details if isinstance(record, PermissionDecision) and record.reason else None
+            if isinstance(record, PermissionDecision) and (details or {}).get("approval_id") == approval_id:
+                return record.decided_by
+        return None
+
+    return await space.read(read)
+
+
+async def describe(request: ApiRequest[Q, B], question: Question) -> Approval:
+    """Return a question with the facts about its tool."""
+    space, verdict = request.space, question.verdict
+    entry = space.runtime.inspection.tool(question.tool_id)
+    declaration = None if entry is None else entry.tool.declaration
+    contract = None if declaration is None else declaration.input_contract
+    schema = None if contract is None else contract.model_input_schema
+    details, actor = verdict.reason.details or {}, await _actor(space, question)
+    why_not = _why_not(request.gateway.options.info.approves_own_calls, actor, request.principal)
+    return Approval(
+        approval_id=question.approval_id,
+        invocation_id=question.invocation_id,
+        tool_id=question.tool_id,
+        tool_name=question.tool_name,
+        actor=actor,
+        source=None if declaration is None else declaration.namespace,
+        description="" if declaration is None else declaration.description,
+        input=raw(question.shown),
+        input_schema=None if schema is None else raw(schema),
+        input_digest=question.input_digest,
+        shown_digest=question.shown_digest,
+        declaration_digest=question.declaration_digest,
+        changed_since_approved=None if entry is None else bool(details.get("outdated_rule_refs")),
+        reason=question.reason,
+        mode=verdict.mode,
+        rule_refs=[*verdict.rule_refs],
+        overridden_rule_refs=[*(verdict.reason.beaten_rule_refs or ())],
+        risk=raw({} if entry is None else risk_of(entry)),
+        suggested_updates=[raw(to_json(each)) for each in question.suggested_updates],
+        asked_at=question.asked_at,
+        expires_at=question.expires_at,
+        can_answer=why_not is None,
+        why_not=why_not,
+    )

@@ -1,0 +1,211 @@
+"""Who sends a request: an API key, a JWT, a console session, or a program on this machine."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
+from agenttool.adapters.rap.request_guard import parse_host
+from agenttool.ports.identity import LOCAL, AccessRole, IdentityKind, Principal
+from agenttool.server.grants import AccessGrants, Grant, GrantKind
+from agenttool.server.problem import Problem
+
+CACHED_S = 1.0
+"""So long a credential counts as valid after it was checked; then a revocation by another process is seen."""
+
+MAX_CACHED = 10_000
+
+SECURE_COOKIE = "__Host-agenttool"
+"""The cookie of a server with TLS; browsers accept this prefix only for such a server, and for one host."""
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+_PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
+_PROXY_HEADER_PREFIX = "x-forwarded-"
+_PROXY_HTTP_VERSION = "1.0"
+"""nginx forwards requests with HTTP/1.0 by default; current clients do not use it."""
+
+_SAFE_METHODS = ("GET", "HEAD")
+_CHALLENGE = {"www-authenticate": "Bearer"}
+_WRONG = (
+    "the credentials are not valid (any more); log in again, or create a key with `agenttool keys add` and send it as"
+    " Authorization: Bearer KEY"
+)
+_MISSING = "this server requires a key: send Authorization: Bearer KEY; create one with `agenttool keys add`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identified:
+    """The identity of a request, and what proves it.
+
+    Attributes:
+        grant: the key or session; None for other kinds.
+        expires_at_s: when the proof expires, in seconds since 1970.
+    """
+
+    principal: Principal
+    grant: Grant | None = None
+    expires_at_s: float | None = None
+
+
+VerifyToken = Callable[[str], Awaitable[Identified]]
+"""Returns the identity of a JWT, or raises `Problem`."""
+
+_LOCAL_CALLER = Identified(principal=Principal(subject=LOCAL, roles=frozenset({AccessRole.CALLER})))
+"""A program on this machine without credentials. It can never approve, because an agent is such a program, too."""
+
+_STATIC = Identified(
+    principal=Principal(
+        subject="token", roles=frozenset({AccessRole.CALLER}), kind=IdentityKind.KEY, key_id="token_env"
+    )
+)
+
+
+class Authenticator:
+    """Finds out who sends a request."""
+
+    def __init__(
+        self,
+        grants: AccessGrants,
+        *,
+        token: Bearer | None = None,
+        verify_jwt: VerifyToken | None = None,
+        requires_key: bool = False,
+        is_secure: bool = False,
+    ) -> None:
+        """Take the keys and sessions.
+
+        Args:
+            grants: the keys and sessions.
+            token: the one token of the settings.
+            verify_jwt: verifies JWTs; None if the server accepts none.
+            requires_key: whether programs on this machine need a key, too.
+            is_secure: whether clients reach the server by TLS.
+        """
+        self.grants = grants
+        self._token = token
+        self._verify_jwt = verify_jwt
+        self._requires_key = requires_key or token is not None
+        self._is_secure = is_secure
+        self._cached: dict[str, tuple[float, Identified]] = {}
+
+    async def identify(self, scope: Scope, headers: Headers) -> Identified:
+        """Return the identity of a request.
+
+        Raises:
+            Problem: 401, because the credentials are not valid, or are missing.
+            StoreError: the store could not be read.
+        """
+        given = headers.get("authorization")
+        if given is not None:
+            scheme, _, token = given.partition(" ")
+            if scheme.lower() != "bearer":
+                raise unauthorized("the scheme of Authorization must be Bearer; send Authorization: Bearer KEY")
+            return await self._check(token.strip(), headers)
+        session = self._session_token(scope, headers)
+        if session is not None:
+            return await self._check(session, headers)
+        if self._requires_key or not is_local_program(scope, headers):
+            raise unauthorized(_MISSING)
+        return _LOCAL_CALLER
+
+    async def _check(self, token: str, headers: Headers) -> Identified:
+        cached = self._cached.get(token)
+        if cached is not None and time.monotonic() < cached[0]:
+            return cached[1]
+        found = await self._verify(token, headers)
+        if len(self._cached) >= MAX_CACHED:
+            self._cached.clear()
+        self._cached[token] = (time.monotonic() + CACHED_S, found)
+        return found
+
+    async def _verify(self, token: str, headers: Headers) -> Identified:
+        kind = next((each for each in (GrantKind.KEY, GrantKind.SESSION) if token.startswith(f"{each.value}_")), None)
+        if kind is not None:
+            grant = await self.grants.find(token, kind)
+            if grant is None:
+                raise unauthorized(_WRONG)
+            return Identified(principal=grant.principal, grant=grant, expires_at_s=grant.expires_at_s)
+        if self._token is not None:
+            presented = {"authorization": headers.get("authorization", "")}
+            request = CredentialRequest(method="", url=None, headers=presented, body=b"")
+            if self._token.caller_of(request) is not None:
+                return _STATIC
+        if self._verify_jwt is not None and token.count(".") == 2:  # noqa: PLR2004 -- the parts of a JWT
+            return await self._verify_jwt(token)
+        raise unauthorized(_WRONG)
+
+    def _session_token(self, scope: Scope, headers: Headers) -> str | None:
+        """Return the session of a request of the console; other pages cannot use its cookie.
+
+        Raises:
+            Problem: it would change something, and does not come from the console.
+        """
+        token = cookies_of(headers).get(self.cookie_name(scope))
+        if token is None or not token.startswith(f"{GrantKind.SESSION.value}_"):
+            return None
+        is_own_page = scope.get("state", {}).get("is_own_page", False)
+        if is_own_page:
+            return token
+        if scope["method"] not in _SAFE_METHODS or headers.get("origin") is not None:
+            raise Problem(HTTPStatus.FORBIDDEN, "a session may be used by the pages of this server only; use a key")
+        return None if headers.get("sec-fetch-site") is not None else token
+
+    def cookie_name(self, scope: Scope) -> str:
+        """Return the name of the cookie: the browsers of one machine share cookies among all of its ports."""
+        server = scope.get("server") or ("", 0)
+        return SECURE_COOKIE if self._is_secure else f"agenttool_{server[1]}"
+
+    def cookie(self, scope: Scope, token: str, lifetime_s: float) -> str:
+        """Return the header that sets the cookie; an empty token deletes it."""
+        secure = "; Secure" if self._is_secure else ""
+        age = round(lifetime_s) if token else 0
+        return f"{self.cookie_name(scope)}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
+
+    async def is_still_valid(self, found: Identified) -> bool:
+        """Return whether the proof of an identity holds; a stream checks it now and then."""
+        if found.expires_at_s is not None and time.time() >= found.expires_at_s:
+            return False
+        grant = found.grant
+        if grant is None:
+            return True
+        current = await self.grants.get(grant.kind, grant.grant_id)
+        if current is None or not current.is_valid(time.time()):
+            return False
+        if grant.kind is GrantKind.KEY or grant.key_id is None:
+            return True
+        key = await self.grants.get(GrantKind.KEY, grant.key_id)
+        return key is not None and key.is_valid(time.time())
+
+    def forget(self) -> None:
+        """Check all credentials again, because one was revoked."""
+        self._cached.clear()
+
+
+def unauthorized(detail: str) -> Problem:
+    """Return the problem of missing or wrong credentials."""
+    return Problem(HTTPStatus.UNAUTHORIZED, detail, headers=_CHALLENGE)
+
+
+def cookies_of(headers: Headers) -> dict[str, str]:
+    """Return the cookies of a request."""
+    pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
+    return {name: value for name, separator, value in pairs if separator}
+
+
+def is_local_program(scope: Scope, headers: Headers) -> bool:
+    """Return whether the sender is on this machine and not a proxy, and names this machine as the host."""
+    client = scope.get("client")
+    if client is None or client[0] not in _LOOPBACK_HOSTS or _is_forwarded(scope, headers):
+        return False
+    return parse_host(headers.get("host", "")) in _LOOPBACK_HOSTS
+
+
+def _is_forwarded(scope: Scope, headers: Headers) -> bool:
+    """Return whether a request shows signs of a proxy; a proxy that hides itself cannot be detected."""
+    names = [name.decode("latin-1") for name, _ in headers.raw]
+    has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in names)
+    return has_header or scope.get("http_version") == _PROXY_HTTP_VERSION

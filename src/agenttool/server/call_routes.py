@@ -1,0 +1,371 @@
+"""The routes about calls: make, list, read and cancel them, and read their stored output."""
+
+import re
+import time
+from contextlib import suppress
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from agenttool.codec.moments import timestamp
+from agenttool.errors import ConfigError
+from agenttool.history.listed_call import CallFilter, ListedCall, check_status, page_of_calls, parse_time, tool_name
+from agenttool.history.reader import JournalReader
+from agenttool.history.recorded_call import RecordedCall, read_call
+from agenttool.journal.projection import records_of
+from agenttool.policy.approvals import Approver
+from agenttool.ports.calls import ToolCall
+from agenttool.ports.deferred import RESULT_PREFIX
+from agenttool.ports.identity import Principal
+from agenttool.records import (
+    PAYLOAD_SCHEME,
+    AbortReason,
+    Digest,
+    InvocationId,
+    Record,
+    Ref,
+    ResultPersistence,
+    SurfaceId,
+    ToolInvocation,
+    ToolResult,
+    ToolSurface,
+)
+from agenttool.server.messages import (
+    AnswerItem,
+    BatchBody,
+    BatchReply,
+    CallBody,
+    CallDetail,
+    CallList,
+    CallListQuery,
+    CallQuery,
+    CallReply,
+    CallSummary,
+    CancelReply,
+    PayloadItem,
+    PhaseItem,
+    raw_record,
+    raw_typed,
+)
+from agenttool.server.problem import Problem
+from agenttool.server.route import READERS, ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.tenants import TenantSpace
+
+DEFAULT_WAIT_S = 20.0
+"""So long a call is awaited if the caller does not say how long."""
+
+MIN_WAIT_S = 0.05
+"""A call is awaited at least so long, so that most calls that end at once are answered with their result."""
+
+_NOT_RECORDED = "the call was not recorded in time, and did not run; send it again"
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_MAX_RANGE = 16_000_000
+_PAYLOAD_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "sandbox; default-src 'none'",
+    "cache-control": "private, max-age=3600",
+    "accept-ranges": "bytes",
+}
+
+
+async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
+    """Call a tool.
+
+    Without `wait`, the response comes once the call has ended or waits for an answer. With `wait`, it comes once the
+    call has ended, or after so many seconds. A call that has not ended is answered with 202. A call that failed is a
+    result, too. The header `Idempotency-Key` makes a repeated request return the first call.
+    """
+    body, runtime = request.body, request.space.runtime
+    begun, wait = time.monotonic(), request.query.wait
+    key = request.headers.get("idempotency-key")
+    observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
+    invocation: ToolInvocation | None = None
+    with suppress(TimeoutError):
+        async with request.gateway.within(max(limit, MIN_WAIT_S)):
+            invocation = await runtime.start(
+                body.tool,
+                bytes(body.arguments),
+                surface=_surface_of(request.space, body.surface_id),
+                native_call_id=body.native_call_id,
+                actor_ref=request.principal.subject,
+                idempotency_key=key,
+                observer=observed,
+            )
+            if wait is not None and not invocation.status.is_terminal:
+                await runtime.wait(invocation.invocation_id, begun + limit - time.monotonic())
+    invocation_id = observed.invocation_id if invocation is None else invocation.invocation_id
+    if invocation_id is None:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
+    return await _state_reply(request.space, invocation_id, invocation)
+
+
+class _Observer:
+    """Notes the id of a call that was started."""
+
+    invocation_id: InvocationId | None = None
+
+    def started(self, invocation_id: InvocationId, /) -> None:
+        """Note the id."""
+        self.invocation_id = invocation_id
+
+    def progressed(self, update: object, /) -> None:
+        """Do nothing."""
+
+
+async def _state_reply(space: TenantSpace, invocation_id: str, invocation: ToolInvocation | None) -> Reply:
+    journal = space.runtime.journal
+    result = await journal.result(invocation_id)
+    if result is None or invocation is None:
+        invocation = await journal.invocation(invocation_id) or invocation
+    state = _state(invocation_id, invocation, result)
+    if result is not None:
+        return Reply(value=state)
+    return Reply(value=state, status=HTTPStatus.ACCEPTED, headers={"location": f"/v1/calls/{invocation_id}"})
+
+
+def _state(invocation_id: str, invocation: ToolInvocation | None, result: ToolResult | None) -> CallReply:
+    is_open = result is None
+    asked = None if invocation is None else invocation.approval_request_ref
+    status = "planned" if invocation is None else invocation.status.value
+    return CallReply(
+        invocation_id=invocation_id,
+        status=status,
+        tool="" if invocation is None else tool_name(invocation.tool_id),
+        approval_id=asked if is_open and status == "awaiting_approval" else None,
+        expires_at=None,
+        result=None if result is None else raw_record(result),
+    )
+
+
+def _surface_of(space: TenantSpace, surface_id: str | None) -> ToolSurface | None:
+    if surface_id is None:
+        return None
+    surface = space.runtime.find_surface(SurfaceId(surface_id))
+    if surface is None:
+        detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
+        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer="/surface_id")
+    return surface
+
+
+async def list_calls(request: ApiRequest[CallListQuery, NoBody]) -> Reply:
+    """List calls: the open ones first, then the ended ones, newest first. A caller sees its own calls."""
+    query = request.query
+    check_status(query.status)
+    wanted = CallFilter(
+        tool=query.tool,
+        status=query.status,
+        since_ns=parse_time("since", query.since),
+        until_ns=parse_time("until", query.until),
+        by=query.actor,
+        containing=query.containing,
+        is_open=query.open,
+    )
+    own = None if request.principal.has(*READERS) else request.principal.subject
+
+    def read(reader: JournalReader) -> tuple[list[ListedCall], int | None]:
+        page = page_of_calls(reader, wanted, query.limit, _position(query.cursor))
+        return [each for each in page.calls if own is None or each.actor == own], page.before
+
+    calls, before = await request.space.read(read)
+    items = [summary_of(each) for each in calls]
+    return Reply(value=CallList(items=items, next_cursor=None if before is None else str(before)))
+
+
+def _position(cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:  # noqa: PLR2004 -- fits in 64 bits
+        raise Problem(
+            HTTPStatus.BAD_REQUEST, f"no such cursor {cursor!r}; pass next_cursor of a page", pointer="?cursor"
+        )
+    return int(cursor)
+
+
+def summary_of(call: ListedCall) -> CallSummary:
+    """Return a call of a list."""
+    owner, result = call.owner, call.result
+    waits_for = None if owner is None or owner.is_answered else owner.waits_for
+    canceler = call.canceler.get("claim") if call.canceler else None
+    principal = call.canceler.get("principal")
+    if isinstance(principal, dict):
+        canceler = principal.get("subject")
+    return CallSummary(
+        invocation_id=str(call.facts[0][1].invocation_id),
+        tool=tool_name(call.tool_id),
+        tool_id=call.tool_id,
+        status=call.status.value,
+        actor=call.actor,
+        began=timestamp(call.began_ns),
+        at=timestamp(call.at_ns),
+        is_open=owner is not None,
+        duration_s=round(call.taken_ns / 1e9, 6),
+        summary=None if result is None else call.first_line[:200],
+        error_class=None if result is None or result.error is None else result.error.error_class.value,
+        approval_id=None if waits_for is None or waits_for.startswith(RESULT_PREFIX) else waits_for,
+        approvals=[AnswerItem(by=each.decided_by, behavior=each.behavior.value) for each in call.approvals],
+        canceled_by=canceler if isinstance(canceler, str) else None,
+    )
+
+
+async def get_call(request: ApiRequest[CallQuery, NoBody]) -> Reply:
+    """Return everything that is recorded of a call; with `wait`, once it has ended or after so many seconds."""
+    invocation_id = request.path["invocation_id"]
+    await own_invocation(request.space, request.principal, invocation_id)
+    if request.query.wait:
+        with suppress(TimeoutError):
+            async with request.gateway.within(request.query.wait):
+                await request.space.runtime.wait(invocation_id)
+
+    def read(reader: JournalReader) -> RecordedCall:
+        return read_call(reader, InvocationId(invocation_id))
+
+    try:
+        call = await request.space.read(read)
+    except ConfigError as error:
+        raise unknown_call(invocation_id) from error
+    return Reply(value=_detail(call))
+
+
+def unknown_call(invocation_id: str) -> Problem:
+    """Return the problem of a call that does not exist, or that the identity may not see."""
+    return Problem(HTTPStatus.NOT_FOUND, f"there is no call {invocation_id!r}; GET /v1/calls lists yours")
+
+
+async def own_invocation(space: TenantSpace, principal: Principal, invocation_id: str) -> ToolInvocation:
+    """Return the invocation of a call that an identity may see.
+
+    Raises:
+        Problem: there is none.
+    """
+    invocation = await space.runtime.journal.invocation(invocation_id)
+    if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
+        raise unknown_call(invocation_id)
+    return invocation
+
+
+def _detail(call: RecordedCall) -> CallDetail:
+    invocation = call.invocation
+    result = next((each for each in reversed(call.records) if isinstance(each, ToolResult)), None)
+    state = _state(invocation.invocation_id, invocation, result)
+    end_ns = call.facts[-1].at_ns if invocation.status.is_terminal else time.time_ns()
+    return CallDetail(
+        invocation_id=state.invocation_id,
+        status=state.status,
+        tool=state.tool,
+        approval_id=state.approval_id,
+        expires_at=None,
+        result=state.result,
+        actor=invocation.actor_ref,
+        invocation=raw_record(invocation),
+        events=[raw_record(each) for each in call.events],
+        records=[raw_typed(each) for each in call.records],
+        traceback=call.traceback,
+        children=[*call.children],
+        began=timestamp(call.began_ns),
+        is_open=not invocation.status.is_terminal,
+        duration_s=round((end_ns - call.began_ns) / 1e9, 6),
+        phases=_phases(call, end_ns),
+        payloads=[
+            PayloadItem(digest=str(each.digest), media_type=each.media_type, size_bytes=each.size_bytes)
+            for each in stored_refs(call.records).values()
+        ],
+        process=None if call.owner is None else call.owner.process,
+    )
+
+
+def _phases(call: RecordedCall, end_ns: int) -> list[PhaseItem]:
+    """Return the statuses of a call, each with the time until the next one."""
+    moves = [
+        (fact.at_ns, status.value) for fact in call.facts for _, status in fact.step.transitions if status is not None
+    ]
+    ends = [*(at for at, _ in moves[1:]), end_ns]
+    return [
+        PhaseItem(
+            name=name,
+            at=timestamp(at),
+            offset_s=round((at - call.began_ns) / 1e9, 6),
+            duration_s=round(max(0, until - at) / 1e9, 6),
+        )
+        for (at, name), until in zip(moves, ends, strict=True)
+    ]
+
+
+def stored_refs(records: "tuple[Record, ...] | list[Record]") -> dict[Digest, Ref]:
+    """Return the stored bytes that the records of a call name, by digest; texts of tools do not count."""
+    refs: list[Ref | None] = []
+    for record in records:
+        if isinstance(record, ResultPersistence):
+            refs.append(record.persisted_ref)
+        elif isinstance(record, ToolResult):
+            refs += (item.ref for item in (*(record.content or ()), *(record.model_facing_content or ())))
+            refs += record.artifact_refs or ()
+    return {
+        each.digest: each
+        for each in refs
+        if each is not None and each.digest is not None and (each.id or "").startswith(PAYLOAD_SCHEME)
+    }
+
+
+async def cancel_call(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Request the cancellation of a call. A caller may cancel its own calls, an operator every call."""
+    invocation_id, principal = request.path["invocation_id"], request.principal
+    invocation = await own_invocation(request.space, principal, invocation_id)
+    if invocation.actor_ref != principal.subject and "operator" not in principal.roles:
+        raise Problem(HTTPStatus.FORBIDDEN, "only an operator may cancel the calls of others", reason="role")
+    accepted = await request.space.runtime.cancel(
+        invocation_id, reason=AbortReason.USER_INTERRUPTION, by=Approver(principal=principal)
+    )
+    return Reply(value=CancelReply(invocation_id=invocation_id, accepted=accepted), status=HTTPStatus.ACCEPTED)
+
+
+async def make_batch(request: ApiRequest[NoQuery, BatchBody]) -> Reply:
+    """Call several tools together, and return their results in the order of the calls."""
+    calls = [
+        ToolCall(
+            each.tool,
+            bytes(each.arguments),
+            native_call_id=each.native_call_id,
+            depends_on=tuple(each.depends_on),
+        )
+        for each in request.body.calls
+    ]
+    for place, each in enumerate(request.body.calls):
+        if any(other >= place for other in each.depends_on):
+            detail = "a call may depend on earlier calls only; use their places, from 0 on"
+            raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/calls/{place}/depends_on")
+    surface = _surface_of(request.space, request.body.surface_id)
+    results = await request.space.runtime.batch(calls, surface=surface, actor_ref=request.principal.subject)
+    return Reply(value=BatchReply(results=[raw_record(each) for each in results]))
+
+
+async def get_payload(request: ApiRequest[NoQuery, NoBody]) -> Response:
+    """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
+    invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
+    await own_invocation(request.space, request.principal, invocation_id)
+    journal = request.space.runtime.journal
+
+    def read(reader: JournalReader) -> list[Record]:
+        return list(records_of([fact for _, fact in reader.facts_of(InvocationId(invocation_id))]))
+
+    ref = stored_refs(await request.space.read(read)).get(Digest(digest))
+    missing = Problem(HTTPStatus.NOT_FOUND, f"the call {invocation_id!r} has no stored output {digest!r}")
+    if ref is None:
+        raise missing
+    headers = {**_PAYLOAD_HEADERS, "content-disposition": f'attachment; filename="{digest[7:23]}"'}
+    wanted = _RANGE.fullmatch(request.headers.get("range", ""))
+    start = 0 if wanted is None else int(wanted[1][:15])
+    length = None if wanted is None or not wanted[2] else max(0, int(wanted[2][:15]) + 1 - start)
+    data = await journal.payload(digest, start, None if length is None else min(length, _MAX_RANGE))
+    if data is None:
+        raise missing
+    media = ref.media_type or "application/octet-stream"
+    if wanted is None:
+        return Response(data, headers=headers, media_type=media)
+    if not data:
+        size = "*" if ref.size_bytes is None else str(ref.size_bytes)
+        status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+        detail = "the range begins after the end; send another"
+        raise Problem(status, detail, headers={"content-range": f"bytes */{size}"})
+    total = "*" if ref.size_bytes is None else str(ref.size_bytes)
+    headers["content-range"] = f"bytes {start}-{start + len(data) - 1}/{total}"
+    return Response(data, HTTPStatus.PARTIAL_CONTENT, headers, media)

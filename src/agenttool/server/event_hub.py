@@ -1,0 +1,149 @@
+"""The events of a journal for many readers: encoded once, retained for a while, and read at the pace of each reader."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from itertools import islice
+from typing import NamedTuple
+
+from agenttool.codec import json_bytes
+from agenttool.codec.moments import timestamp
+from agenttool.history.listed_call import tool_name
+from agenttool.journal import steps
+from agenttool.journal.projection import events_of
+from agenttool.ports.facts import Fact
+from agenttool.records import JsonObject
+from agenttool.runtime import Runtime
+
+RETAINED = 5_000
+"""So many messages are retained for readers that are slow or come back."""
+
+HEARTBEAT_S = 15.0
+CHECK_S = 2.0
+"""How often a stream checks whether its credentials are still valid."""
+
+BATCH = 100
+"""So many messages are sent at a time."""
+
+
+class StreamMessage(NamedTuple):
+    """One message of the stream, encoded, and the position of its fact."""
+
+    position: int
+    text: bytes
+
+
+def encode(event: str, data: JsonObject, position: int | None = None) -> bytes:
+    """Return a message in the format of server-sent events."""
+    identity = b"" if position is None else b"id: %d\n" % position
+    return b"event: %s\n%sdata: %s\n\n" % (event.encode(), identity, json_bytes(data))
+
+
+class EventHub:
+    """Follows the journal of a runtime, which has the events of all processes on its store."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Take a runtime; `run` follows its journal."""
+        self._runtime = runtime
+        self._retained: deque[StreamMessage] = deque(maxlen=RETAINED)
+        self._count = 0
+        self._news: set[asyncio.Event] = set()
+        self.closed: str | None = None
+        self.position = runtime.inspection.log.last
+        self._first = max(0, self.position - RETAINED)
+        """All messages after this position are retained."""
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._news)
+
+    async def run(self) -> None:
+        """Follow the journal until the runtime is closed; begin with the last messages of an earlier process."""
+        async with aclosing(self._runtime.inspection.facts(self._first)) as facts:
+            async for position, fact in facts:
+                self.position = max(self.position, position)
+                text = _message(position, fact)
+                if text is None:
+                    continue
+                if len(self._retained) == RETAINED:
+                    self._first = self._retained[0].position
+                self._retained.append(StreamMessage(position, text))
+                self._count += 1
+                self._wake()
+
+    def close(self, reason: str) -> None:
+        """End all streams."""
+        self.closed = reason
+        self._wake()
+
+    def _wake(self) -> None:
+        for each in self._news:
+            each.set()
+
+    async def stream(self, after: int | None) -> AsyncGenerator[bytes]:
+        """Yield messages after a position, or new ones; empty bytes when nothing happened for a while.
+
+        A reader that missed messages, because its position is too old or it is too slow, gets `reset`.
+        """
+        news = asyncio.Event()
+        self._news.add(news)
+        try:
+            yield b"retry: 2000\n" + encode("ready", {"position": self.position})
+            if after is not None and not self._first <= after <= self.position:
+                after = None
+                yield encode("reset", {"position": self.position}, self.position)
+            begin = self.position if after is None else after
+            place = self._count - sum(each.position > begin for each in self._retained)
+            while self.closed is None:
+                news.clear()
+                while place < self._count:
+                    oldest = self._count - len(self._retained)
+                    if place < oldest:
+                        place = self._count
+                        yield encode("reset", {"position": self.position}, self.position)
+                        break
+                    batch = list(islice(self._retained, place - oldest, place - oldest + BATCH))
+                    place += len(batch)
+                    yield b"".join(each.text for each in batch if each.position > begin)
+                try:
+                    async with asyncio.timeout(CHECK_S):
+                        await news.wait()
+                except TimeoutError:
+                    yield b""
+            yield encode("closed", {"reason": self.closed})
+        finally:
+            self._news.discard(news)
+
+
+def _message(position: int, fact: Fact) -> bytes | None:
+    at = timestamp(fact.at_ns)
+    if fact.step is steps.ANSWER_GIVEN:
+        approval = fact.data.get("approval_id") if isinstance(fact.data, dict) else None
+        return encode("answer", {"position": position, "at": at, "approval_id": approval}, position)
+    events = list(events_of(fact, position=position))
+    if not events:
+        return None
+    last = events[-1]
+    if fact.invocation_id is None:
+        data: JsonObject = {"position": position, "type": last.event_type.value, "at": at}
+        return encode("catalog", {**data, "tool": tool_name(last.tool_id) or None}, position)
+    found = {name: value for each in events for name, value in (each.data or {}).items()}
+    status = None if fact.step.last is None else fact.step.last.value
+    return encode(
+        "call",
+        {
+            "position": position,
+            "type": last.event_type.value,
+            "types": [each.event_type.value for each in events],
+            "at": at,
+            "invocation_id": fact.invocation_id,
+            "tool": tool_name(fact.tool_id),
+            "tool_id": fact.tool_id,
+            "status": status,
+            "approval_id": found.get("approval_id"),
+            "error_class": found.get("error_class"),
+        },
+        position,
+    )

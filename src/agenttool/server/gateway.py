@@ -1,0 +1,315 @@
+"""The ASGI application of a server: it finds the route, the identity and the tenant of a request, and answers it."""
+
+import asyncio
+import gzip
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agenttool.adapters.rap.callback_urls import PATH as CALLBACKS
+from agenttool.adapters.rap.request_body import BodyBudget, is_json, read_body
+from agenttool.adapters.rap.source import RapClient
+from agenttool.console.pages import console_response, is_console_path
+from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
+from agenttool.ports.limits import RateLimit
+from agenttool.scheduler.rate_limits import TokenBucket
+from agenttool.server.authentication import Authenticator, Identified
+from agenttool.server.messages import ServerInfo
+from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
+from agenttool.server.route import NO_BODY, NO_QUERY, AnyRoute, ApiRequest, NoQuery, Reply
+from agenttool.server.tenants import Tenants, is_tenant_name
+
+MAX_BODY_BYTES = 1_000_000
+"""The largest request body that is read."""
+
+BODY_TIMEOUT_S = 30.0
+MIN_COMPRESSED_BYTES = 1_400
+MAX_BUCKETS = 10_000
+
+_DRAINING = "the server is stopping; send the request to the next one"
+_NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; run: pip install 'agenttool[mcp]'"
+_ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id"
+_RETRY = {"retry-after": "2", "connection": "close"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """The settings of a server.
+
+    Attributes:
+        origins: the origins of web pages that may send requests, besides the console.
+        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
+    """
+
+    info: ServerInfo
+    origins: frozenset[str] = frozenset()
+    max_requests_per_s: float | None = None
+
+
+class Gateway:
+    """Serves the route table, `/mcp`, callbacks and the console.
+
+    Attributes:
+        draining: set once the server stops; handlers that wait return then.
+        counts: how many responses had each status.
+    """
+
+    def __init__(
+        self, tenants: Tenants, authenticator: Authenticator, routes: Sequence[AnyRoute], options: GatewayOptions
+    ) -> None:
+        """Take the open tenants and the route table."""
+        self.tenants = tenants
+        self.authenticator = authenticator
+        self.options = options
+        self.draining = asyncio.Event()
+        self.counts: Counter[int] = Counter()
+        self.streams: Counter[str] = Counter()
+        self._timers: set[asyncio.Timeout] = set()
+        self._bodies = BodyBudget()
+        self._buckets: dict[str, TokenBucket] = {}
+        self._exact: dict[str, dict[str, AnyRoute]] = {}
+        self._patterns: list[tuple[AnyRoute, dict[str, AnyRoute]]] = []
+        for route in routes:
+            if not route.names:
+                self._exact.setdefault(route.path, {})[route.method] = route
+                continue
+            known = next((methods for first, methods in self._patterns if first.path == route.path), None)
+            if known is None:
+                self._patterns.append((route, {route.method: route}))
+            else:
+                known[route.method] = route
+
+    def drain(self) -> None:
+        """Refuse new requests, and end those that wait."""
+        self.draining.set()
+        for timer in self._timers:
+            timer.reschedule(0)
+        for space in self.tenants.opened():
+            space.events.close("draining")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        origin = Headers(scope=scope).get("origin")
+        is_listed = origin is not None and origin in self.options.origins
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.counts[message["status"]] += 1
+                if is_listed and origin is not None:
+                    headers = MutableHeaders(scope=message)
+                    headers["access-control-allow-origin"] = origin
+                    headers.add_vary_header("origin")
+            await send(message)
+
+        try:
+            answer = await self._answer(scope, receive, is_listed=is_listed)
+        except REPORTED as error:
+            answer = problem_response(error)
+        await answer(scope, receive, counted)
+
+    async def _answer(self, scope: Scope, receive: Receive, *, is_listed: bool) -> ASGIApp:
+        path, method = scope["path"], scope["method"]
+        if is_listed and method == "OPTIONS":
+            return _preflight()
+        if self.draining.is_set():
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
+        found = self._find(path, method)
+        if found is not None:
+            route, names = found
+            return await self._call(route, names, scope, receive)
+        if path == "/mcp" or path.startswith("/mcp/"):
+            return await self._mcp(scope)
+        callbacks = await self._callbacks(path)
+        if callbacks is not None:
+            return callbacks
+        if method in ("GET", "HEAD") and is_console_path(path):
+            return console_response(path, Headers(scope=scope).get("if-none-match", ""))
+        raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
+
+    def _find(self, path: str, method: str) -> tuple[AnyRoute, Mapping[str, str]] | None:
+        """Return the route of a request; None if no route has its path.
+
+        Raises:
+            Problem: the path does not accept the method.
+        """
+        names: Mapping[str, str] = {}
+        methods = self._exact.get(path)
+        if methods is None:
+            for route, known in self._patterns:
+                if (match := route.pattern.fullmatch(path)) is not None:
+                    methods, names = known, match.groupdict()
+                    break
+            else:
+                return None
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            detail = f"{path!r} does not accept {method}; use {allowed}"
+            raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"allow": allowed})
+        return route, names
+
+    async def _call(self, route: AnyRoute, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
+        headers = Headers(scope=scope)
+        if route.roles is None:
+            identified, space = None, self.tenants.default
+        else:
+            identified = await self._authorize(scope, headers, route.roles)
+            space = await self.tenants.get(identified.principal.tenant)
+        scope.setdefault("state", {}).update(gateway=self, identified=identified)
+        request = ApiRequest(
+            gateway=self,
+            space=space,
+            principal=Principal(subject="") if identified is None else identified.principal,
+            scope=scope,
+            headers=headers,
+            path=names,
+            query=_read_query(route, scope["query_string"]),
+            body=await self._read_body(route, headers, receive),
+        )
+        reply = await route(request)
+        return reply if isinstance(reply, Response) else _response(reply, headers)
+
+    async def _authorize(self, scope: Scope, headers: Headers, roles: frozenset[AccessRole]) -> Identified:
+        """Return the identity of a request, which has one of some roles and sends not too many requests.
+
+        Raises:
+            Problem: it has not, or sends too many.
+        """
+        identified = await self.authenticator.identify(scope, headers)
+        principal = identified.principal
+        if principal.roles.isdisjoint(roles):
+            wanted = " or ".join(sorted(roles))
+            detail = (
+                f"this needs the role {wanted}, and {principal.subject!r} has {', '.join(sorted(principal.roles))};"
+                " open the login link that the server printed, or use a key with the role: agenttool keys add"
+            )
+            raise Problem(HTTPStatus.FORBIDDEN, detail, reason="role")
+        rate = self.options.max_requests_per_s
+        if rate is not None:
+            self._limit(f"{principal.tenant} {principal.subject}", rate)
+        return identified
+
+    def _limit(self, name: str, rate: float) -> None:
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            if len(self._buckets) >= MAX_BUCKETS:
+                self._buckets.clear()
+            bucket = self._buckets[name] = TokenBucket(RateLimit(per_second=rate, burst=max(1, round(2 * rate))))
+        now = time.monotonic()
+        wait_s = bucket.wait(now)
+        if wait_s > 0:
+            detail = f"more than {rate:g} requests a second; send fewer"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": str(round(wait_s + 1))})
+        bucket.take(now)
+
+    async def _read_body(self, route: AnyRoute, headers: Headers, receive: Receive) -> msgspec.Struct:
+        """Read and decode the body of a request.
+
+        Raises:
+            Problem: it is too large, arrives too slowly, is not JSON, or does not fit.
+        """
+        if not route.has_body:
+            return NO_BODY
+        kind = headers.get("content-type", "")
+        if not is_json(kind):
+            detail = f"the body must be JSON, got {kind!r}; send Content-Type: application/json"
+            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
+        try:
+            with self._bodies.reserve() as has_room:
+                body = await read_body(receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+        except HTTPException as error:
+            raise Problem(HTTPStatus(error.status_code), error.detail) from None
+        try:
+            return route.decode(body)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise invalid_member(error, route.body.__struct_fields__) from None
+
+    async def _mcp(self, scope: Scope) -> ASGIApp:
+        identified = await self._authorize(scope, Headers(scope=scope), frozenset({AccessRole.CALLER}))
+        space = await self.tenants.get(identified.principal.tenant)
+        if space.mcp is None:
+            raise Problem(HTTPStatus.NOT_FOUND, _NO_MCP)
+        if identified.principal.kind is not IdentityKind.LOCAL:
+            scope.setdefault("state", {})["principal"] = identified.principal
+        profile = scope["path"].removeprefix("/mcp").strip("/")
+        scope["path_params"] = {"profile": profile} if profile else {}
+        return space.mcp
+
+    async def _callbacks(self, path: str) -> ASGIApp | None:
+        """Return the application for callbacks of RAP servers; the token in the path is the credential."""
+        tenant, rest = DEFAULT_TENANT, path
+        if path.startswith("/t/"):
+            tenant, _, rest = path.removeprefix("/t/").partition("/")
+            rest = f"/{rest}"
+        if not rest.startswith(f"{CALLBACKS}/") or not is_tenant_name(tenant):
+            return None
+        space = next((each for each in self.tenants.opened() if each.tenant == tenant), None)
+        rap = None if space is None else space.runtime.sources.find(RapClient)
+        return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncGenerator[None]:
+        """Wait for what happens in this context, but not longer than some seconds or than the server runs.
+
+        Raises:
+            TimeoutError: it was not done by then.
+        """
+        async with asyncio.timeout(0 if self.draining.is_set() else seconds) as timer:
+            self._timers.add(timer)
+            try:
+                yield
+            finally:
+                self._timers.discard(timer)
+
+
+def _read_query(route: AnyRoute, text: bytes) -> msgspec.Struct:
+    if not text:
+        return NO_QUERY if route.query is NoQuery else _convert_query(route, {})
+    pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise Problem(HTTPStatus.BAD_REQUEST, "a query parameter was sent twice; send it once")
+    return _convert_query(route, given)
+
+
+def _convert_query(route: AnyRoute, given: dict[str, str]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(given, route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid_member(error, route.query.__struct_fields__, prefix="?") from None
+
+
+def _response(reply: Reply, headers: Headers) -> Response:
+    if reply.value is None:
+        return Response(status_code=reply.status, headers=reply.headers)
+    body = bytes(reply.value) if isinstance(reply.value, msgspec.Raw) else _encode(reply.value)
+    sent = {"cache-control": "no-store", "x-content-type-options": "nosniff", **reply.headers}
+    if len(body) >= MIN_COMPRESSED_BYTES and "gzip" in headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 4, mtime=0)
+        sent |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+    return Response(body, reply.status, sent, "application/json")
+
+
+def _preflight() -> Response:
+    return Response(
+        status_code=HTTPStatus.NO_CONTENT,
+        headers={
+            "access-control-allow-methods": "GET, POST, DELETE",
+            "access-control-allow-headers": _ALLOWED_HEADERS,
+            "access-control-max-age": "600",
+        },
+    )

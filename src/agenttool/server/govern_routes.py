@@ -1,0 +1,241 @@
+"""The routes about sources, rules and statistics."""
+
+from collections import Counter
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Protocol, TypedDict, cast, runtime_checkable
+
+from agenttool.adapters.rap.source import RapClient
+from agenttool.codec import parse_object, to_json
+from agenttool.codec.moments import timestamp
+from agenttool.history.listed_call import CallFilter, ListedCall
+from agenttool.history.reader import JournalReader
+from agenttool.history.statistics import CallCounts, CallStatistics, count_calls
+from agenttool.policy.rule_settings import rules_in
+from agenttool.policy.rules import Rule
+from agenttool.records import JsonObject, Lifecycle, RuleSource
+from agenttool.runtime import Runtime
+from agenttool.server.approval_routes import misplaced
+from agenttool.server.call_routes import summary_of
+from agenttool.server.messages import (
+    LogReply,
+    MatchBody,
+    MatchReply,
+    OpenCounts,
+    RuleItem,
+    RuleList,
+    SourceItem,
+    SourceList,
+    StatsBucket,
+    StatsQuery,
+    StatsReply,
+    StatsTotals,
+    TryBody,
+    TryReply,
+    raw,
+)
+from agenttool.server.problem import Problem
+from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.world import SystemClock
+
+LOG_LINES = 200
+SAMPLE = 5
+
+
+@runtime_checkable
+class LoggingSource(Protocol):
+    """A source that keeps the last lines of its server's log."""
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The lines, the oldest first."""
+        ...
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The version of the protocol; None if there is no connection."""
+        ...
+
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The tools that wait for a review."""
+        ...
+
+
+async def list_sources(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """List the sources of tools with their states and faults."""
+    runtime = request.space.runtime
+    declarations = [each.tool.declaration for each in runtime.inspection.tools()]
+    counts = Counter(each.namespace for each in declarations if each.lifecycle is Lifecycle.AVAILABLE)
+    rap = runtime.sources.find(RapClient)
+    items: list[SourceItem] = []
+    for status in await runtime.sources.status():
+        source = runtime.sources.get(status.source)
+        server = source if isinstance(source, LoggingSource) else None
+        withheld = () if rap is None else rap.withheld.get(status.source, ())
+        items.append(
+            SourceItem(
+                name=status.source,
+                kind=_kind(source, is_rap=rap is not None and server is None),
+                state=status.state.value,
+                since=timestamp(status.since_ns) if status.since_ns else None,
+                last_error=status.fault,
+                tries=status.tries,
+                next_try_at=None if status.next_try_at_ns is None else timestamp(status.next_try_at_ns),
+                tools=counts[status.source],
+                withheld=[*withheld, *(() if server is None else sorted(server.waiting))],
+                protocol=None if server is None else server.protocol_version,
+                has_log=server is not None,
+            )
+        )
+    return Reply(value=SourceList(items=items))
+
+
+def _kind(source: object, *, is_rap: bool) -> str | None:
+    if source is None:
+        return "rap" if is_rap else None
+    parts = type(source).__module__.split(".")
+    return parts[2] if parts[:2] == ["agenttool", "adapters"] else type(source).__name__
+
+
+async def get_source_log(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Return the last lines of the log of a source."""
+    name = request.path["name"]
+    source = request.space.runtime.sources.get(name)
+    if source is None and name not in {each.source for each in await request.space.runtime.sources.status()}:
+        raise Problem(HTTPStatus.NOT_FOUND, f"no source is named {name!r}; GET /v1/sources lists all")
+    lines = source.log if isinstance(source, LoggingSource) else ()
+    return Reply(value=LogReply(lines=[*lines[-LOG_LINES:]]))
+
+
+async def list_rules(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """List the rules in force: those of settings files and programs, and those that approvers asked to remember."""
+    runtime = request.space.runtime
+    await runtime.approvals.rules()
+    policy = runtime.inspection.policy
+    items = [rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
+    return Reply(value=RuleList(mode=policy.mode.value, items=items))
+
+
+def rule_item(rule: Rule) -> RuleItem:
+    """Return a rule with its conditions."""
+    is_remembered = rule.source == RuleSource.SESSION and rule.ref.partition(":")[2].startswith("apr_")
+    return RuleItem(
+        rule_ref=rule.ref,
+        behavior=rule.behavior.value,
+        source=str(rule.source),
+        place=rule.place,
+        conditions=raw(rule.conditions),
+        reason=rule.because,
+        expires_at=rule.expires_at,
+        is_remembered=is_remembered,
+        approval_id=rule.ref.partition(":")[2] if is_remembered else None,
+    )
+
+
+async def forget_rule(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Revoke a rule that an approver asked to remember, in every process on the store."""
+    approval_id = request.path["approval_id"].removeprefix("session:")
+    if not await request.space.runtime.approvals.forget(approval_id):
+        raise Problem(HTTPStatus.NOT_FOUND, f"no rule is remembered for {approval_id!r}; GET /v1/rules lists all")
+    return Reply(status=HTTPStatus.NO_CONTENT)
+
+
+async def try_policy(request: ApiRequest[NoQuery, TryBody]) -> Reply:
+    """Return what the rules would decide about a call; nothing runs, and nothing is recorded."""
+    body, inspection = request.body, request.space.runtime.inspection
+    entry = inspection.tool(body.tool)
+    if entry is None:
+        detail = f"no tool is named {body.tool!r}; GET /v1/tools lists all"
+        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer="/tool")
+    arguments = parse_object(bytes(body.arguments), what="arguments")
+    trial = await inspection.decide(entry, arguments, body.actor)
+    reason = trial.verdict.reason
+    return Reply(
+        value=TryReply(
+            tool=entry.qualified_name,
+            behavior=trial.verdict.behavior.value,
+            mode=trial.verdict.mode,
+            reason=reason.message or "",
+            rule_refs=[*trial.verdict.rule_refs],
+            overridden_rule_refs=[*(reason.beaten_rule_refs or ())],
+            suggested_updates=[raw(to_json(each)) for each in trial.suggested_updates],
+            errors=[misplaced(each) for each in trial.misfits],
+        )
+    )
+
+
+async def match_rule(request: ApiRequest[NoQuery, MatchBody]) -> Reply:
+    """Return how many of the newest calls a rule would cover, and some of them."""
+    members = {**parse_object(bytes(request.body.rule), what="rule"), "behavior": "allow"}
+    (rule,) = rules_in([{name: value for name, value in members.items() if name not in ("settles", "name")}])
+    runtime, limit = request.space.runtime, request.body.limit
+
+    def read(reader: JournalReader) -> list[ListedCall]:
+        found: list[ListedCall] = []
+        for _, facts in reader.calls(CallFilter().facts, newest_first=True):
+            found.append(ListedCall(facts))
+            if len(found) == limit:
+                break
+        return found
+
+    calls = await request.space.read(read)
+    matched = [each for each in calls if _is_matched(runtime, rule, each)]
+    sample = [summary_of(each) for each in matched[:SAMPLE]]
+    return Reply(value=MatchReply(examined=len(calls), matched=len(matched), sample=sample))
+
+
+def _is_matched(runtime: Runtime, rule: Rule, call: ListedCall) -> bool:
+    for name in ("permission_input", "observable_input", "model_input"):
+        given = call.fields.get(name)
+        if isinstance(given, dict) and call.tool_id is not None:
+            return runtime.inspection.matches(rule, call.tool_id, cast("JsonObject", given), call.actor)
+    return False
+
+
+async def get_stats(request: ApiRequest[StatsQuery, NoBody]) -> Reply:
+    """Return how many calls ended in each span of a window, how, and how long they took."""
+    query, until_ns = request.query, SystemClock().now_ns()
+    span_ns = query.window_s * 1_000_000_000 // query.buckets
+
+    def read(reader: JournalReader) -> CallStatistics:
+        return count_calls(reader, until_ns=until_ns, span_ns=span_ns, spans=query.buckets)
+
+    found = await request.space.read(read)
+    since_ns = until_ns - span_ns * query.buckets
+    return Reply(
+        value=StatsReply(
+            window_s=query.window_s,
+            bucket_s=span_ns / 1e9,
+            until=timestamp(until_ns),
+            buckets=[
+                StatsBucket(at=timestamp(since_ns + place * span_ns), **_counts(each))
+                for place, each in enumerate(found.spans)
+            ],
+            totals=StatsTotals(**_counts(found.total)),
+            now=OpenCounts(running=found.running, waiting=found.waiting, deferred=found.deferred),
+            is_cut=found.is_cut,
+        )
+    )
+
+
+class _StatsMembers(TypedDict):
+    """The members of `StatsTotals`."""
+
+    calls: int
+    errors: int
+    denied: int
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+
+
+def _counts(counts: CallCounts) -> _StatsMembers:
+    return {
+        "calls": counts.calls,
+        "errors": counts.errors,
+        "denied": counts.denied,
+        "p50_s": counts.percentile_s(50),
+        "p95_s": counts.percentile_s(95),
+        "p99_s": counts.percentile_s(99),
+    }

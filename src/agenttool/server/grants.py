@@ -1,0 +1,211 @@
+"""API keys, console sessions and login links: secrets of which only digests are stored, in the documents of a store."""
+
+import hmac
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
+
+from agenttool.codec import read_own, write_own
+from agenttool.errors import ConfigError, RecordError
+from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import ClosedEnum, Part, replace
+
+DOCUMENT_KIND = "access_grant"
+MAX_LISTED = 10_000
+MAX_SUBJECT = 200
+
+_USE_RECORDED_EVERY_S = 600
+_ID_BYTES, _SECRET_BYTES = 8, 32
+
+
+class GrantKind(ClosedEnum):
+    """The kinds of grants; the value is the prefix of the token."""
+
+    KEY = "atk"
+    SESSION = "ats"
+    LOGIN = "atl"
+    """A link that can be exchanged for a session once."""
+
+
+class Grant(Part, frozen=True, kw_only=True):
+    """A stored grant.
+
+    Attributes:
+        digest: SHA-256 of the secret part of the token.
+        key_id: for a session that was made with an API key, that key.
+        expires_at_s: when it ends, in seconds since 1970; None if it does not.
+        used_at_s: when it was used last, to some minutes.
+    """
+
+    grant_id: str
+    kind: GrantKind
+    digest: bytes
+    subject: str
+    tenant: str
+    roles: tuple[AccessRole, ...]
+    created_at_s: float
+    created_by: str
+    key_id: str | None = None
+    expires_at_s: float | None = None
+    revoked_at_s: float | None = None
+    used_at_s: float | None = None
+
+    def is_valid(self, now_s: float) -> bool:
+        """Return whether it is neither revoked nor expired."""
+        return self.revoked_at_s is None and (self.expires_at_s is None or now_s < self.expires_at_s)
+
+    @property
+    def principal(self) -> Principal:
+        """The identity that it grants."""
+        return Principal(
+            subject=self.subject,
+            tenant=self.tenant,
+            roles=frozenset(self.roles),
+            kind=IdentityKind.KEY if self.kind is GrantKind.KEY else IdentityKind.SESSION,
+            key_id=self.grant_id if self.kind is GrantKind.KEY else self.key_id,
+        )
+
+
+class AccessGrants:
+    """The grants of all tenants of a server, in the documents of its default tenant.
+
+    Every process on the store may add and revoke them.
+    """
+
+    def __init__(self, documents: DocumentStore, now_s: Callable[[], float]) -> None:
+        """Take the documents, and a function that returns the time."""
+        self._documents = documents
+        self._now_s = now_s
+
+    async def add(  # noqa: PLR0913 -- the members of a grant
+        self,
+        kind: GrantKind,
+        *,
+        subject: str,
+        roles: Collection[AccessRole],
+        created_by: str,
+        tenant: str = DEFAULT_TENANT,
+        lifetime_s: float | None = None,
+        key_id: str | None = None,
+    ) -> tuple[str, Grant]:
+        """Store a new grant; return its token, which is not stored, and the grant.
+
+        Raises:
+            ConfigError: the subject or the lifetime is invalid.
+            StoreError: it could not be stored.
+        """
+        if not subject or len(subject) > MAX_SUBJECT or not subject.isprintable() or subject != subject.strip():
+            raise ConfigError(f"a subject is a name of 1 to {MAX_SUBJECT} printable characters, got {subject!r}")
+        if lifetime_s is not None and not 0 < lifetime_s < 1e10:  # noqa: PLR2004 -- some hundred years
+            raise ConfigError(f"the lifetime of a key must be a positive number of seconds, got {lifetime_s!r}")
+        now_s, secret = self._now_s(), secrets.token_urlsafe(_SECRET_BYTES)
+        grant = Grant(
+            grant_id=secrets.token_hex(_ID_BYTES),
+            kind=kind,
+            digest=_digest(secret),
+            subject=subject,
+            tenant=tenant,
+            roles=tuple(sorted(roles)),
+            created_at_s=now_s,
+            created_by=created_by,
+            expires_at_s=None if lifetime_s is None else now_s + lifetime_s,
+            key_id=key_id,
+        )
+        await self._documents.put(DOCUMENT_KIND, _key(grant), write_own(grant))
+        return f"{kind.value}_{grant.grant_id}_{secret}", grant
+
+    async def find(self, token: str, kind: GrantKind) -> Grant | None:
+        """Return the valid grant of a token; None if there is none. Digests are compared in constant time.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        prefix, _, rest = token.partition("_")
+        grant_id, _, secret = rest.partition("_")
+        if prefix != kind.value or not grant_id.isascii() or not grant_id.isalnum():
+            return None
+        body = await self._documents.get(DOCUMENT_KIND, f"{kind.value}_{grant_id}")
+        grant = None if body is None else _read(body)
+        known = b"" if grant is None else grant.digest
+        if not hmac.compare_digest(known, _digest(secret)) or grant is None or body is None:
+            return None
+        if not grant.is_valid(self._now_s()) or not await self._is_key_valid(grant):
+            return None
+        return await self._record_use(grant, body)
+
+    async def _is_key_valid(self, grant: Grant) -> bool:
+        """Return whether the key behind a session is still valid."""
+        if grant.key_id is None or grant.kind is GrantKind.KEY:
+            return True
+        key = await self.get(GrantKind.KEY, grant.key_id)
+        return key is not None and key.is_valid(self._now_s())
+
+    async def _record_use(self, grant: Grant, body: bytes) -> Grant:
+        now_s = self._now_s()
+        if grant.kind is not GrantKind.KEY or now_s - (grant.used_at_s or 0) < _USE_RECORDED_EVERY_S:
+            return grant
+        used = replace(grant, used_at_s=now_s)
+        await self._documents.swap(DOCUMENT_KIND, _key(grant), before=body, after=write_own(used))
+        return used
+
+    async def consume(self, token: str) -> Grant | None:
+        """Return the grant of a login link and delete it; None if it is not valid or another client was first."""
+        grant = await self.find(token, GrantKind.LOGIN)
+        if grant is None:
+            return None
+        key = _key(grant)
+        body = await self._documents.get(DOCUMENT_KIND, key)
+        if body is None or not await self._documents.swap(DOCUMENT_KIND, key, before=body, after=None):
+            return None
+        return grant
+
+    async def get(self, kind: GrantKind, grant_id: str) -> Grant | None:
+        """Return a grant by its id, also a revoked one."""
+        body = await self._documents.get(DOCUMENT_KIND, f"{kind.value}_{grant_id}")
+        return None if body is None else _read(body)
+
+    async def list(self, kind: GrantKind, tenant: str | None = None) -> Sequence[Grant]:
+        """Return the grants of a kind, of one tenant or of all."""
+        page = await self._documents.page(DOCUMENT_KIND, prefix=f"{kind.value}_", limit=MAX_LISTED)
+        found = (_read(body) for _, body in page)
+        listed = [each for each in found if each is not None and tenant in (None, each.tenant)]
+        return sorted(listed, key=lambda each: each.created_at_s)
+
+    async def revoke(self, kind: GrantKind, grant_id: str, tenant: str | None = None) -> bool:
+        """Revoke a grant, in every process on the store; return whether there was a valid one.
+
+        A session is deleted. A key remains listed as revoked.
+        """
+        key = f"{kind.value}_{grant_id}"
+        while (body := await self._documents.get(DOCUMENT_KIND, key)) is not None:
+            grant = _read(body)
+            if grant is None or tenant not in (None, grant.tenant) or grant.revoked_at_s is not None:
+                return False
+            revoked = replace(grant, revoked_at_s=self._now_s()) if kind is GrantKind.KEY else None
+            after = None if revoked is None else write_own(revoked)
+            if await self._documents.swap(DOCUMENT_KIND, key, before=body, after=after):
+                return True
+        return False
+
+    async def delete_expired(self) -> None:
+        """Delete sessions and login links that have expired."""
+        for kind in (GrantKind.SESSION, GrantKind.LOGIN):
+            for grant in await self.list(kind):
+                if not grant.is_valid(self._now_s()):
+                    await self._documents.put(DOCUMENT_KIND, _key(grant), None)
+
+
+def _key(grant: Grant) -> str:
+    return f"{grant.kind.value}_{grant.grant_id}"
+
+
+def _digest(secret: str) -> bytes:
+    return sha256(secret.encode()).digest()
+
+
+def _read(body: bytes) -> Grant | None:
+    try:
+        return read_own(body, Grant)
+    except RecordError:
+        return None

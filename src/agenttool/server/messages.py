@@ -1,0 +1,596 @@
+"""The requests and responses of the HTTP API; the OpenAPI document is made from these types.
+
+A member that holds a record of the standard is written as it is: its schema is in the folder `schemas`.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from agenttool.codec import json_bytes, to_json, write
+from agenttool.records import Json, Record
+
+MAX_WAIT_S = 60.0
+MAX_PAGE = 200
+
+
+def _record(name: str) -> Meta:
+    return Meta(extra_json_schema={"type": "object", "description": f"a record of the type `{name}`"})
+
+
+AnyObject: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+AnyJson: TypeAlias = Annotated[Raw, Meta(description="any JSON value")]
+AnyRecord: TypeAlias = Annotated[
+    Raw, Meta(extra_json_schema={"type": "object", "description": "a record; `record_type` names its type"})
+]
+Invocation: TypeAlias = Annotated[Raw, _record("tool_invocation")]
+Result: TypeAlias = Annotated[Raw, _record("tool_result")]
+Event: TypeAlias = Annotated[Raw, _record("tool_event")]
+Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
+
+Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
+RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
+
+
+def given(member: Raw) -> bytes | None:
+    """Return an optional member of a request; None if it was left out or is null. msgspec has no optional raw type."""
+    found = bytes(member)
+    return None if found in (b"", b"null") else found
+
+
+def raw(value: Json) -> Raw:
+    """Return JSON as a member of a message."""
+    return Raw(json_bytes(value))
+
+
+def raw_record(record: Record) -> Raw:
+    """Return a record as a member of a message."""
+    return Raw(write(record))
+
+
+def raw_typed(record: Record) -> Raw:
+    """Return a record with its type as a member of a message."""
+    return Raw(json_bytes(to_json(record)))
+
+
+class ApiBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request."""
+
+
+class ApiQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query of a request."""
+
+
+class ApiReply(Struct, kw_only=True):
+    """The body of a response."""
+
+
+# Identity
+
+
+class LoginBody(ApiBody):
+    """The token of a login link, or an API key."""
+
+    token: Annotated[str, Meta(max_length=400)] | None = None
+    key: Annotated[str, Meta(max_length=400)] | None = None
+
+
+class ServerInfo(ApiReply):
+    """What a client may know about the server."""
+
+    version: str
+    is_demo: bool
+    is_durable: bool
+    approves_own_calls: bool
+    url: str
+    mcp_url: str | None
+
+
+class Me(ApiReply):
+    """The identity of the request."""
+
+    subject: str
+    tenant: str
+    roles: list[str]
+    kind: Literal["local", "key", "jwt", "session"]
+    key_id: str | None
+    expires_at: str | None
+    server: ServerInfo
+
+
+class KeyBody(ApiBody):
+    """A new API key."""
+
+    subject: Annotated[str, Meta(min_length=1, max_length=200)]
+    roles: Annotated[list[RoleName], Meta(min_length=1)]
+    expires_in_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+
+
+class KeyItem(ApiReply):
+    """An API key, without its secret."""
+
+    key_id: str
+    subject: str
+    tenant: str
+    roles: list[str]
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    last_used_at: str | None
+    revoked_at: str | None
+
+
+class NewKey(KeyItem):
+    """An API key with its secret, which is shown once."""
+
+    key: str
+
+
+class KeyList(ApiReply):
+    """The API keys of a tenant."""
+
+    items: list[KeyItem]
+
+
+class SessionItem(ApiReply):
+    """A console session."""
+
+    session_id: str
+    subject: str
+    roles: list[str]
+    key_id: str | None
+    created_at: str
+    expires_at: str | None
+    is_current: bool
+
+
+class SessionList(ApiReply):
+    """The console sessions of a tenant."""
+
+    items: list[SessionItem]
+
+
+# Calls
+
+
+class CallQuery(ApiQuery):
+    """How long to wait for the end of a call."""
+
+    wait: Wait | None = None
+
+
+class CallBody(ApiBody):
+    """A call to make; `arguments` is an object."""
+
+    tool: Name
+    arguments: AnyObject = msgspec.field(default_factory=lambda: Raw(b"{}"))
+    surface_id: Name | None = None
+    native_call_id: Name | None = None
+
+
+class CallReply(ApiReply):
+    """The state of a call; `result` is there once it has ended."""
+
+    invocation_id: str
+    status: str
+    tool: str
+    approval_id: str | None
+    expires_at: str | None
+    result: Result | None
+
+
+class CallListQuery(ApiQuery):
+    """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`."""
+
+    status: Name | None = None
+    tool: Name | None = None
+    actor: Name | None = None
+    since: Name | None = None
+    until: Name | None = None
+    containing: Name | None = None
+    open: bool = False
+    limit: Limit = 50
+    cursor: Name | None = None
+
+
+class AnswerItem(ApiReply):
+    """An approver's answer."""
+
+    by: str | None
+    behavior: str
+
+
+class CallSummary(ApiReply):
+    """One call of a list."""
+
+    invocation_id: str
+    tool: str
+    tool_id: str | None
+    status: str
+    actor: str | None
+    began: str
+    at: str
+    is_open: bool
+    duration_s: float
+    summary: str | None
+    error_class: str | None
+    approval_id: str | None
+    approvals: list[AnswerItem]
+    canceled_by: str | None
+
+
+class CallList(ApiReply):
+    """A page of calls."""
+
+    items: list[CallSummary]
+    next_cursor: str | None
+
+
+class PhaseItem(ApiReply):
+    """One event of a call as a part of its duration."""
+
+    name: str
+    at: str
+    offset_s: float
+    duration_s: float
+
+
+class PayloadItem(ApiReply):
+    """Stored bytes of a result."""
+
+    digest: str
+    media_type: str | None
+    size_bytes: int | None
+
+
+class CallDetail(CallReply):
+    """Everything that is recorded of a call."""
+
+    actor: str | None
+    invocation: Invocation
+    events: list[Event]
+    records: list[AnyRecord]
+    traceback: str | None
+    children: list[str]
+    began: str
+    is_open: bool
+    duration_s: float
+    phases: list[PhaseItem]
+    payloads: list[PayloadItem]
+    process: str | None
+
+
+class CancelReply(ApiReply):
+    """Whether a cancellation was accepted."""
+
+    invocation_id: str
+    accepted: bool
+
+
+class BatchItemBody(ApiBody):
+    """One call of a batch; `depends_on` are the places of earlier calls that must succeed first."""
+
+    tool: Name
+    arguments: AnyObject = msgspec.field(default_factory=lambda: Raw(b"{}"))
+    native_call_id: Name | None = None
+    depends_on: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=100)] = []
+
+
+class BatchBody(ApiBody):
+    """Calls that are made together."""
+
+    calls: Annotated[list[BatchItemBody], Meta(min_length=1, max_length=100)]
+    surface_id: Name | None = None
+
+
+class BatchReply(ApiReply):
+    """The results in the order of the calls."""
+
+    results: list[Result]
+
+
+# Approvals
+
+
+class ApprovalListQuery(ApiQuery):
+    """Which approvals are listed; `tool` accepts `*`."""
+
+    tool: Name | None = None
+    limit: Limit = 50
+    cursor: Name | None = None
+
+
+class Approval(ApiReply):
+    """A call that waits for an answer, with everything that an approver is shown."""
+
+    approval_id: str
+    invocation_id: str
+    tool_id: str
+    tool_name: str
+    actor: str | None
+    source: str | None
+    description: str
+    input: AnyJson
+    input_schema: AnyObject | None
+    input_digest: str
+    shown_digest: str
+    declaration_digest: str
+    changed_since_approved: bool | None
+    reason: str
+    mode: str
+    rule_refs: list[str]
+    overridden_rule_refs: list[str]
+    risk: AnyObject
+    suggested_updates: list[AnyObject]
+    asked_at: str
+    expires_at: str
+    can_answer: bool
+    why_not: str | None
+
+
+class ApprovalList(ApiReply):
+    """A page of approvals."""
+
+    items: list[Approval]
+    next_cursor: str | None
+
+
+class RememberBody(ApiBody):
+    """A rule to remember, and for how long."""
+
+    rule: AnyObject
+    scope: Literal["session", "store"] = "store"
+
+
+class AnswerBody(ApiBody):
+    """An answer; `shown_digest` is that of the approval which the approver saw."""
+
+    answer: Literal["allow", "deny"]
+    shown_digest: Name
+    input: AnyObject = msgspec.field(default_factory=Raw)
+    message: Annotated[str, Meta(max_length=10_000)] | None = None
+    remember: RememberBody | None = None
+
+
+class AnswerReply(ApiReply):
+    """An answer that was accepted."""
+
+    approval_id: str
+    invocation_id: str
+    answer: str
+    by: str
+    at: str
+
+
+class InputBody(ApiBody):
+    """An edited input."""
+
+    input: AnyObject
+
+
+class Misplaced(ApiReply):
+    """A place where an input does not fit its schema."""
+
+    pointer: str
+    message: str
+
+
+class CheckReply(ApiReply):
+    """The errors of an input; none if it fits."""
+
+    errors: list[Misplaced]
+
+
+# Tools
+
+
+class ToolListQuery(ApiQuery):
+    """Which tools are listed; with `query`, those that a search finds, the best first."""
+
+    query: Name | None = None
+    source: Name | None = None
+    state: Literal["loaded", "deferred", "blocked", "excluded", "unoffered"] | None = None
+    limit: Limit = 50
+    cursor: Name | None = None
+
+
+class ToolSummary(ApiReply):
+    """One tool, and why a model does not see it."""
+
+    tool_id: str
+    name: str
+    source: str
+    description: str
+    state: str
+    why: str
+    would_change: str | None
+    tokens: int
+    read_only: bool
+    lifecycle: str
+    digest: str | None
+
+
+class ToolPage(ApiReply):
+    """A page of tools."""
+
+    items: list[ToolSummary]
+    next_cursor: str | None
+    total: int
+
+
+class ToolDetail(ToolSummary):
+    """One tool with its records."""
+
+    declaration: AnyRecord
+    interface: AnyRecord
+    execution_profile: AnyRecord
+    permission_profile: AnyRecord
+    input_schema: AnyObject
+    risk: AnyObject
+
+
+class SurfaceBody(ApiBody):
+    """The context of a surface."""
+
+    scope: Name = "session"
+    only: list[Name] | None = None
+    role: AnyObject = msgspec.field(default_factory=Raw)
+    model: AnyObject = msgspec.field(default_factory=Raw)
+    tool_choice: Name | None = None
+    refs: list[Name] | None = None
+    reason: Annotated[str, Meta(max_length=2000)] | None = None
+
+
+class SurfaceQuery(ApiQuery):
+    """The format of a model's provider."""
+
+    format: Literal["openai", "openai_responses", "anthropic", "gemini", "mcp"] | None = None
+
+
+class SearchBody(ApiBody):
+    """What to search for: words, `select:NAME` or `regex:PATTERN`."""
+
+    query: Annotated[str, Meta(max_length=2000)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    surface_id: Name | None = None
+
+
+# Sources, rules and statistics
+
+
+class SourceItem(ApiReply):
+    """The state of one source of tools."""
+
+    name: str
+    kind: str | None
+    state: str
+    since: str | None
+    last_error: str | None
+    tries: int
+    next_try_at: str | None
+    tools: int
+    withheld: list[str]
+    protocol: str | None
+    has_log: bool
+
+
+class SourceList(ApiReply):
+    """The sources of a runtime."""
+
+    items: list[SourceItem]
+
+
+class LogReply(ApiReply):
+    """The last lines of a log, the oldest first."""
+
+    lines: list[str]
+
+
+class RuleItem(ApiReply):
+    """One rule that is in force."""
+
+    rule_ref: str
+    behavior: str
+    source: str
+    place: str
+    conditions: AnyObject
+    reason: str | None
+    expires_at: str | None
+    is_remembered: bool
+    approval_id: str | None
+
+
+class RuleList(ApiReply):
+    """The rules in force, the strongest layer first."""
+
+    mode: str
+    items: list[RuleItem]
+
+
+class TryBody(ApiBody):
+    """A call to decide about, without making it."""
+
+    tool: Name
+    arguments: AnyObject = msgspec.field(default_factory=lambda: Raw(b"{}"))
+    actor: Name | None = None
+
+
+class TryReply(ApiReply):
+    """What the rules decide."""
+
+    tool: str
+    behavior: str
+    mode: str
+    reason: str
+    rule_refs: list[str]
+    overridden_rule_refs: list[str]
+    suggested_updates: list[AnyObject]
+    errors: list[Misplaced]
+
+
+class MatchBody(ApiBody):
+    """A rule, as in `[[rules]]`, to compare with past calls."""
+
+    rule: AnyObject
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class MatchReply(ApiReply):
+    """The past calls that a rule matches."""
+
+    examined: int
+    matched: int
+    sample: list[CallSummary]
+
+
+class StatsQuery(ApiQuery):
+    """A window that ends now, divided into buckets."""
+
+    window_s: Annotated[int, Meta(ge=60, le=31_536_000)] = 3600
+    buckets: Annotated[int, Meta(ge=1, le=500)] = 60
+
+
+class StatsTotals(ApiReply):
+    """Counts and durations of calls that ended; durations are null without calls."""
+
+    calls: int
+    errors: int
+    denied: int
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+
+
+class StatsBucket(StatsTotals):
+    """The same for one span."""
+
+    at: str
+
+
+class OpenCounts(ApiReply):
+    """The open calls of this moment."""
+
+    running: int
+    waiting: int
+    deferred: int
+
+
+class StatsReply(ApiReply):
+    """Statistics of the calls of a tenant."""
+
+    window_s: int
+    bucket_s: float
+    until: str
+    buckets: list[StatsBucket]
+    totals: StatsTotals
+    now: OpenCounts
+    is_cut: bool
+
+
+class EventQuery(ApiQuery):
+    """The position after which events are wanted; by default new ones."""
+
+    after: Annotated[int, Meta(ge=0)] | None = None

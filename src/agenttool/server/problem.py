@@ -1,0 +1,80 @@
+"""Errors of the HTTP API, as problem documents (RFC 9457)."""
+
+import re
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from agenttool.codec import json_bytes
+from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
+from agenttool.records import JsonObject
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
+_NAMED = re.compile(r"(?:required|unknown) field `([^`]+)`")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+class Problem(Exception):
+    """A request that cannot be answered; reported as a problem document.
+
+    Attributes:
+        pointer: a JSON pointer to the invalid member of the body, `?NAME` of the query, or `header:NAME`.
+        more: the members `reason`, a stable code, and `answered_by`, if they are given.
+    """
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        pointer: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        reason: str | None = None,
+        answered_by: str | None = None,
+    ) -> None:
+        """Take the status, the message, the place of the error and further members."""
+        super().__init__(detail)
+        self.status = status
+        self.pointer = pointer
+        self.headers = headers
+        named: JsonObject = {"reason": reason, "answered_by": answered_by}
+        self.more: JsonObject = {name: value for name, value in named.items() if value is not None}
+
+
+def problem_response(error: Exception) -> Response:
+    """Return an error as a problem document."""
+    problem = error if isinstance(error, Problem) else _as_problem(error)
+    title, status = problem.status.phrase, problem.status.value
+    document: JsonObject = {"type": "about:blank", "title": title, "status": status, "detail": str(problem)}
+    if problem.pointer is not None:
+        document["pointer"] = problem.pointer
+    document |= problem.more
+    return Response(json_bytes(document), status, problem.headers, "application/problem+json")
+
+
+def _as_problem(error: Exception) -> Problem:
+    """Return 503 for a store that fails, and 400 for any other error of a request."""
+    if isinstance(error, StoreError):
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"retry-after": "5"})
+    if isinstance(error, KeyConflict):
+        return Problem(HTTPStatus.CONFLICT, str(error), reason="idempotency_conflict")
+    pointer = error.pointer if isinstance(error, RecordError) else None
+    return Problem(HTTPStatus.BAD_REQUEST, str(error), pointer=pointer)
+
+
+REPORTED = (Problem, RecordError, ConfigError, StoreError)
+"""The errors that a handler may raise because of a request."""
+
+
+def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/") -> Problem:
+    """Return the problem of a document that msgspec rejects, with a pointer to the member; `known` are its members."""
+    text = str(error)
+    found, named = _PLACE.search(text), _NAMED.search(text)
+    steps = [] if found is None else [name or index for name, index in _STEP.findall(found["path"])]
+    if named is not None:
+        steps.append(named[1])
+    pointer = None if not steps else prefix + "/".join(each.replace("~", "~0").replace("/", "~1") for each in steps)
+    detail, is_unknown = _PLACE.sub("", text), "unknown field" in text and len(steps) == 1
+    remedy = f"use one of {', '.join(sorted(known))}" if is_unknown and known else "correct it"
+    return Problem(HTTPStatus.BAD_REQUEST, f"{detail[:1].lower()}{detail[1:]}; {remedy}", pointer=pointer)

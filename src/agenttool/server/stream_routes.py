@@ -1,0 +1,170 @@
+"""The routes that every client may watch a server by: events, health, status and metrics."""
+
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import cast
+
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from agenttool.adapters.rap.source import RapClient
+from agenttool.errors import StoreError
+from agenttool.ports.deferred import Thread
+from agenttool.records import Json, JsonObject
+from agenttool.runtime import Runtime
+from agenttool.server.authentication import Identified
+from agenttool.server.event_hub import HEARTBEAT_S, encode
+from agenttool.server.messages import EventQuery, raw
+from agenttool.server.problem import Problem
+from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+
+MAX_LISTED = 1000
+"""The status lists at most this many entries of each kind."""
+
+MAX_STREAMS = 8
+"""So many event streams one key, session or token may have."""
+
+# `/healthz` is open to every client, so its messages name no path of this machine.
+_UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /v1/status says why" for done in ("read", "used"))
+
+
+async def stream_events(request: ApiRequest[EventQuery, NoBody]) -> Response:
+    """Follow the events of all processes on the store, as server-sent events with ids and summaries only.
+
+    `Last-Event-ID` or `after` continues after a position; `reset` says that this is not possible, so that the client
+    must read everything again. The stream ends with `closed` when the credentials are revoked or the server stops.
+    """
+    gateway, identified = request.gateway, cast("Identified", request.scope["state"]["identified"])
+    principal = identified.principal
+    owner = f"{principal.tenant} {principal.subject} {'' if identified.grant is None else identified.grant.grant_id}"
+    if gateway.streams[owner] >= MAX_STREAMS:
+        detail = f"{MAX_STREAMS} event streams are open already; share one, or close another"
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": "5"})
+    last = request.headers.get("last-event-id", "")
+    is_position = last.isascii() and last.isdigit() and len(last) < 19  # noqa: PLR2004 -- fits in 64 bits
+    after = int(last) if is_position else request.query.after
+    events = request.space.events.stream(after)
+
+    async def body() -> AsyncGenerator[bytes]:
+        gateway.streams[owner] += 1
+        sent_at = time.monotonic()
+        try:
+            async with aclosing(events) as pieces:
+                async for piece in pieces:
+                    if not piece:
+                        if not await gateway.authenticator.is_still_valid(identified):
+                            yield encode("closed", {"reason": "revoked"})
+                            return
+                        if time.monotonic() - sent_at < HEARTBEAT_S:
+                            continue
+                    sent_at = time.monotonic()
+                    yield piece or b": still there\n\n"
+        finally:
+            gateway.streams[owner] -= 1
+
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+    return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
+
+
+async def get_health(request: ApiRequest[NoQuery, NoBody]) -> Response:
+    """Return `ok` as text, or 503 if the store cannot be read or written. Every client may ask."""
+    runtime = request.space.runtime
+    try:
+        await runtime.deferred.list(limit=1)
+    except StoreError:
+        return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+    if runtime.store_fault is not None:
+        return PlainTextResponse(_UNUSABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+    return PlainTextResponse("ok")
+
+
+async def get_metrics(request: ApiRequest[NoQuery, NoBody]) -> Response:
+    """Return counters in the text format of Prometheus."""
+    gateway = request.gateway
+    lines = ["# TYPE agenttool_http_responses_total counter"]
+    lines += [
+        f'agenttool_http_responses_total{{status="{each}"}} {gateway.counts[each]}' for each in sorted(gateway.counts)
+    ]
+    runtime = request.space.runtime
+    gauges = {
+        "agenttool_open_calls": len(runtime.open_calls()),
+        "agenttool_waiting_approvals": len(await runtime.approvals.list(limit=MAX_LISTED)),
+        "agenttool_event_streams": request.space.events.streams,
+        "agenttool_journal_position": request.space.events.position,
+    }
+    for name, value in gauges.items():
+        lines += [f"# TYPE {name} gauge", f"{name} {value}"]
+    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+async def get_status(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Return what is waiting in the runtime, without arguments, texts and URLs.
+
+    | Member | Meaning |
+    | --- | --- |
+    | `store_fault` | why the store cannot be used; null if it can |
+    | `waiting` | the calls that wait for a deferred result |
+    | `prompts` | the open prompts of these calls |
+    | `approvals` | how many approvals are open |
+    | `unsettled` | the calls that have a result, but whose tool no process has |
+    | `sources` | `name`, `state`, `since_ns`, `last_error`, `tries`, `next_try_at_ns`, `withheld` of each server |
+    | `subscriptions`, `views` | the open subscriptions and views of RAP tools |
+    | `faults` | the latest faults of RAP servers |
+    | `more` | the lists that are longer than 1,000 entries and were cut |
+    """
+    return Reply(value=raw(await status_of(request.space.runtime)))
+
+
+async def status_of(runtime: Runtime) -> JsonObject:
+    """Return what is waiting in a runtime: calls, prompts, approvals, sources, subscriptions and views.
+
+    The page contains no arguments, texts or URLs.
+    """
+    found, asked = await runtime.deferred.list(limit=MAX_LISTED + 1), await runtime.prompts.list(limit=MAX_LISTED + 1)
+    approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
+    listed = (("waiting", found), ("prompts", asked), ("approvals", approvals))
+    page: JsonObject = {
+        "store_fault": runtime.store_fault,
+        "waiting": [
+            _members(each, "invocation_id", "tool_id", "is_sent", "expires_at_ns", thread=each.thread)
+            for each in found[:MAX_LISTED]
+        ],
+        "prompts": [_members(each, "prompt_id", "invocation_id", "kind") for each in asked[:MAX_LISTED]],
+        "approvals": min(len(approvals), MAX_LISTED),
+        "more": [name for name, entries in listed if len(entries) > MAX_LISTED],
+        **{name: [] for name in ("unsettled", "sources", "subscriptions", "views", "faults")},
+    }
+    rap = runtime.sources.find(RapClient)
+    withheld: Mapping[str, tuple[str, ...]] = {} if rap is None else rap.withheld
+    page["sources"] = [
+        {
+            "name": each.source,
+            **_members(each, "state", "since_ns", "tries", "next_try_at_ns"),
+            "last_error": each.fault,
+            "withheld": [*withheld.get(each.source, ())],
+        }
+        for each in await runtime.sources.status()
+    ]
+    if rap is None:
+        return page
+    page["unsettled"] = [
+        {**_members(each, "invocation_id", "tool_id", thread=each.thread), "awaits": rap.awaits(each.tool_id)}
+        for each in await runtime.deferred.unsettled(limit=MAX_LISTED)
+    ]
+    page["subscriptions"] = [
+        _members(each, "tool_call_id", "source", "name", thread=each.thread)
+        for each in await rap.subscriptions.of(limit=MAX_LISTED)
+    ]
+    page["views"] = [
+        {"thread_id": thread_id, "view_type": view_type}
+        for thread_id, view_type in await rap.views.names(limit=MAX_LISTED)
+    ]
+    page["faults"] = [*rap.faults]
+    return page
+
+
+def _members(record: object, *names: str, thread: Thread | None = None) -> JsonObject:
+    """Return some attributes of a record, and the id of its thread."""
+    found = {name: cast("Json", getattr(record, name)) for name in names}
+    return found if thread is None else {**found, "thread_id": thread.thread_id}

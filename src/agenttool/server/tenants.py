@@ -1,0 +1,131 @@
+"""Tenants: each has a runtime and a store of its own, so no query can cross from one to another."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
+
+from starlette.types import ASGIApp
+
+from agenttool.history.reader import JournalReader, MemoryReader
+from agenttool.journal.steps import STEPS
+from agenttool.ports.identity import DEFAULT_TENANT
+from agenttool.records import InvocationId, ToolSurface
+from agenttool.runtime import Runtime
+from agenttool.server.event_hub import EventHub
+from agenttool.server.lazy_app import LazyContext
+from agenttool.server.problem import Problem
+from agenttool.stores.sqlite.reader import SqliteReader
+
+MAX_TENANTS = 100
+"""So many tenants are open at once."""
+
+_T = TypeVar("_T")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+def is_tenant_name(name: str) -> bool:
+    """Return whether a text can name a tenant: lower-case letters, digits, `-` and `_`."""
+    return _NAME.fullmatch(name) is not None
+
+
+def tenant_store(place: Path, tenant: str) -> Path:
+    """Return the file of a tenant's store, which is beside that of the default tenant."""
+    return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
+
+
+class TenantSpace:
+    """The runtime of one tenant, with what its requests use.
+
+    Attributes:
+        mcp: the application of `/mcp`; None if there is none.
+        file: the file of its store; None in memory.
+    """
+
+    def __init__(self, tenant: str, runtime: Runtime, *, file: Path | None = None, mcp: ASGIApp | None = None) -> None:
+        """Take a runtime that is open; `running` starts the event hub."""
+        self.tenant = tenant
+        self.runtime = runtime
+        self.file = file
+        self.mcp = mcp
+        self.events = EventHub(runtime)
+        self.session_surface: ToolSurface | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["TenantSpace"]:
+        """Follow the journal for event streams within this context."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.events.run())
+            try:
+                yield self
+            finally:
+                self.events.close("draining")
+                task.cancel()
+
+    async def read(self, use: Callable[[JournalReader], _T]) -> _T:
+        """Return what a function reads in the journal: in a thread for a file, here for a log in memory."""
+        file = self.file
+        if file is None:
+            asked = await self.runtime.approvals.list()
+            waiting: dict[InvocationId, str] = {each.invocation_id: each.approval_id for each in asked}
+            return use(MemoryReader(self.runtime.inspection.log, waiting))
+
+        def read_file() -> _T:
+            with SqliteReader.open(file, steps=STEPS) as reader:
+                return use(reader)
+
+        return await asyncio.to_thread(read_file)
+
+
+class Tenants:
+    """The tenants of a server. The default one is open; others open with their first request."""
+
+    def __init__(
+        self,
+        default: TenantSpace,
+        open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        """Take the default tenant, what opens another, and the group for the tasks that keep them open."""
+        self.default = default
+        self._open_space = open_space
+        self._group = group
+        self._others: dict[str, LazyContext[TenantSpace]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, default: TenantSpace, open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]]
+    ) -> AsyncGenerator["Tenants"]:
+        """Yield the tenants; leaving this closes those that were opened."""
+        async with asyncio.TaskGroup() as group, default.running():
+            tenants = cls(default, open_space, group)
+            try:
+                yield tenants
+            finally:
+                for each in tenants._others.values():
+                    each.close()
+
+    async def get(self, tenant: str) -> TenantSpace:
+        """Return the space of a tenant.
+
+        Raises:
+            Problem: too many tenants are open.
+        """
+        if tenant == DEFAULT_TENANT:
+            return self.default
+        space = self._others.get(tenant)
+        if space is None:
+            if len(self._others) >= MAX_TENANTS:
+                detail = f"{MAX_TENANTS} tenants are open; use another server for more"
+                raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "60"})
+            space = self._others[tenant] = LazyContext(lambda: self._open_space(tenant), self._group)
+        return await space.get()
+
+    def opened(self) -> list[TenantSpace]:
+        """Return the tenants that are open."""
+        others = (each.entered for each in self._others.values())
+        return [self.default, *(each for each in others if each is not None)]

@@ -1,0 +1,223 @@
+"""The routes about tools: list them with the reason of every absence, search, and make surfaces."""
+
+import dataclasses
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TypeVar, cast
+
+from agenttool.catalog.absence_text import ToolVisibility, visibility_on
+from agenttool.catalog.entry import Entry, estimate_tokens
+from agenttool.codec import parse_object, read_own, to_json
+from agenttool.errors import RecordError
+from agenttool.pipeline.surface_options import SurfaceContext
+from agenttool.ports.surfacing import ModelCapabilities, Role
+from agenttool.records import (
+    Json,
+    JsonObject,
+    SearchMatch,
+    SurfaceId,
+    ToolSurface,
+    acted_on,
+    complete_interface,
+    declares,
+)
+from agenttool.server.messages import (
+    SearchBody,
+    SurfaceBody,
+    SurfaceQuery,
+    ToolDetail,
+    ToolListQuery,
+    ToolPage,
+    ToolSummary,
+    given,
+    raw,
+    raw_record,
+    raw_typed,
+)
+from agenttool.server.problem import Problem
+from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.tenants import TenantSpace
+
+_K = TypeVar("_K", Role, ModelCapabilities)
+_RISKS = ("is_read_only", "is_destructive", "is_open_world", "is_concurrency_safe", "requires_user_interaction")
+_SEARCHED = 100
+_STATES = ("loaded", "blocked", "excluded", "unoffered")
+
+
+async def list_tools(request: ApiRequest[ToolListQuery, NoBody]) -> Reply:
+    """List all tools with the reason of every absence; with `query`, those that a search finds."""
+    query, space = request.query, request.space
+    surface = await _session_surface(space)
+    if query.query is None:
+        entries = sorted(space.runtime.inspection.tools(), key=lambda each: each.qualified_name)
+    else:
+        result = await space.runtime.search(query.query, limit=_SEARCHED)
+        found = (each.tool_id for each in result.matches if isinstance(each, SearchMatch))
+        matched = (space.runtime.inspection.tool(each) for each in found)
+        entries = [each for each in matched if each is not None]
+    visibility = visibility_on(surface)
+    chosen = [
+        (entry, state)
+        for entry in entries
+        if query.source in (None, entry.tool.declaration.namespace)
+        for state in (visibility(entry.tool_id, entry.qualified_name),)
+        if query.state in (None, _group(state))
+    ]
+    start = _offset(query.cursor)
+    page = chosen[start : start + query.limit]
+    after = start + query.limit
+    return Reply(
+        value=ToolPage(
+            items=[_summary(entry, state) for entry, state in page],
+            next_cursor=str(after) if after < len(chosen) else None,
+            total=len(chosen),
+        )
+    )
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:  # noqa: PLR2004 -- more than any catalog has
+        raise Problem(
+            HTTPStatus.BAD_REQUEST, f"no such cursor {cursor!r}; pass next_cursor of a page", pointer="?cursor"
+        )
+    return int(cursor)
+
+
+def _summary(entry: Entry, state: ToolVisibility) -> ToolSummary:
+    declaration = entry.tool.declaration
+    return ToolSummary(
+        tool_id=entry.tool_id,
+        name=entry.qualified_name,
+        source=declaration.namespace,
+        description=declaration.description,
+        state=_group(state),
+        why=state.why,
+        would_change=state.would_change,
+        tokens=estimate_tokens(declaration),
+        read_only=acted_on(entry.tool.interface, "is_read_only") is True,
+        lifecycle=declaration.lifecycle.value,
+        digest=declaration.digest,
+    )
+
+
+def _group(visibility: ToolVisibility) -> str:
+    """Return the state as the API names it: every loading state of a deferred tool is `deferred`."""
+    return visibility.state if visibility.state in _STATES else "deferred"
+
+
+async def get_tool(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+    """Return one tool, by its qualified name or its id, with its records."""
+    name, space = request.path["name"], request.space
+    entry = space.runtime.inspection.tool(name)
+    if entry is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"no tool is named {name!r}; GET /v1/tools lists all")
+    visibility = visibility_on(await _session_surface(space))
+    tool, summary = entry.tool, _summary(entry, visibility(entry.tool_id, entry.qualified_name))
+    contract = tool.declaration.input_contract
+    return Reply(
+        value=ToolDetail(
+            **{each: getattr(summary, each) for each in ToolSummary.__struct_fields__},  # pyright: ignore[reportArgumentType] -- the members of the summary
+            declaration=raw_typed(tool.declaration),
+            interface=raw_typed(complete_interface(tool.interface)),
+            execution_profile=raw_typed(tool.execution_profile),
+            permission_profile=raw_typed(tool.permission_profile),
+            input_schema=raw((contract and contract.model_input_schema) or {}),
+            risk=raw(risk_of(entry)),
+        )
+    )
+
+
+def risk_of(entry: Entry) -> JsonObject:
+    """Return the facts about a tool that decisions use, and which of them are assumed because none is declared."""
+    interface = entry.tool.interface
+    facts: JsonObject = {name.removeprefix("is_"): cast("Json", acted_on(interface, name)) for name in _RISKS}
+    return {**facts, "assumed": [name.removeprefix("is_") for name in _RISKS if not declares(interface, name)]}
+
+
+async def create_surface(request: ApiRequest[NoQuery, SurfaceBody]) -> Reply:
+    """Create the surface of one context; return it with its `Location`.
+
+    `role` has the members of `Role`, and `model` those of `ModelCapabilities`.
+    """
+    body = request.body
+    context = SurfaceContext()
+    if body.tool_choice is not None:
+        context["tool_choice"] = body.tool_choice
+    if body.refs is not None:
+        context["refs"] = tuple(body.refs)
+    if body.reason is not None:
+        context["reason"] = body.reason
+    role, model = given(body.role), given(body.model)
+    if role is not None:
+        context["role"] = _part(role, "role", Role)
+    if model is not None:
+        context["model"] = _part(model, "model", ModelCapabilities)
+    surface = await request.space.runtime.surface(body.scope, only=body.only, **context)
+    location = {"location": f"/v1/surfaces/{surface.surface_id}"}
+    return Reply(value=raw_record(surface), status=HTTPStatus.CREATED, headers=location)
+
+
+async def get_surface(request: ApiRequest[SurfaceQuery, NoBody]) -> Reply:
+    """Return a surface; with `format`, the tools of a request in the format of a model's provider.
+
+    A surface never changes. If a newer one replaced it, the `Link` header names that one.
+    """
+    runtime = request.space.runtime
+    surface = find_surface(request.space, request.path["surface_id"])
+    latest = runtime.current(surface).surface_id
+    newer = {} if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
+    wanted = request.query.format
+    if wanted is None:
+        return Reply(value=raw_record(surface), headers=newer)
+    if wanted == "mcp":
+        tools: list[Json] = [
+            {"name": each.qualified_name, "description": each.description, "inputSchema": each.input_schema}
+            for each in runtime.offered(surface, deferred=False)
+        ]
+        return Reply(value=raw({"tools": tools}), headers=newer)
+    return Reply(value=raw((await runtime.tools_for(wanted, surface=surface)).request()), headers=newer)
+
+
+async def search(request: ApiRequest[NoQuery, SearchBody]) -> Reply:
+    """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`)."""
+    body, space = request.body, request.space
+    if body.surface_id is None:
+        surface = await _session_surface(space)
+    else:
+        surface = find_surface(space, body.surface_id, pointer="/surface_id")
+    return Reply(value=raw(to_json(await space.runtime.search(body.query, surface=surface, limit=body.limit))))
+
+
+def find_surface(space: TenantSpace, surface_id: str, pointer: str | None = None) -> ToolSurface:
+    """Return a surface.
+
+    Raises:
+        Problem: it is unknown.
+    """
+    surface = space.runtime.find_surface(SurfaceId(surface_id))
+    if surface is None:
+        detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
+        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
+    return surface
+
+
+async def _session_surface(space: TenantSpace) -> ToolSurface:
+    """Return the current version of the one surface that serves all requests without a surface id."""
+    runtime, previous = space.runtime, space.session_surface
+    known = None if previous is None else runtime.find_surface(previous.surface_id)
+    space.session_surface = await runtime.surface("session") if known is None else runtime.current(known)
+    return space.session_surface
+
+
+def _part(text: bytes, name: str, kind: type[_K]) -> _K:
+    """Read a member of the body as a dataclass."""
+    known, pointer = [each.name for each in dataclasses.fields(kind)], f"/{name}"
+    with suppress(RecordError):
+        unknown = [each for each in parse_object(text) if each not in known]
+        if not unknown:
+            return read_own(text, kind)
+        pointer = f"/{name}/{unknown[0]}"
+    detail = f"{name} must be an object with the members {', '.join(known)}; correct it"
+    raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=pointer)
