@@ -12,7 +12,7 @@ from agenttool import Runtime, tool
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.ports.surfacing import Role
-from agenttool.server.app import app_of
+from agenttool.server.app import ServerOptions, serve_runtime
 
 
 @tool(read_only=True)
@@ -35,7 +35,8 @@ def serving(serve_app):
         async with (
             Runtime.open(tools=[add, send], approve="wait") as runtime,
             serve_http(runtime, profiles) as mcp,
-            serve_app(app_of(runtime, mcp=mcp, **options), lifespan="off") as url,
+            serve_runtime(runtime, ServerOptions(**options), mcp=mcp) as served,
+            serve_app(served, lifespan="off") as url,
         ):
             yield url
         for task in asyncio.all_tasks():
@@ -91,6 +92,6 @@ async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving)
 
 
 async def test_a_server_with_a_token_requires_it(serving):
-    async with serving(admits=Bearer("a-long-secret-token")) as url:
+    async with serving(token=Bearer("a-long-secret-token")) as url:
         assert await post(f"{url}/mcp") == 401
         assert await post(f"{url}/mcp", authorization="Bearer a-long-secret-token") == 200

@@ -13,7 +13,7 @@ from agenttool.adapters.rap import discovery
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
-from agenttool.server.handlers import status_of
+from agenttool.server.stream_routes import status_of
 
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 PROVIDER = '''

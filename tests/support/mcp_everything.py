@@ -25,7 +25,7 @@ from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import ContentClass, ContentItem
 from agenttool.records import replace as replace_record
-from agenttool.server.app import app_of
+from agenttool.server.app import serve_runtime
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
@@ -491,9 +491,10 @@ def main():
             async with (
                 Runtime.open(tools=TOOLS, sources=[source], store=sys.argv[2], approve="wait") as runtime,
                 serve_http(runtime, {"": McpOptions()}) as mcp,
+                serve_runtime(runtime, mcp=mcp) as served,
             ):
                 add_triggers(runtime, source)
-                yield app_of(runtime, mcp=mcp)
+                yield served
 
         run_server(listening, app(), lambda: print("ready", flush=True))
 

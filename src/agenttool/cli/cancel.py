@@ -11,8 +11,8 @@ from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import print_error, print_text
 from agenttool.cli.prompt import BY_HELP
-from agenttool.cli.recorded_call import find_call
 from agenttool.codec import to_json
+from agenttool.history.recorded_call import find_call
 from agenttool.journal.steps import STEPS
 from agenttool.records import InvocationId, ResultStatus, ToolResult
 from agenttool.runtime import Runtime

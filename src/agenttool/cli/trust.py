@@ -9,13 +9,14 @@ from rich.console import Console
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
-from agenttool.cli.output import escape_markup, one_line, plain_table, print_blocks, print_text
+from agenttool.cli.output import escape_markup, plain_table, print_blocks, print_text
 from agenttool.config import settings_layers
 from agenttool.config.effects import SettingsEffect, effects_of
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, user_config, user_file
 from agenttool.config.reader import SettingsFile
 from agenttool.config.trust import is_trusted, place_of, revoke_trust, trust_file, trust_record, trusted_files
 from agenttool.errors import ConfigError
+from agenttool.history.printable import one_line
 from agenttool.records import Json, JsonObject
 
 DECLINED = 1

@@ -21,7 +21,7 @@ from agenttool import McpServer, ProviderState, Runtime
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.records import ErrorClass
-from agenttool.server.app import app_of
+from agenttool.server.app import ServerOptions, serve_runtime
 
 
 @contextmanager
@@ -127,7 +127,8 @@ async def test_the_token_of_the_gateway_is_never_sent_to_a_server(serve_app):
         async with (
             Runtime.open(sources=[server], rules=rules) as rt,
             serve_http(rt, {"": McpOptions()}) as mcp,
-            serve_app(app_of(rt, mcp=mcp, admits=Bearer("the-gateway-token")), lifespan="off") as url,
+            serve_runtime(rt, ServerOptions(token=Bearer("the-gateway-token")), mcp=mcp) as served,
+            serve_app(served, lifespan="off") as url,
             httpx2.AsyncClient(headers={"Authorization": "Bearer the-gateway-token", "X-Trace": "t1"}) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
         ):

@@ -16,7 +16,7 @@ from agenttool.policy.rules import Rule
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState, Role
 from agenttool.records import Behavior, EventType, RuleSource, ToolEvent
-from agenttool.server.handlers import status_of
+from agenttool.server.stream_routes import status_of
 
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 WELL_KNOWN = "/.well-known/rap-toolset"
