@@ -86,7 +86,7 @@ async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving)
         assert await post(f"{url}/mcp", origin=url) == 200
         assert await post(f"{url}/mcp", origin="http://evil.example") == 403
         assert await post(f"{url}/mcp", host="evil.example", origin="http://evil.example") == 403
-        assert await post(f"{url}/mcp", host=host, **{"x-forwarded-for": "203.0.113.9"}) == 403
+        assert await post(f"{url}/mcp", host=host, **{"x-forwarded-for": "203.0.113.9"}) == 401
         assert await post(f"{url}/mcp", **{"mcp-method": "tools/list"}) == 400
         assert await post(f"{url}/mcp/nobody") == 404
 

@@ -12,7 +12,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "cancel": ("cancel:cancel", "Cancel an open call, whichever process runs it."),
     },
     "Run": {
-        "serve": ("serve:serve", "Serve the HTTP API, MCP, callbacks and the console on one port."),
+        "serve": ("serve:serve", "Serve the HTTP API, MCP and the console on one port."),
         "mcp": ("mcp:mcp", "Serve the tools to one MCP client over its standard streams."),
         "export-config": (
             "export_config:export_config",
@@ -34,7 +34,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Govern": {
         "sources": ("sources:app", "List the servers of the settings, and review changed tools."),
         "import": ("import_settings:import_settings", "Add the MCP servers of Claude, Cursor, VS Code or a file."),
-        "keys": ("keys:app", "Add, list and revoke the API keys of a server, and make login links."),
+        "keys": ("keys:app", "Add, list and revoke keys; each command takes --json."),
         "credentials": (
             "credentials:credentials",
             "List the credentials, and whether calls can have them.",

@@ -39,7 +39,7 @@ _TenantOption = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Te
 
 @app.callback()
 def keys() -> None:
-    """Add, list and revoke the API keys of a server, and make login links."""
+    """Add, list and revoke keys; each command takes --json."""
 
 
 @asynccontextmanager

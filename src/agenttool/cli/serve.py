@@ -46,7 +46,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     url: Annotated[str | None, typer.Option(help="URL under which tool servers reach this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
-    """Serve the HTTP API, MCP, callbacks and the console on one port.
+    """Serve the HTTP API, MCP and the console on one port.
 
     SIGTERM or Ctrl-C stops it. It answers the requests it has received, and leaves
     waiting calls to the next process; start that one with the same store and
