@@ -18,9 +18,11 @@ from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.authentication import Authenticator, VerifyToken
-from agenttool.server.gateway import Gateway, GatewayOptions
+from agenttool.server.gateway import Gateway
 from agenttool.server.grants import AccessGrants
 from agenttool.server.messages import ServerInfo
+from agenttool.server.openapi import document_of
+from agenttool.server.state import GatewayOptions, ServerState
 from agenttool.server.table import ROUTES
 from agenttool.server.tenants import Tenants, TenantSpace
 
@@ -143,7 +145,8 @@ async def serve_runtime(
             origins=frozenset(options.origins),
             max_requests_per_s=options.max_requests_per_s,
         )
-        yield ServerApp(Gateway(tenants, authenticator, ROUTES, settings), grants, options)
+        state = ServerState(tenants, authenticator, settings, document_of(ROUTES))
+        yield ServerApp(Gateway(state, ROUTES), grants, options)
 
 
 @asynccontextmanager

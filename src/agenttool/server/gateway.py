@@ -1,12 +1,8 @@
 """The ASGI application of a server: it finds the route, the identity and the tenant of a request, and answers it."""
 
-import asyncio
 import gzip
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -23,11 +19,11 @@ from agenttool.console.pages import console_response, is_console_path
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
-from agenttool.server.authentication import Authenticator, Identified
-from agenttool.server.messages import ServerInfo
+from agenttool.server.authentication import Identified
 from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
 from agenttool.server.route import NO_BODY, NO_QUERY, AnyRoute, ApiRequest, NoQuery, Reply
-from agenttool.server.tenants import Tenants, is_tenant_name
+from agenttool.server.state import ServerState
+from agenttool.server.tenants import is_tenant_name
 
 MAX_BODY_BYTES = 1_000_000
 """The largest request body that is read."""
@@ -44,39 +40,14 @@ _RETRY = {"retry-after": "2", "connection": "close"}
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayOptions:
-    """The settings of a server.
-
-    Attributes:
-        origins: the origins of web pages that may send requests, besides the console.
-        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
-    """
-
-    info: ServerInfo
-    origins: frozenset[str] = frozenset()
-    max_requests_per_s: float | None = None
-
-
 class Gateway:
-    """Serves the route table, `/mcp`, callbacks and the console.
+    """Serves the route table, `/mcp`, callbacks and the console."""
 
-    Attributes:
-        draining: set once the server stops; handlers that wait return then.
-        counts: how many responses had each status.
-    """
-
-    def __init__(
-        self, tenants: Tenants, authenticator: Authenticator, routes: Sequence[AnyRoute], options: GatewayOptions
-    ) -> None:
-        """Take the open tenants and the route table."""
-        self.tenants = tenants
-        self.authenticator = authenticator
-        self.options = options
-        self.draining = asyncio.Event()
-        self.counts: Counter[int] = Counter()
-        self.streams: Counter[str] = Counter()
-        self._timers: set[asyncio.Timeout] = set()
+    def __init__(self, state: ServerState, routes: Sequence[AnyRoute]) -> None:
+        """Take the state that handlers share, and the route table."""
+        self.state = state
+        self.tenants = state.tenants
+        self.options = state.options
         self._bodies = BodyBudget()
         self._buckets: dict[str, TokenBucket] = {}
         self._exact: dict[str, dict[str, AnyRoute]] = {}
@@ -93,11 +64,7 @@ class Gateway:
 
     def drain(self) -> None:
         """Refuse new requests, and end those that wait."""
-        self.draining.set()
-        for timer in self._timers:
-            timer.reschedule(0)
-        for space in self.tenants.opened():
-            space.events.close("draining")
+        self.state.drain()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -108,7 +75,7 @@ class Gateway:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.counts[message["status"]] += 1
+                self.state.counts[message["status"]] += 1
                 if is_listed and origin is not None:
                     headers = MutableHeaders(scope=message)
                     headers["access-control-allow-origin"] = origin
@@ -125,7 +92,7 @@ class Gateway:
         path, method = scope["path"], scope["method"]
         if is_listed and method == "OPTIONS":
             return _preflight()
-        if self.draining.is_set():
+        if self.state.draining.is_set():
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
         found = self._find(path, method)
         if found is not None:
@@ -169,9 +136,9 @@ class Gateway:
         else:
             identified = await self._authorize(scope, headers, route.roles)
             space = await self.tenants.get(identified.principal.tenant)
-        scope.setdefault("state", {}).update(gateway=self, identified=identified)
+        scope.setdefault("state", {})["identified"] = identified
         request = ApiRequest(
-            gateway=self,
+            gateway=self.state,
             space=space,
             principal=Principal(subject="") if identified is None else identified.principal,
             scope=scope,
@@ -189,7 +156,7 @@ class Gateway:
         Raises:
             Problem: it has not, or sends too many.
         """
-        identified = await self.authenticator.identify(scope, headers)
+        identified = await self.state.authenticator.identify(scope, headers)
         principal = identified.principal
         if principal.roles.isdisjoint(roles):
             wanted = " or ".join(sorted(roles))
@@ -260,20 +227,6 @@ class Gateway:
         space = next((each for each in self.tenants.opened() if each.tenant == tenant), None)
         rap = None if space is None else space.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
-
-    @asynccontextmanager
-    async def within(self, seconds: float) -> AsyncGenerator[None]:
-        """Wait for what happens in this context, but not longer than some seconds or than the server runs.
-
-        Raises:
-            TimeoutError: it was not done by then.
-        """
-        async with asyncio.timeout(0 if self.draining.is_set() else seconds) as timer:
-            self._timers.add(timer)
-            try:
-                yield
-            finally:
-                self._timers.discard(timer)
 
 
 def _read_query(route: AnyRoute, text: bytes) -> msgspec.Struct:

@@ -46,9 +46,7 @@ _KEY_HEADER: JsonObject = {
 
 async def get_openapi(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     """Return this document."""
-    from agenttool.server.table import ROUTES  # noqa: PLC0415 -- the table lists this handler, too
-
-    return Reply(value=raw(document_of(ROUTES)), headers={"cache-control": "no-cache"})
+    return Reply(value=raw(request.gateway.document), headers={"cache-control": "no-cache"})
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from starlette.datastructures import Headers
@@ -13,10 +13,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from agenttool.ports.identity import AccessRole, Principal
-
-if TYPE_CHECKING:
-    from agenttool.server.gateway import Gateway
-    from agenttool.server.tenants import TenantSpace
+from agenttool.server.state import ServerState
+from agenttool.server.tenants import TenantSpace
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,8 +47,8 @@ class ApiRequest(Generic[Q, B]):
         space: the runtime of the tenant of the principal.
     """
 
-    gateway: "Gateway"
-    space: "TenantSpace"
+    gateway: ServerState
+    space: TenantSpace
     principal: Principal
     scope: Scope
     headers: Headers

@@ -1,0 +1,72 @@
+"""What the handlers of a server share: its tenants, its identities, its options, and whether it stops."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from agenttool.records import JsonObject
+from agenttool.server.authentication import Authenticator
+from agenttool.server.messages import ServerInfo
+from agenttool.server.tenants import Tenants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """The settings of a server.
+
+    Attributes:
+        origins: the origins of web pages that may send requests, besides the console.
+        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
+    """
+
+    info: ServerInfo
+    origins: frozenset[str] = frozenset()
+    max_requests_per_s: float | None = None
+
+
+class ServerState:
+    """The state of a server.
+
+    Attributes:
+        document: the OpenAPI document.
+        draining: set once the server stops; handlers that wait return then.
+        counts: how many responses had each status.
+        streams: how many event streams each identity has.
+    """
+
+    def __init__(
+        self, tenants: Tenants, authenticator: Authenticator, options: GatewayOptions, document: JsonObject
+    ) -> None:
+        """Take the open tenants."""
+        self.tenants = tenants
+        self.authenticator = authenticator
+        self.options = options
+        self.document = document
+        self.draining = asyncio.Event()
+        self.counts: Counter[int] = Counter()
+        self.streams: Counter[str] = Counter()
+        self._timers: set[asyncio.Timeout] = set()
+
+    def drain(self) -> None:
+        """End the requests that wait, and all event streams."""
+        self.draining.set()
+        for timer in self._timers:
+            timer.reschedule(0)
+        for space in self.tenants.opened():
+            space.events.close("draining")
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncGenerator[None]:
+        """Wait for what happens in this context, but not longer than some seconds or than the server runs.
+
+        Raises:
+            TimeoutError: it was not done by then.
+        """
+        async with asyncio.timeout(0 if self.draining.is_set() else seconds) as timer:
+            self._timers.add(timer)
+            try:
+                yield
+            finally:
+                self._timers.discard(timer)
