@@ -179,7 +179,7 @@ class Runtime(SurfaceAccess):
                 Default: the location in the settings file, else memory.
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file, or `"auto"` for those that the command line finds: agenttool.toml in the working
-                directory or above, agenttool.local.toml beside it, and that of the user.
+                directory or above, agenttool.local.toml beside it (if the user trusts them), and that of the user.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
                 `[[rules]]` table; or the path of the settings file.

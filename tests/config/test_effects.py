@@ -2,7 +2,7 @@
 
 import pytest
 
-from agenttool.config import Config, Setting
+from agenttool.config import Config, ServerSetting, Setting, StoreSetting
 from agenttool.config.effects import effects_line, effects_of
 from agenttool.config.reader import SettingsFile
 from agenttool.records import RuleSource
@@ -18,10 +18,12 @@ pass_env = ["AWS_KEY"]
 kind = "mcp"
 url = "https://ada:secret@docs.example/mcp?key=secret"
 headers = { Authorization = "${credentials.own}" }
+trust = true
 [sources.builds]
 kind = "rap"
 url = "https://builds.example"
 token_env = "BUILDS_TOKEN"
+allow = ["10.0.0.0/8"]
 [sources.local]
 kind = "python"
 module = "tools_of_project"
@@ -31,6 +33,7 @@ kind = "clock"
 name = "guard"
 event = "pre_tool_use"
 command = "python3 guard.py"
+trusted = true
 [credentials.own]
 command = ["pass", "show"]
 [credentials.crm.actors]
@@ -51,6 +54,7 @@ url = "sqlite:calls.db"
 payloads = "s3://elsewhere"
 [server]
 host = "0.0.0.0"
+token_env = "KNOWN"
 origins = ["https://page.example"]
 [mcp.support]
 tools = ["files.*"]
@@ -66,7 +70,12 @@ def effects(tmp_path):
     def found(text):
         (tmp_path / "agenttool.toml").write_text(text)
         own = Setting(members={"env": "X"}, source=RuleSource.USER_SETTINGS)
-        user = Config(credentials={"github": own, "crm": own}, sources={"files": own})
+        user = Config(
+            credentials={"github": own, "crm": own},
+            sources={"files": own},
+            store=StoreSetting(url="sqlite:audit.db", folder=tmp_path, place=""),
+            server=ServerSetting(token_env="MINE"),  # noqa: S106 -- the name of a variable
+        )
         written = SettingsFile.read(tmp_path / "agenttool.toml")
         return effects_of(written, user), effects_line(written, user)
 
@@ -91,9 +100,14 @@ def test_every_command_server_credential_and_permission_is_listed_and_no_secret_
         "read the keyring entry s u",
         "read the variable AWS_KEY",
         "read the variable BUILDS_TOKEN",
+        "replace your [store]",
+        "replace your [server] token_env",
         "replace your [sources.files]",
         "replace your [credentials.crm]",
-        "allow calls by the rule all",
+        "allow docs to say which of its tools only read",
+        "allow builds to be at the private addresses 10.0.0.0/8",
+        "allow guard to see sensitive fields",
+        "allow calls of * (rule all)",
         "allow changes to files of the workspace without a question (mode accept_edits)",
         "allow paths below / (workspace)",
         "store calls in sqlite:calls.db and s3://elsewhere",
@@ -117,3 +131,9 @@ def test_a_command_cannot_hide_behind_control_characters(effects):
 
 def test_a_file_that_does_nothing_says_so(effects):
     assert effects("# nothing\n") == ([], "start no command and use no credential")
+
+
+@pytest.mark.parametrize("url", ["http://[", "https://a b", "x", ""])
+def test_an_invalid_address_is_no_crash(effects, url):
+    (listed,), _ = effects(f'[sources.x]\nkind = "mcp"\nurl = "{url}"\n')
+    assert listed.verb == "connect to"

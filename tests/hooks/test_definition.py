@@ -96,3 +96,9 @@ def test_whatever_stands_there_is_read_or_refused(member, value):
         assert written.command
         assert written.events
         assert written.tools
+
+
+def test_an_error_about_variables_does_not_show_their_values():
+    with pytest.raises(ValueError, match="env must be a table of texts, got dict") as caught:
+        read_hook({"name": "x", "event": "pre_tool_use", "command": "x", "env": {"TOKEN": "hunter-2", "A": 1}})
+    assert "hunter-2" not in str(caught.value)

@@ -15,6 +15,17 @@ _OWN_CREDENTIALS = ("mcp", "rap")
 """Kinds of sources whose settings name all credentials that they use; any other runs code that may ask for more."""
 
 _SECRET_PLACES = {"env": "variable", "file": "file", "keyring": "keyring entry"}
+_GRANTS = {
+    "trust": "to say which of its tools only read",
+    "trusts_annotations": "to say which of its tools only read",
+    "trusted": "to see sensitive fields",
+    "shares_user": "to know who calls",
+    "allow": "to be at the private addresses",
+    "presents_to": "to pass its credential to",
+    "roots": "to know the folders",
+}
+"""The settings of sources and hooks that lift a protection."""
+
 _VERBS = ("start", "import", "connect to", "use", "read", "replace", "allow", "store", "serve", "load")
 _SUMMARY = _VERBS[:4]
 _MAX_SUMMARY = 300
@@ -54,7 +65,10 @@ def effects_line(written: SettingsFile, user: Config) -> str:
 def _effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
     for name, source in config.sources.items():
         yield from _source_effects(name, source.members)
-    yield from (("start", _command(each.members)) for each in config.hooks)
+        yield from (("allow", f"{name} {what}") for what in _grants(source.members))
+    for hook in config.hooks:
+        yield "start", _command(hook.members)
+        yield from (("allow", f"{hook.members.get('name')} {what}") for what in _grants(hook.members))
     for members in _credential_tables(config.credentials.values()):
         yield from (("start", _command(members)) for _ in range("command" in members))
         for key, place in _SECRET_PLACES.items():
@@ -67,7 +81,8 @@ def _effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
         yield "use", f"any credential that its tools ask for, also yours: {', '.join(sorted(user.credentials))}"
     for members in (*tables, *_credential_tables(config.credentials.values())):
         yield from (("read", f"the variable {name}") for name in _variables(members))
-    yield from _other_effects(config, user)
+    yield from (("replace", f"your {each}") for each in _replaced(config, user))
+    yield from (*_permission_effects(config), *_place_effects(config))
 
 
 def _source_effects(name: str, members: JsonObject) -> Iterator[tuple[str, str]]:
@@ -77,21 +92,43 @@ def _source_effects(name: str, members: JsonObject) -> Iterator[tuple[str, str]]
     elif kind == "python":
         yield "import", f"the module {_text(members.get('module'))}"
     elif isinstance(url, str):
-        parts = urlsplit(url)  # the rest may be a secret
-        yield "connect to", f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        yield "connect to", _origin(url)
     else:
         yield "start", f"the source {name} of the kind {kind}"
 
 
-def _other_effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
-    allows = [each for each in config.rules if each.members.get("behavior") == "allow"]
-    for each in allows:
-        if each.file != STARTER_FILE:
-            yield "allow", f"calls by the rule {each.members.get('name') or each.place}"
+def _origin(url: str) -> str:
+    """Return the scheme and the host of a URL; the rest may be a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is not valid"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _grants(members: JsonObject) -> Iterator[str]:
+    """Return what a source or a hook may do more than others."""
+    for key, what in _GRANTS.items():
+        value = members.get(key)
+        if value is True:
+            yield what
+        elif value:
+            yield f"{what} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def _permission_effects(config: Config) -> Iterator[tuple[str, str]]:
+    for each in config.rules:
+        if each.members.get("behavior") == "allow" and each.file != STARTER_FILE:
+            conditions = ("tool", "namespace", "kind", "operation")
+            named = ", ".join(_text(each.members[name]) for name in conditions if name in each.members)
+            yield "allow", f"calls of {named or 'any tool'} (rule {each.members.get('name') or each.place})"
     if config.mode == "accept_edits":
         yield "allow", "changes to files of the workspace without a question (mode accept_edits)"
     if config.workspace:
         yield "allow", f"paths below {', '.join(config.workspace)} (workspace)"
+
+
+def _place_effects(config: Config) -> Iterator[tuple[str, str]]:
     if config.store is not None:
         places = (config.store.url, config.store.payloads)
         yield "store", f"calls in {' and '.join(each for each in places if each is not None)}"
@@ -101,12 +138,20 @@ def _other_effects(config: Config, user: Config) -> Iterator[tuple[str, str]]:
     yield from (("serve", f"the profile {name} to MCP clients") for name in config.mcp)
     if config.search_model is not None:
         yield "load", f"the search model {config.search_model}"
+
+
+def _replaced(config: Config, user: Config) -> Iterator[str]:
+    """Return the settings of the user that a project replaces."""
+    if user.store is not None and config.store is not None:
+        yield "[store]"
+    if user.server is not None and user.server.token_env and config.server is not None and config.server.token_env:
+        yield "[server] token_env"
     for table, own, others in (
         ("sources", user.sources, config.sources),
         ("credentials", user.credentials, config.credentials),
         ("mcp", user.mcp, config.mcp),
     ):
-        yield from (("replace", f"your [{table}.{name}]") for name in others if name in own)
+        yield from (f"[{table}.{name}]" for name in others if name in own)
 
 
 def _command(members: JsonObject) -> str:
@@ -147,7 +192,8 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _text(value: Json) -> str:
-    return " ".join(str(each) for each in value.values()) if isinstance(value, dict) else str(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return " ".join(map(str, parts))
 
 
 def _printable(text: str) -> str:

@@ -28,6 +28,10 @@ Texts = Annotated[
 ]
 
 
+_SECRET_KEYS = ("env", "headers")
+"""Keys whose values may be secrets in any table."""
+
+
 class TableError(ValueError):
     """A table that is invalid.
 
@@ -45,8 +49,8 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
     """Return the struct of a table.
 
     Raises:
-        TableError: a key is unknown, missing or invalid; `what` names the table in the message. Without `shows_values`
-            the message has the type of a wrong value instead of the value.
+        TableError: a key is unknown, missing or invalid; `what` names the table in the message. Without `shows_values`,
+            and for keys that hold secrets, the message has the type of a wrong value instead of the value.
     """
     fields = keys_of(kind)
     for name in members:
@@ -61,7 +65,7 @@ def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: 
             raise TableError(str(error)) from error
         expected, _, remedy = fields[name][1].partition("; ")
         got = members.get(name)
-        shown = repr(got) if shows_values else type(got).__name__
+        shown = repr(got) if shows_values and name not in _SECRET_KEYS else type(got).__name__
         raise TableError(f"{name} must be {expected}, got {shown}; {remedy}", name) from error
 
 

@@ -39,8 +39,7 @@ class ActorGroups:
                 self._callers.clear()
             found = Caller(actor, _groups_of(actor, self.roles), _groups_of(actor, self.teams))
             if self.user is not None:
-                own = self.user.caller(actor)
-                found = replace(found, user_roles=own.roles, user_teams=own.teams)
+                found = replace(found, user=self.user.caller(actor))
             self._callers[actor] = found
         return found
 

@@ -105,9 +105,8 @@ def names_caller(rule: Rule, caller: Caller) -> bool:
     if caller.actor is None:
         return rule.behavior != Behavior.ALLOW or not rule.names_callers
     roles, teams = caller.roles, caller.teams
-    if rule.is_user_allow:
-        roles = roles if caller.user_roles is None else caller.user_roles
-        teams = teams if caller.user_teams is None else caller.user_teams
+    if caller.user is not None and rule.is_user_allow:
+        roles, teams = caller.user.roles, caller.user.teams
     named = ((rule.actors, (caller.actor,)), (rule.roles, roles), (rule.teams, teams))
     return all(not patterns or _any_fits(patterns, names) for patterns, names in named)
 

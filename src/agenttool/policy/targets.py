@@ -42,15 +42,13 @@ class Caller:
     """The actor that makes a call, with its roles and teams; the actor is none if the caller did not name one.
 
     Attributes:
-        user_roles: the roles that the user's own settings give it; None for the same as `roles`.
-        user_teams: the teams that the user's own settings list it in.
+        user: the same actor with the roles and teams of the user's own settings alone, if they differ from these.
     """
 
     actor: str | None = None
     roles: frozenset[str] = frozenset()
     teams: frozenset[str] = frozenset()
-    user_roles: frozenset[str] | None = None
-    user_teams: frozenset[str] | None = None
+    user: "Caller | None" = None
 
 
 UNKNOWN_CALLER = Caller()
