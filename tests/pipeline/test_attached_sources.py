@@ -230,7 +230,7 @@ def make_clocks(tables):
 
 def register(monkeypatch, **kinds):
     points = [metadata.EntryPoint(kind, value, "agenttool.sources") for kind, value in kinds.items()]
-    monkeypatch.setattr("agenttool.assemble.sources.entry_points", lambda **_: points)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: points)
 
 
 async def test_a_package_adds_a_kind_of_source_by_an_entry_point(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Make the sources of a runtime from settings tables and options, each by the factory of its kind."""
 
 from collections.abc import Iterable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from agenttool.assemble.checks import listed
@@ -61,6 +60,8 @@ def _factory(kind: str, settings: SourceSettings) -> SourceFactory:
     Raises:
         ConfigError: the kind is unknown, or its package cannot be imported.
     """
+    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 -- slow, and most programs have no source
+
     place = f"{settings.place}: " if isinstance(settings, SourceTable) else ""
     installed = {each.name: each for each in entry_points(group=GROUP)}
     if kind in _BUILT_IN:

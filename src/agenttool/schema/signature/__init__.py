@@ -1,6 +1,6 @@
 """Signatures of Python callables as schemas: read once, when a tool is declared.
 
-Importing this package imports pydantic and griffe.
+Importing this package imports pydantic.
 """
 
 from agenttool.schema.signature.arguments import Signature as Signature

@@ -1,16 +1,14 @@
 """Inspection of a Python callable: its parameters, how it runs, and its docstring."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from textwrap import indent
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
-
-import griffe
 
 from agenttool.errors import ConfigError
 from agenttool.schema.markers import Inject
@@ -43,15 +41,7 @@ _UNSENDABLE = {
 _UNRESOLVED = (NameError, AttributeError, TypeError, ValueError, SyntaxError, LookupError, ImportError)
 """What the evaluation of an annotation that is written as text can raise."""
 
-_WHOLE_RETURNS = {"returns_multiple_items": False, "returns_named_value": False}
-_STYLES: tuple[tuple[griffe.Parser, dict[str, bool]], ...] = (
-    (griffe.Parser.google, _WHOLE_RETURNS),
-    (griffe.Parser.numpy, {}),
-    (griffe.Parser.sphinx, {}),
-)
-
-_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RuntimeError, AssertionError, SyntaxError)
-"""What a docstring parser can raise on malformed text."""
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,47 +262,12 @@ class Docstring:
 def parse_docstring(text: str, names: Collection[str]) -> Docstring:
     """Parse a docstring in the style, of Google, NumPy and Sphinx, that describes most of these parameters.
 
-    A text that describes none of them, or that no parser can read, is returned unchanged as the description. The text
-    has no indentation left; the line break before it stops griffe from removing more.
+    A text that describes none of them, or that no parser can read, is returned unchanged as the description.
     """
-    best = Docstring(description=text.strip())
-    for style, options in _STYLES if text and names else ():
-        try:
-            found = _sections_to_docstring(griffe.Docstring("\n" + text).parse(style, warnings=False, **options), names)
-        except _UNREADABLE:
-            continue
-        if len(found.parameters) > len(best.parameters):
-            best = found
-    return best
+    parsed = None
+    if (":" in text or "---" in text) and not {*names}.isdisjoint(_WORD.findall(text)):
+        from agenttool.schema.signature.docstrings import parse_styles  # noqa: PLC0415 -- most need no parser
 
-
-def _sections_to_docstring(sections: Iterable[griffe.DocstringSection], names: Collection[str]) -> Docstring:
-    texts: list[str] = []
-    parameters: dict[str, str] = {}
-    for section in sections:
-        if isinstance(section, griffe.DocstringSectionParameters):
-            found = {each.name.lstrip("*"): each.description.strip() for each in section.value}
-            parameters |= {name: description for name, description in found.items() if name in names and description}
-        else:
-            texts.append(_section_text(section).strip())
-    return Docstring(description="\n\n".join(filter(None, texts)), parameters=parameters)
-
-
-def _section_text(section: griffe.DocstringSection) -> str:
-    """Return a section as text in Google style."""
-    if isinstance(section, griffe.DocstringSectionText):
-        return section.value
-    if isinstance(section, griffe.DocstringSectionExamples):
-        body = "\n\n".join(part for _, part in section.value)
-    else:
-        items = cast("list[object]", section.value if isinstance(section.value, list) else [section.value])
-        body = "\n".join(map(_item, items))
-    title = section.title or section.kind.value.capitalize()
-    return f"{title}:\n{indent(body.strip(), '    ')}"
-
-
-def _item(item: object) -> str:
-    description: str = getattr(item, "description", "")
-    is_note = isinstance(item, griffe.DocstringAdmonition)
-    label = "" if is_note else getattr(item, "name", None) or getattr(item, "annotation", None)
-    return f"{label}: {description.strip()}" if label else description
+        parsed = parse_styles(text, names)
+    description, parameters = (text.strip(), {}) if parsed is None else parsed
+    return Docstring(description=description, parameters=parameters)
