@@ -11,6 +11,8 @@ const STAGES = [
   ["model_input", "Sent by the caller"], ["observable_input", "Normalized"], ["permission_input", "Decided on"], ["call_input", "Received by the tool"],
 ];
 
+const CHANGERS = { hook: "the hook", permission_prompt: "an approver", adapter: "the adapter", migration: "a migration", runtime: "the runtime" };
+
 /** The four inputs: the first in full, each later one as a difference if it differs. */
 export function Inputs({ invocation, mutations }) {
   const known = STAGES.filter(([name]) => invocation[name] !== undefined);
@@ -20,7 +22,7 @@ export function Inputs({ invocation, mutations }) {
   if (changes.length === 0) return html`<p class="muted">All ${known.length} recorded inputs are the same: ${known.map(([, title]) => title.toLowerCase()).join(", ")}.</p>`;
   return html`<h3>How the arguments changed</h3>
     ${changes.map(({ name, title, before, value }) => html`<${JsonDifference} key=${name} before=${invocation[before[0]]} after=${value} label=${`${before[1]} → ${title}`} />`)}
-    ${mutations.map((each) => html`<p class="muted" key=${each.mutation_id}>Changed by ${each.source_type.replaceAll("_", " ")} <${Text} value=${each.source_ref ?? ""} />${each.reason && html`: <${Text} value=${each.reason} />`}</p>`)}`;
+    ${mutations.map((each) => html`<p class="muted" key=${each.mutation_id}>Changed by ${CHANGERS[each.source_type] ?? each.source_type}${each.source_type === "hook" && html` <${Text} value=${each.source_ref ?? ""} />`}${each.reason && html`: <${Text} value=${each.reason} />`}</p>`)}`;
 }
 
 export function Decisions({ decisions, rules }) {

@@ -42,9 +42,9 @@ function diffMiddle(before, after) {
   return [...lines, ...before.slice(row).map(gone), ...after.slice(column).map(added)];
 }
 
-/** Return JSON as lines, with members in the order of their names, so that only real differences differ. */
+/** Return JSON as lines, with members in the order of their names and without commas, so that only real differences differ. */
 export function jsonLines(value) {
-  return JSON.stringify(sorted(value), null, 2)?.split("\n") ?? ["(not given)"];
+  return JSON.stringify(sorted(value), null, 2)?.split("\n").map((line) => line.replace(/,$/, "")) ?? ["(not given)"];
 }
 
 function sorted(value) {
@@ -101,7 +101,7 @@ function folded(lines) {
   });
   const found = [];
   lines.forEach((line, index) => {
-    if (isNear[index]) found.push(line);
+    if (isNear[index] || (isNear[index - 1] && isNear[index + 1]) || (isNear[index - 1] && index === lines.length - 1)) found.push(line);
     else if (found.at(-1)?.skipped) found.at(-1).skipped += 1;
     else found.push({ skipped: 1 });
   });

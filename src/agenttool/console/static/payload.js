@@ -14,8 +14,8 @@ export function Payload({ invocationId, digest, mediaType, size }) {
   const address = `/v1/results/${encodeURIComponent(invocationId)}/payloads/${encodeURIComponent(digest)}`;
   return html`<div class="payload card">
     <div class="row">
-      <button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Hide" : "Show"} the stored output</button>
-      <span class="muted">${visible(mediaType ?? "unknown type")}, ${bytes(size)}</span>
+      <button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Hide" : "Show"} the stored ${visible((mediaType ?? "output").split(";")[0])}</button>
+      <span class="muted">${bytes(size)}</span>
       <a href=${address} download class="button small">Download</a>
     </div>
     ${isOpen && html`<${Content} address=${address} type=${(mediaType ?? "").split(";")[0].trim().toLowerCase()} size=${size} />`}

@@ -9,13 +9,16 @@ import { Chip, Notice } from "./widgets.js";
 export function ResultView({ call, isPending = false }) {
   const { result, payloads = [], invocation_id: id } = call;
   if (!result) return html`<p class="muted">${isPending ? "There is no result yet. It appears here by itself." : "No result is recorded."}</p>`;
-  const items = result.content ?? [];
+  const items = (result.content ?? []).filter(({ type }) => type !== "persisted_output_ref");
+  const isStored = items.length < (result.content ?? []).length;
+  const preview = isStored && items.length === 0 ? (result.model_facing_content ?? []).filter(({ text }) => text) : [];
   const isTextOnly = result.structured_content !== undefined && items.length === 1 && items[0].type === "text";
   return html`<div class="result">
     ${result.error && html`<${CallError} error=${result.error} />`}
     ${result.structured_content !== undefined && typeof result.structured_content === "object" && result.structured_content !== null
       && html`<${JsonTree} value=${result.structured_content} open=${2} />`}
     ${(!isTextOnly || typeof result.structured_content !== "object" || result.structured_content === null) && !result.error && items.map((item) => html`<${Item} item=${item} />`)}
+    ${preview.map((item) => html`<p class="label">What the model reads</p><${Item} item=${item} />`)}
     ${result.empty_result && html`<p class="muted">The tool returned nothing.</p>`}
     ${result.redaction_state && result.redaction_state !== "none" && html`<p><${Chip} value=${`secrets removed (${result.redaction_state})`} tone="plain" /></p>`}
     ${payloads.map((each) => html`<${Payload} key=${each.digest} invocationId=${id} digest=${each.digest} mediaType=${each.media_type} size=${each.size_bytes} />`)}

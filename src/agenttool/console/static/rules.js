@@ -40,6 +40,9 @@ export function RuleRefs({ refs, byRef }) {
 
 /** Return the conditions of a rule in one line. */
 export function conditionsText(conditions) {
-  const parts = Object.entries(conditions ?? {}).map(([name, value]) => `${name} = ${toml(value)}`);
+  const parts = Object.entries(conditions ?? {}).map(([name, value]) => {
+    const isOne = Array.isArray(value) && value.length === 1 && name.endsWith("s");
+    return isOne ? `${name.slice(0, -1)} = ${toml(value[0])}` : `${name} = ${toml(value)}`;
+  });
   return parts.length > 0 ? parts.join(", ") : "every call";
 }

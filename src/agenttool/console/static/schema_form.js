@@ -75,8 +75,8 @@ function Field({ name, schema, root, value, isRequired, pointer, errors, onChang
   return html`<div class="field ${mine.length > 0 ? "bad" : ""}">
     <div class="row">${isNested(schema, depth) ? html`<span class="label">${title}</span>` : html`<label for=${id}>${title}</label>`}
       ${isSet && !isRequired && html`<button type="button" class="small plain" onClick=${() => onChange(undefined)} aria-label=${`leave out ${visible(name)}`}>leave out</button>`}</div>
-    ${isSet || isRequired ? control : html`<button type="button" class="small" id=${id} onClick=${() => onChange(start(schema))}>set a value</button>
-      ${schema.default !== undefined && html`<span class="muted"> default: <code><${Text} value=${JSON.stringify(schema.default)} /></code></span>`}`}
+    ${isSet || isRequired ? control : html`<div class="row"><button type="button" class="small" id=${id} onClick=${() => onChange(start(schema))}>set a value</button>
+      ${schema.default !== undefined && html`<span class="muted">default: <code><${Text} value=${JSON.stringify(schema.default)} /></code></span>`}</div>`}
     ${help && html`<div id=${help}>
       ${hint && html`<p class="hint"><${Text} value=${hint} /></p>`}
       ${mine.map((error) => html`<p class="field-error" role="alert"><${Text} value=${error.message} /></p>`)}</div>`}

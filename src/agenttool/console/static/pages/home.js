@@ -47,7 +47,7 @@ function Plots({ stats }) {
   const shared = { buckets, bucketSeconds };
   return html`<section class="plots" aria-label="statistics">
     <${BarPlot} ...${shared} title="Calls" value=${totals.calls.toLocaleString("en")} sentence=${`${count(totals.calls, "call")} in the last ${span}, of which ${totals.errors} failed and ${totals.denied} were denied.`}
-      series=${[{ name: "succeeded", tone: "good", of: (each) => Math.max(0, each.calls - each.errors - each.denied) }, { name: "denied", tone: "wait", of: (each) => each.denied }, { name: "failed", tone: "bad", of: (each) => each.errors }]} />
+      series=${[{ name: "ok", tone: "good", of: (each) => Math.max(0, each.calls - each.errors - each.denied) }, { name: "denied", tone: "wait", of: (each) => each.denied }, { name: "failed", tone: "bad", of: (each) => each.errors }]} />
     <${LinePlot} ...${shared} title="Latency" value=${totals.p50_s === null ? "–" : `${duration(totals.p50_s)} median`} sentence=${totals.p50_s === null ? "no calls ended." : `half of the calls took at most ${duration(totals.p50_s)}, 95 of 100 at most ${duration(totals.p95_s)}, 99 of 100 at most ${duration(totals.p99_s)}.`}
       series=${[{ name: "p50", tone: "busy", of: (each) => each.p50_s }, { name: "p95", tone: "wait", of: (each) => each.p95_s }, { name: "p99", tone: "bad", of: (each) => each.p99_s }]} />
     <${BarPlot} ...${shared} title="Errors" value=${percent(totals.errors)} sentence=${`${count(totals.errors, "call")} failed in the last ${span}.`} series=${[{ name: "failed", tone: "bad", of: (each) => each.errors }]} />
@@ -71,9 +71,9 @@ function Waiting() {
 
 function Running() {
   const { data, error } = useResource("/v1/calls?open=true&limit=8", { when: concernsCalls });
-  return html`<section class="card" aria-labelledby="running-heading"><h2 id="running-heading">Running now</h2>
+  return html`<section class="card" aria-labelledby="running-heading"><h2 id="running-heading">Open now</h2>
     <${Failure} error=${error} />
-    ${data && (data.items.length > 0 ? html`<${CallRows} calls=${data.items} isShort />` : html`<p class="muted">No call runs at the moment.</p>`)}</section>`;
+    ${data && (data.items.length > 0 ? html`<${CallRows} calls=${data.items} isShort />` : html`<p class="muted">No call is open at the moment.</p>`)}</section>`;
 }
 
 function Failed() {
@@ -92,8 +92,8 @@ function Connect() {
   if (!server) return null;
   const url = (server.url || location.origin).replace(/\/$/, "");
   const body = server.is_demo ? '{"tool": "files.list_files", "arguments": {}}' : '{"tool": "NAME", "arguments": {}}';
-  const curl = `curl -s ${url}/v1/calls -H 'content-type: application/json' \\\n  -d '${body}'`;
-  const python = `from agenttool.client import Client\n\nwith Client("${url}") as client:\n    print(client.call("${server.is_demo ? "files.list_files" : "NAME"}", {}))`;
+  const curl = `curl -s ${url}/v1/calls \\\n  -H 'content-type: application/json' \\\n  -d '${body}'`;
+  const python = `import json, urllib.request\n\nrequest = urllib.request.Request(\n    "${url}/v1/calls",\n    b'${body}',\n    {"content-type": "application/json"},\n)\nprint(json.load(urllib.request.urlopen(request)))`;
   const mcp = JSON.stringify({ mcpServers: { agenttool: { type: "http", url: server.mcp_url ?? `${url}/mcp` } } }, null, 2);
   return html`<section aria-labelledby="connect-heading"><h2 id="connect-heading">Connect your agent</h2>
     <div class="columns three">

@@ -11,11 +11,11 @@ import { Chip, Empty, Failure, Loading } from "../widgets.js";
 export function SourcesPage() {
   const { data, error, isLoading, reload } = useResource("/v1/sources", { when: ({ event }) => event === "catalog", every: 5000 });
   const wanted = query.value.get("state");
-  const items = (data?.items ?? []).filter(({ state }) => !wanted || state === wanted);
-  const ill = (data?.items ?? []).filter(({ state }) => state === "unavailable").length;
+  const items = (data?.items ?? []).filter(({ state }) => !wanted || (wanted === "ready") === (state === "ready"));
+  const ill = (data?.items ?? []).filter(({ state }) => state !== "ready").length;
   return html`<h1 tabindex="-1">Sources</h1>
-    <p class="lead">${data ? `${count(data.items.length, "source")}, ${ill === 0 ? "all reachable" : `${ill} not reachable`}.` : "\u00a0"}
-      ${(ill > 0 || wanted) && html` <button type="button" class="small" onClick=${() => setQuery({ state: wanted ? "" : "unavailable" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
+    <p class="lead">${data ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : "\u00a0"}
+      ${(ill > 0 || wanted) && html` <button type="button" class="small" onClick=${() => setQuery({ state: wanted ? "" : "not-ready" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} />`}
     ${data && data.items.length === 0 && html`<${Empty} title="No sources">Add one to the settings file, for example <code>[sources.github]</code> with <code>kind = "mcp"</code>.<//>`}
