@@ -55,7 +55,6 @@ export function ApprovalPage({ id }) {
   return html`<p><${Link} to="/approvals">All approvals<//></p><h1 tabindex="-1">Approval</h1>
     ${outcome ? html`<${Outcome} ...${outcome} />`
       : isGone ? html`<${Notice} title="This approval is closed">${error.answered_by ? html`It was answered by <${Text} value=${error.answered_by} />.` : html`<${Text} value=${error.message} />`}<//>`
-      : error ? html`<${Failure} error=${error} retry=${reload} />`
-      : data ? html`<${ApprovalCard} approval=${data} rules=${byRef} onAnswered=${setOutcome} />`
-      : isLoading && html`<${Loading} />`}`;
+      : html`<${Failure} error=${error} retry=${reload} />
+        ${data ? html`<${ApprovalCard} approval=${data} rules=${byRef} onAnswered=${setOutcome} />` : isLoading && html`<${Loading} />`}`}`;
 }
