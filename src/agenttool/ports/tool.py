@@ -9,13 +9,23 @@ from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
 from agenttool.ports.limits import RateLimit
 from agenttool.records import (
+    ExecutionKind,
     ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
     Json,
     JsonObject,
+    Lifecycle,
     PermissionProfile,
+    PermissionProfileId,
     ResourceLock,
+    RiskLevel,
     ToolDeclaration,
+    ToolId,
     ToolInterface,
+    ToolKind,
+    replace,
 )
 
 FillDefaults = Callable[[Json, list[str]], Json]
@@ -120,3 +130,42 @@ _OTHERS = [
 ]
 _others_of: Callable[[DeclaredTool], tuple[object, ...]] = attrgetter(*_OTHERS)
 _PUT_OTHERS: list[Callable[[DeclaredTool, object], None]] = [getattr(DeclaredTool, name).__set__ for name in _OTHERS]
+
+
+def own_tool(  # noqa: PLR0913 -- the parts of a declaration
+    executor: Executor,
+    *,
+    namespace: str,
+    name: str,
+    kind: ToolKind,
+    description: str,
+    schema: JsonObject,
+    lifecycle: Lifecycle = Lifecycle.AVAILABLE,
+    interface: Mapping[str, object],
+    permission: Mapping[str, object],
+) -> DeclaredTool:
+    """Declare a tool of this package that runs in this process; the mappings hold further fields of its records."""
+    tool_id = ToolId(f"tool_{namespace}.{name}")
+    profile_id = PermissionProfileId(f"permission:{tool_id}")
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=tool_id,
+            namespace=namespace,
+            name=name,
+            description=description,
+            lifecycle=lifecycle,
+            tool_kind=kind,
+            input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
+        ),
+        interface=replace(
+            ToolInterface(interface_id=InterfaceId(f"interface:{tool_id}"), tool_id=tool_id), **interface
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
+            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
+        ),
+        permission_profile=replace(
+            PermissionProfile(permission_profile_id=profile_id, risk_level=RiskLevel.MEDIUM), **permission
+        ),
+        executor=executor,
+    )

@@ -12,26 +12,8 @@ from agenttool.adapters.mcp.settings import McpServer
 from agenttool.adapters.ssrf import auth_url_error
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job
-from agenttool.ports.tool import DeclaredTool
-from agenttool.records import (
-    ErrorClass,
-    ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
-    InputContract,
-    InterfaceId,
-    JsonObject,
-    Lifecycle,
-    PermissionProfile,
-    PermissionProfileId,
-    RiskLevel,
-    ToolDeclaration,
-    ToolError,
-    ToolId,
-    ToolInterface,
-    ToolKind,
-    WriteEffect,
-)
+from agenttool.ports.tool import DeclaredTool, own_tool
+from agenttool.records import ErrorClass, JsonObject, Lifecycle, ToolError, ToolKind, WriteEffect
 from agenttool.schema.compile import compile_schema
 
 log = logging.getLogger("agenttool.mcp")
@@ -81,37 +63,17 @@ def ask_tool(server: McpServer) -> DeclaredTool:
 
     It is declared as deprecated, so that calls reach it and models are not shown it.
     """
-    tool_id = ToolId(f"tool_{server.name}.{ASK_USER}")
     reason = "the server asks the user: complete `answer`, or open `url`, and allow the call; deny it to decline"
-    return DeclaredTool(
-        declaration=ToolDeclaration(
-            tool_id=tool_id,
-            namespace=server.name,
-            name=ASK_USER,
-            description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
-            lifecycle=Lifecycle.DEPRECATED,
-            tool_kind=ToolKind.CUSTOM,
-            input_contract=InputContract(model_input_schema=_INPUT, runtime_input_schema=_INPUT),
-        ),
-        interface=ToolInterface(
-            interface_id=InterfaceId(f"interface:{tool_id}"),
-            tool_id=tool_id,
-            is_read_only=True,
-            is_destructive=False,
-            is_concurrency_safe=True,
-        ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
-            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
-            risk_level=RiskLevel.MEDIUM,
-            write_effects=(WriteEffect.NONE,),
-            approval_required=True,
-            approval_reason=reason,
-        ),
-        executor=AskExecutor(),
+    return own_tool(
+        AskExecutor(),
+        namespace=server.name,
+        name=ASK_USER,
+        kind=ToolKind.CUSTOM,
+        description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
+        schema=_INPUT,
+        lifecycle=Lifecycle.DEPRECATED,
+        interface={"is_read_only": True, "is_destructive": False, "is_concurrency_safe": True},
+        permission={"write_effects": (WriteEffect.NONE,), "approval_required": True, "approval_reason": reason},
     )
 
 

@@ -12,27 +12,16 @@ from agenttool.errors import ToolFailure
 from agenttool.ports.deferred import Thread
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import DocumentStore
-from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.tool import DeclaredTool, own_tool
 from agenttool.records import (
     ClosedEnum,
     ErrorClass,
-    ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
-    InputContract,
-    InterfaceId,
     InvocationId,
     JsonObject,
-    Lifecycle,
     Part,
-    PermissionProfile,
-    PermissionProfileId,
     RetryGuidance,
     RiskLevel,
-    ToolDeclaration,
     ToolError,
-    ToolId,
-    ToolInterface,
     ToolKind,
     WriteEffect,
     replace,
@@ -59,7 +48,6 @@ _POLL_S = 0.5
 _MAX_DELIVERIES = 32
 """How many deliveries of a subscription are recorded to detect repetitions."""
 
-_CANCEL_ID = ToolId(f"tool_rap.{CANCEL_SUBSCRIPTION}")
 _CANCEL_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
@@ -273,32 +261,18 @@ def cancel_subscription_tool(
     subscriptions: SubscriptionStore, withdraw: Callable[[InvocationId, str], None]
 ) -> DeclaredTool:
     """Declare the built-in tool by which a model ends a subscription of its own thread."""
-    return DeclaredTool(
-        declaration=ToolDeclaration(
-            tool_id=_CANCEL_ID,
-            namespace="rap",
-            name=CANCEL_SUBSCRIPTION,
-            description="End a subscription that was opened in this conversation, so that no more of its events come.",
-            lifecycle=Lifecycle.AVAILABLE,
-            tool_kind=ToolKind.NATIVE_TOOL,
-            input_contract=InputContract(model_input_schema=_CANCEL_SCHEMA, runtime_input_schema=_CANCEL_SCHEMA),
-        ),
-        interface=ToolInterface(
-            interface_id=InterfaceId(f"interface:{_CANCEL_ID}"),
-            tool_id=_CANCEL_ID,
-            is_read_only=False,
-            is_destructive=False,
-            is_concurrency_safe=True,
-            is_open_world=True,
-        ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=ExecutionProfileId(f"execution:{_CANCEL_ID}"),
-            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=PermissionProfileId(f"permission:{_CANCEL_ID}"),
-            risk_level=RiskLevel.LOW,
-            write_effects=(WriteEffect.REMOTE_MUTATION,),
-        ),
-        executor=_CancelExecutor(subscriptions, withdraw),
+    return own_tool(
+        _CancelExecutor(subscriptions, withdraw),
+        namespace="rap",
+        name=CANCEL_SUBSCRIPTION,
+        kind=ToolKind.NATIVE_TOOL,
+        description="End a subscription that was opened in this conversation, so that no more of its events come.",
+        schema=_CANCEL_SCHEMA,
+        interface={
+            "is_read_only": False,
+            "is_destructive": False,
+            "is_concurrency_safe": True,
+            "is_open_world": True,
+        },
+        permission={"risk_level": RiskLevel.LOW, "write_effects": (WriteEffect.REMOTE_MUTATION,)},
     )
