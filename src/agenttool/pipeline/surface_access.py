@@ -17,7 +17,10 @@ from agenttool.records import SurfaceId, ToolSearchResult, ToolSurface
 
 
 class SurfaceAccess:
-    """The surfaces of one agent, and its approvals, journal, deferred calls and prompts."""
+    """The surfaces of one agent, and its approvals, journal, deferred calls and prompts.
+
+    It is the part of `Runtime` that makes no calls and opens nothing; `Runtime` adds both, and has no other base.
+    """
 
     approvals: ApprovalQueue
     journal: JournalView
