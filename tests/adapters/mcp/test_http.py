@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
 import httpx2
 import pytest
@@ -203,6 +203,26 @@ async def test_an_unknown_session_is_opened_again(serve_app):
         result = await rt.call("far.echo", {})
     assert result.text == "again"
     assert [session for method, session in seen if method == "tools/call"] == ["s1", "s2"]
+
+
+async def test_a_server_that_restarts_is_used_again_without_a_restart_of_ours(serve_app, free_port):
+    async def on_call(request, message):
+        return answer(message, "here")
+
+    port = free_port()
+    server = McpServer("far", url=f"http://127.0.0.1:{port}/mcp")
+    async with AsyncExitStack() as stack:
+        async with serve_app(TinyServer(on_call).app, port):
+            rt = await stack.enter_async_context(Runtime.open(sources=[server], approve=lambda _: True))
+            before = await rt.call("far.echo", {})
+        away = await rt.call("far.echo", {})
+        async with serve_app(TinyServer(on_call).app, port):
+            async with asyncio.timeout(60):
+                while not (after := await rt.call("far.echo", {})).ok:
+                    await asyncio.sleep(0.05)
+    assert (before.text, after.text) == ("here", "here")
+    assert away.error.error_class is ErrorClass.DEPENDENCY_UNAVAILABLE
+    assert away.error.retry.safe is True
 
 
 async def test_a_server_that_does_not_listen_and_one_at_a_private_address_are_named(free_port):
