@@ -1,10 +1,12 @@
 """`agenttool serve`: one port for the HTTP API, the console, MCP clients and callbacks."""
 
 import asyncio
+import logging
 import socket
+import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -25,11 +27,16 @@ from agenttool.cli.keys import login_link
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
 from agenttool.config import Config, ServerSetting, load_config
+from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
+from agenttool.server.demo_catalog import demo_tools, make_calls
 from agenttool.server.lazy_app import LazyApp
 from agenttool.server.tenants import TenantSpace, tenant_store
+
+DEMO_FOLDER = "agenttool-demo"
+"""The folder of the demo's files, beside the store."""
 
 
 def serve(  # noqa: PLR0913 -- one for each option of the command
@@ -44,6 +51,10 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = None,
     url: Annotated[str | None, typer.Option(help="URL under which tool servers reach this one")] = None,
+    demo: Annotated[
+        bool | None, typer.Option("--demo/--no-demo", help="Offer demo tools; default: only without settings and tools")
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Open the console in a browser")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
     """Serve the HTTP API, MCP and the console on one port.
@@ -64,15 +75,33 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         address = local_url(listening)
         callback_url = public_url or address
         _warn_about_address(listening, public_url, address)
+        is_demo = demo is not False and not is_public(listening) and (demo or _is_unconfigured(loaded, tools, store))
+        if demo and not is_demo:
+            raise ConfigError("the demo is served on this machine only; leave --host out, or use 127.0.0.1")
+        if is_demo:
+            logging.getLogger("agenttool.calls").setLevel(logging.ERROR)  # one of its tools fails on purpose
+            file = options.file
+            tools += demo_tools((file or Path(STORE_FILE)).with_name(DEMO_FOLDER))
         served = Served(
             config=config,
             loaded=loaded,
             options=options,
             tools=tools,
             callback_url=callback_url,
-            server=server_options(server, callback_url),
+            server=replace(server_options(server, callback_url), is_demo=is_demo),
         )
-        run_server(listening, served.open(), lambda: _announce(address, callback_url, served.links, as_json=as_json))
+
+        def announce() -> None:
+            _announce(address, callback_url, served, as_json=as_json)
+            if opens:
+                webbrowser.open(served.links[0])
+
+        run_server(listening, served.open(), announce)
+
+
+def _is_unconfigured(loaded: Config, tools: list[Tool], store: str | None) -> bool:
+    """Return whether a server would have no tools, because nothing was configured."""
+    return not tools and store is None and loaded == Config()
 
 
 def server_options(server: ServerSetting, url: str) -> ServerOptions:
@@ -114,7 +143,13 @@ class Served:
                 rt, self.server, file=self._file(DEFAULT_TENANT), mcp=mcp, open_space=self._space
             ) as app:
                 self.links.append(await login_link(app.grants, self.server.url))
-                yield app
+                if self.server.is_demo:
+                    async with asyncio.TaskGroup() as group:
+                        calls = group.create_task(make_calls(rt))
+                        yield app
+                        calls.cancel()
+                else:
+                    yield app
 
     def _file(self, tenant: str) -> Path | None:
         file = self.options.file
@@ -204,13 +239,20 @@ def _warn_about_address(listening: socket.socket, public_url: str | None, addres
         )
 
 
-def _announce(address: str, callback_url: str, links: list[str], *, as_json: bool) -> None:
+def _announce(address: str, callback_url: str, served: Served, *, as_json: bool) -> None:
+    links = served.links
     if as_json:
         print_json({"url": address, "callback_url": callback_url, "login_url": links[0]})
         return
     console = Console(stderr=True)
     print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
     print_text(console, f"console, opens once, within 15 minutes: {links[0]}", "bold")
+    if served.server.is_demo:
+        print_text(console, "a demo catalog is served, because there are no settings; three commands to try:")
+        call = '{"tool": "files.read_file", "arguments": {"name": "welcome.txt"}}'
+        print_text(console, f"  curl {address}/v1/calls -H 'Content-Type: application/json' -d '{call}'")
+        print_text(console, "  agenttool approvals")
+        print_text(console, f"  agenttool export-config claude-code --url {address}/mcp")
     print_text(
         console, f"status: curl {address}/v1/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
     )

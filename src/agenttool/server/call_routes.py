@@ -96,13 +96,16 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     invocation_id = observed.invocation_id if invocation is None else invocation.invocation_id
     if invocation_id is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
+    if observed.result is not None and invocation is not None and invocation.status.is_terminal:
+        return Reply(value=_state(invocation_id, invocation, observed.result))
     return await _state_reply(request.space, invocation_id, invocation)
 
 
 class _Observer:
-    """Notes the id of a call that was started."""
+    """Notes the id of a call that was started, and its result."""
 
     invocation_id: InvocationId | None = None
+    result: ToolResult | None = None
 
     def started(self, invocation_id: InvocationId, /) -> None:
         """Note the id."""
@@ -110,6 +113,10 @@ class _Observer:
 
     def progressed(self, update: object, /) -> None:
         """Do nothing."""
+
+    def ended(self, result: ToolResult, /) -> None:
+        """Note the result, which is stored."""
+        self.result = result
 
 
 async def _state_reply(space: TenantSpace, invocation_id: str, invocation: ToolInvocation | None) -> Reply:

@@ -1,0 +1,161 @@
+"""The tools of `agenttool serve` without settings: one of each kind, and some calls, so that no page is empty."""
+
+import asyncio
+import struct
+import zlib
+from pathlib import Path
+
+from agenttool.adapters.python.context import Context
+from agenttool.adapters.python.declare import tool
+from agenttool.adapters.python.files import Media
+from agenttool.adapters.python.source import Tool
+from agenttool.errors import ConfigError
+from agenttool.records import JsonObject
+from agenttool.runtime import Runtime
+
+DEFERRED = 500
+"""So many tools of a large catalog are found by search only."""
+
+ACTOR = "agent:demo"
+"""The actor of the calls that the demo makes."""
+
+_OBJECTS = ("invoice", "customer", "order", "ticket", "shipment", "contract", "refund", "payment", "report", "meeting")
+_VERBS = ("list", "get", "create", "update", "archive")
+_WHERE = ("north", "south", "east", "west", "central", "online", "retail", "export", "service", "partner")
+_STEP, _BAR = 16, 12
+_FILES = {
+    "welcome.txt": "These files belong to the demo. Nothing else of this machine can be read.\n",
+    "prices.csv": "article,price\ntea,4.20\ncoffee,5.10\n",
+}
+
+
+def demo_tools(folder: Path) -> list[Tool]:
+    """Return the tools; those about files use one folder only.
+
+    Raises:
+        ConfigError: the folder cannot be used.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, text in _FILES.items():
+            if not (folder / name).exists():
+                (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot use the demo folder {str(folder)!r}: {error.strerror}; use --no-demo") from error
+    return [*_file_tools(folder), *_kinds(), *(_deferred(number) for number in range(DEFERRED))]
+
+
+def _file_tools(folder: Path) -> list[Tool]:
+    def inside(name: str) -> Path:
+        if name != Path(name).name or name in ("", ".", ".."):
+            raise ValueError(f"name must be the name of a file in the demo folder, got {name!r}; use list_files")
+        return folder / name
+
+    @tool(namespace="files", read_only=True, concurrency_safe=True, open_world=False)
+    def list_files() -> list[str]:
+        """List the files of the demo folder."""
+        return sorted(each.name for each in folder.iterdir() if each.is_file())
+
+    @tool(namespace="files", read_only=True, concurrency_safe=True, open_world=False)
+    def read_file(name: str) -> str:
+        """Read a file of the demo folder."""
+        return inside(name).read_text(encoding="utf-8")
+
+    @tool(namespace="files", destructive=True, open_world=False)
+    def write_file(name: str, content: str) -> str:
+        """Write a file of the demo folder; a person is asked first."""
+        inside(name).write_text(content, encoding="utf-8")
+        return f"wrote {len(content)} characters to {name}"
+
+    return [list_files, read_file, write_file]
+
+
+def _kinds() -> list[Tool]:
+    failures = iter([True, False] * 100_000)
+
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
+    async def slow_report(seconds: int = 60, *, ctx: Context) -> str:
+        """Compile a report slowly, with progress."""
+        for passed in range(max(1, min(seconds, 600))):
+            ctx.progress(f"chapter {passed + 1}", percent=100 * passed / seconds)
+            await asyncio.sleep(1)
+        return f"the report is complete after {seconds} s"
+
+    @tool(namespace="demo", destructive=True)
+    def send_invoice(customer: str, amount: float, note: str = "") -> str:
+        """Send an invoice to a customer; a person is asked first."""
+        return f"sent an invoice over {amount:.2f} to {customer}" + (f": {note}" if note else "")
+
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
+    def large_table(rows: int = 5000) -> str:
+        """Return a table that is too large to be shown whole."""
+        lines = (f"{number},article {number},{number * 7 % 1000 / 10}" for number in range(max(0, min(rows, 100_000))))
+        return "\n".join(["number,name,price", *lines])
+
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
+    def make_chart(bars: int = 12) -> Media:
+        """Draw a chart as an image."""
+        return Media(_chart(max(1, min(bars, 60))), "image/png", "chart.png")
+
+    @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
+    def flaky() -> str:
+        """Fail every second time."""
+        if next(failures, False):
+            raise RuntimeError("the exchange rate service did not answer; try again")
+        return "it worked this time"
+
+    return [slow_report, send_invoice, large_table, make_chart, flaky]
+
+
+def _chart(bars: int) -> bytes:
+    """Return a PNG with bars of different heights."""
+    width, height = bars * _STEP, 120
+    tops = [height - 10 - (number * 37 % 100) for number in range(bars)]
+    rows = bytearray()
+    for y in range(height):
+        rows.append(0)
+        for x in range(width):
+            is_bar = x % _STEP < _BAR and y >= tops[x // _STEP]
+            rows += b"\x2f\x6f\xed" if is_bar else b"\xf4\xf6\xfa"
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(rows), 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+
+
+def _deferred(number: int) -> Tool:
+    verb, what, where = _VERBS[number % 5], _OBJECTS[number // 5 % 10], _WHERE[number // 50]
+    is_read = verb in ("list", "get")
+
+    @tool(
+        name=f"{verb}_{what}_{where}",
+        namespace="catalog",
+        description=f"{verb.capitalize()} a {what} of the {where} division.",
+        should_defer=True,
+        read_only=is_read,
+        open_world=False,
+    )
+    def act(number: int = 1) -> str:
+        return f"{verb} {what} {number} of the {where} division: done"
+
+    return act
+
+
+async def make_calls(runtime: Runtime) -> None:
+    """Make the first calls of an empty journal: one that runs, one that waits for approval, and one that failed."""
+    if runtime.inspection.log.last and await _has_calls(runtime):
+        return
+    await runtime.start("files.list_files", {}, actor_ref=ACTOR)
+    await runtime.start("demo.make_chart", {}, actor_ref=ACTOR)
+    await runtime.start("demo.flaky", {}, actor_ref=ACTOR)
+    await runtime.start("demo.large_table", {"rows": 3000}, actor_ref=ACTOR)
+    invoice: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
+    await runtime.start("demo.send_invoice", invoice, actor_ref=ACTOR)
+    await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)
+
+
+async def _has_calls(runtime: Runtime) -> bool:
+    return bool(await runtime.approvals.list(limit=1)) or any(
+        fact.invocation_id is not None for _, fact in runtime.inspection.log.read(0, 2 * DEFERRED)
+    )

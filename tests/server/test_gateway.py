@@ -1,0 +1,283 @@
+"""The HTTP API as programs use it: calls, approvals, identities, and what each identity may see."""
+
+import asyncio
+import json
+from functools import partial
+from http import HTTPStatus
+
+import pytest
+from starlette.testclient import TestClient
+
+from agenttool import Runtime, tool
+from agenttool.ports.identity import AccessRole
+from agenttool.server.grants import GrantKind
+
+HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
+OWN_PAGE = {"origin": "http://127.0.0.1:8642", "sec-fetch-site": "same-origin"}
+
+
+@tool(namespace="math", read_only=True, open_world=False)
+def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+
+@tool(namespace="mail")
+def send(to: str) -> str:
+    """Send a letter."""
+    return f"sent to {to}"
+
+
+@tool(namespace="text", read_only=True, open_world=False)
+def long_text(lines: int) -> str:
+    """Return many lines."""
+    return "\n".join(f"line {number}" for number in range(lines))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def http(request, make_app, tmp_path):
+    """A program on this machine, and a server whose journal is in memory or in a file."""
+    file = None if request.param == "memory" else tmp_path / "calls.db"
+    place = "memory:" if file is None else f"sqlite:{file}"
+    app = make_app(lambda: Runtime.open(store=place, tools=[add, send, long_text], approve="wait"), file=file)
+    with TestClient(app, **HERE) as client:
+        yield client
+
+
+def key_of(http, subject, *roles, tenant="default"):
+    grants = http.app.state.served.grants
+    add_key = partial(
+        grants.add,
+        GrantKind.KEY,
+        subject=subject,
+        roles=[AccessRole(each) for each in roles],
+        created_by="test",
+        tenant=tenant,
+    )
+    return {"authorization": f"Bearer {http.portal.call(add_key)[0]}"}
+
+
+def call(http, name, arguments, headers=None, **query):
+    return http.post("/v1/calls", json={"tool": name, "arguments": arguments}, headers=headers, params=query)
+
+
+def answer(http, approval, word, headers, **more):
+    body = {"answer": word, "shown_digest": approval["shown_digest"], **more}
+    return http.post(f"/v1/approvals/{approval['approval_id']}", json=body, headers=headers)
+
+
+def test_a_call_returns_its_result_and_is_listed(http):
+    made = call(http, "add", {"a": 19, "b": 23})
+    state = made.json()
+    assert (made.status_code, state["status"], state["result"]["structured_content"]) == (200, "succeeded", 42)
+    (listed,) = http.get("/v1/calls").json()["items"]
+    assert (listed["invocation_id"], listed["actor"], listed["summary"]) == (state["invocation_id"], "local", "42")
+    detail = http.get(f"/v1/calls/{state['invocation_id']}").json()
+    assert detail["invocation"]["model_input"] == {"a": 19, "b": 23}
+    assert [each["name"] for each in detail["phases"]][-1] == "succeeded"
+
+
+def test_a_call_that_fails_is_a_result(http):
+    state = call(http, "add", {"a": "x"})
+    assert (state.status_code, state.json()["result"]["is_error"]) == (200, True)
+
+
+def test_a_repeated_request_with_a_key_returns_the_first_call(http):
+    key = {"idempotency-key": "once"}
+    first, second = (call(http, "add", {"a": 1}, key).json() for _ in range(2))
+    assert first["invocation_id"] == second["invocation_id"]
+    other = call(http, "add", {"a": 2}, key)
+    assert (other.status_code, other.json()["reason"]) == (409, "idempotency_conflict")
+
+
+def test_an_approval_goes_from_the_caller_to_the_approver_and_back(http):
+    waiting = call(http, "send", {"to": "ada"})
+    state = waiting.json()
+    assert (waiting.status_code, state["status"]) == (202, "awaiting_approval")
+    bob, eve = key_of(http, "user:bob", "approver"), key_of(http, "user:eve", "approver")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    assert (approval["actor"], approval["input"], approval["can_answer"]) == ("local", {"to": "ada"}, True)
+    unseen = {**approval, "shown_digest": "sha256:" + "0" * 64}
+    assert answer(http, unseen, "allow", bob).json()["reason"] == "other_question"
+    assert answer(http, approval, "allow", bob).json()["by"] == "user:bob"
+    http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 30})
+    late = answer(http, approval, "deny", eve)
+    assert (late.status_code, late.json()["reason"]) in ((409, "answered"), (404, "unknown"))
+    detail = http.get(waiting.headers["location"], params={"wait": 30}).json()
+    assert detail["result"]["content"][0]["text"] == "sent to ada"
+    (decision,) = [each for each in detail["records"] if each.get("decided_by")]
+    assert decision["reason"]["details"]["approver"]["principal"]["subject"] == "user:bob"
+
+
+def test_an_edit_is_checked_before_it_is_accepted_and_then_runs(http):
+    state, bob = call(http, "send", {"to": "ada"}).json(), key_of(http, "user:bob", "approver")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    wrong = answer(http, approval, "allow", bob, input={"to": 3})
+    assert (wrong.status_code, wrong.json()["pointer"], wrong.json()["reason"]) == (422, "/input/to", "bad_input")
+    checked = http.post(f"/v1/approvals/{approval['approval_id']}/check", json={"input": {}}, headers=bob).json()
+    assert [each["pointer"] for each in checked["errors"]] == ["/to"]
+    assert answer(http, approval, "allow", bob, input={"to": "grace"}).status_code == 200
+    ended = http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 30}).json()
+    assert ended["result"]["content"][0]["text"] == "sent to grace"
+
+
+def test_a_local_program_without_a_key_cannot_approve(http):
+    call(http, "send", {"to": "ada"})
+    bob = key_of(http, "user:bob", "approver")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    assert http.get("/v1/approvals").status_code == HTTPStatus.FORBIDDEN
+    assert answer(http, approval, "allow", None).status_code == HTTPStatus.FORBIDDEN
+    assert http.get("/v1/approvals", headers=bob).json()["items"][0]["approval_id"] == approval["approval_id"]
+    for method, path in (("GET", "/v1/keys"), ("GET", "/v1/rules"), ("GET", "/v1/events"), ("GET", "/v1/stats")):
+        assert http.request(method, path).status_code == HTTPStatus.FORBIDDEN
+
+
+def test_an_approver_does_not_answer_for_its_own_call(http):
+    both = key_of(http, "user:bob", "caller", "approver")
+    call(http, "send", {"to": "ada"}, both)
+    (approval,) = http.get("/v1/approvals", headers=both).json()["items"]
+    assert (approval["can_answer"], bool(approval["why_not"])) == (False, True)
+    refused = answer(http, approval, "allow", both)
+    assert (refused.status_code, refused.json()["reason"]) == (403, "own_call")
+
+
+def test_a_caller_sees_its_own_calls_only(http):
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+    made = call(http, "add", {"a": 1}, ada).json()["invocation_id"]
+    assert [each["invocation_id"] for each in http.get("/v1/calls", headers=ada).json()["items"]] == [made]
+    assert http.get("/v1/calls", headers=bob).json()["items"] == []
+    for headers in (bob, None):
+        assert http.get(f"/v1/calls/{made}", headers=headers).status_code == HTTPStatus.NOT_FOUND
+        assert http.post(f"/v1/calls/{made}/cancel", headers=headers).status_code == HTTPStatus.NOT_FOUND
+
+
+def test_stored_output_is_returned_by_the_call_that_owns_it_only(http):
+    bob = key_of(http, "agent:bob", "caller")
+    made = call(http, "long_text", {"lines": 20_000}).json()["invocation_id"]
+    (payload,) = http.get(f"/v1/calls/{made}").json()["payloads"]
+    path = f"/v1/results/{made}/payloads/{payload['digest']}"
+    whole = http.get(path)
+    assert (whole.status_code, whole.headers["x-content-type-options"]) == (200, "nosniff")
+    assert "attachment" in whole.headers["content-disposition"]
+    part = http.get(path, headers={"range": "bytes=0-5"})
+    assert (part.status_code, part.content) == (206, whole.content[:6])
+    assert http.get(path, headers=bob).status_code == HTTPStatus.NOT_FOUND
+    other = call(http, "add", {"a": 1}, bob).json()["invocation_id"]
+    stolen = http.get(f"/v1/results/{other}/payloads/{payload['digest']}", headers=bob)
+    assert stolen.status_code == HTTPStatus.NOT_FOUND
+
+
+def test_a_revoked_key_is_refused_at_once(http):
+    operator, ada = key_of(http, "user:op", "operator"), key_of(http, "agent:ada", "caller")
+    assert http.get("/v1/me", headers=ada).json()["subject"] == "agent:ada"
+    keys = http.get("/v1/keys", headers=operator).json()["items"]
+    (key_id,) = [each["key_id"] for each in keys if each["subject"] == "agent:ada"]
+    assert http.delete(f"/v1/keys/{key_id}", headers=operator).status_code == HTTPStatus.NO_CONTENT
+    refused = http.get("/v1/me", headers=ada)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def login(http):
+    grants = http.app.state.served.grants
+    make = partial(
+        grants.add, GrantKind.LOGIN, subject="user:ada", roles=[*AccessRole], created_by="test", lifetime_s=60
+    )
+    token = http.portal.call(make)[0]
+    return token, http.post("/v1/login", json={"token": token}, headers=OWN_PAGE)
+
+
+def test_a_login_link_opens_one_session_that_only_the_console_can_use(http):
+    token, logged_in = login(http)
+    cookie = logged_in.headers["set-cookie"]
+    assert logged_in.json()["roles"] == ["approver", "auditor", "caller", "operator"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert http.post("/v1/login", json={"token": token}, headers=OWN_PAGE).status_code == HTTPStatus.UNAUTHORIZED
+    session = {"cookie": cookie.partition(";")[0], **OWN_PAGE}
+    assert http.get("/v1/me", headers=session).json()["kind"] == "session"
+    assert http.post("/v1/policy/try", json={"tool": "add"}, headers=session).status_code == HTTPStatus.OK
+    for origin in ("http://127.0.0.1:3000", "http://localhost:8642", "https://127.0.0.1:8642", "null"):
+        foreign = {**session, "origin": origin}
+        assert http.post("/v1/policy/try", json={"tool": "add"}, headers=foreign).status_code == HTTPStatus.FORBIDDEN
+    without = {"cookie": session["cookie"]}
+    assert http.post("/v1/policy/try", json={"tool": "add"}, headers=without).status_code == HTTPStatus.FORBIDDEN
+    as_form = {**session, "content-type": "text/plain"}
+    assert http.post("/v1/policy/try", content=b"{}", headers=as_form).status_code == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    assert http.post("/v1/logout", headers=session).status_code == HTTPStatus.NO_CONTENT
+    assert http.get("/v1/me", headers=session).status_code == HTTPStatus.UNAUTHORIZED
+
+
+def test_rules_and_statistics_describe_what_happened(http):
+    call(http, "add", {"a": 1})
+    auditor = key_of(http, "user:ida", "auditor")
+    stats = http.get("/v1/stats", params={"window_s": 60, "buckets": 3}, headers=auditor).json()
+    assert (stats["totals"]["calls"], len(stats["buckets"]), stats["now"]["running"]) == (1, 3, 0)
+    tried = http.post("/v1/policy/try", json={"tool": "send", "arguments": {"to": "x"}}, headers=auditor).json()
+    assert (tried["behavior"], tried["errors"]) == ("ask", [])
+    rule = {"rule": {"tool": "math.add"}}
+    assert http.post("/v1/policy/matches", json=rule, headers=auditor).json()["matched"] == 1
+    assert http.post("/v1/keys", json={"subject": "x", "roles": ["caller"]}, headers=auditor).status_code == 403
+
+
+def test_a_stopping_server_refuses_new_requests(http):
+    http.portal.call(_drain, http.app.state.served)
+    refused = http.get("/v1/me")
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+
+
+async def _drain(served):
+    served.drain()
+
+
+def test_the_description_lists_every_route(http):
+    document = http.get("/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    assert "post" in document["paths"]["/v1/approvals/{approval_id}"]
+    assert json.dumps(document).count("application/problem+json") > len(document["paths"])
+
+
+def test_a_large_response_is_compressed_if_the_client_accepts_it(http):
+    reply = http.get("/openapi.json", headers={"accept-encoding": "gzip"})
+    assert reply.headers["content-encoding"] == "gzip"
+    assert reply.json() == http.get("/openapi.json", headers={"accept-encoding": "identity"}).json()
+
+
+async def test_events_continue_where_a_reader_stopped_and_end_with_the_key(make_app, serve_app, tmp_path):
+    file = tmp_path / "calls.db"
+    app = make_app(lambda: Runtime.open(store=f"sqlite:{file}", tools=[add], approve="wait"), file=file)
+    async with serve_app(app) as url:
+        grants, runtime = app.state.served.grants, app.state.runtime
+        token, grant = await grants.add(
+            GrantKind.KEY, subject="user:ida", roles=[AccessRole.AUDITOR], created_by="test"
+        )
+        host, port = url.removeprefix("http://").split(":")
+
+        async def stream(last):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            lines = f"GET /v1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n{last}\r\n"
+            writer.write(lines.encode())
+            return reader, writer
+
+        async def until(reader, text):
+            found = b""
+            async with asyncio.timeout(60):
+                while text not in found:
+                    piece = await reader.read(4096)
+                    assert piece, found
+                    found += piece
+            return found
+
+        reader, writer = await stream("")
+        await until(reader, b"event: ready")
+        made = await runtime.call("add", {"a": 1})
+        seen = await until(reader, made.invocation_id.encode())
+        assert b'"a"' not in seen, "no arguments"
+        writer.close()
+        again, other = await stream("Last-Event-ID: 1\r\n")
+        assert made.invocation_id.encode() in await until(again, b"event: call")
+        ahead, third = await stream("Last-Event-ID: 999999\r\n")
+        await until(ahead, b"event: reset")
+        await grants.revoke(GrantKind.KEY, grant.grant_id)
+        await until(again, b'"reason":"revoked"')
+        for each in (other, third):
+            each.close()
