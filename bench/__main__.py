@@ -30,7 +30,7 @@ BENCHES = (
     "rap",
     "mcp_endpoints",
 )
-ON_DEMAND = ("phases", "long_log", "log_commands")
+ON_DEMAND = ("phases", "long_log", "log_commands", "openapi_import")
 REPORT = Path("build/bench.json")
 WIDTH = 140
 """Width of the table if the output is no terminal."""

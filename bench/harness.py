@@ -38,6 +38,7 @@ CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 REQUIREMENTS = {
     "bm25": "bm25s PyStemmer",
     "open_fastmcp": "fastmcp",
+    "import_fastmcp": "fastmcp",
     "fastmcp_client": "fastmcp",
     "fastmcp_search": "fastmcp",
     "langchain_tool": "langchain-core",
@@ -47,7 +48,7 @@ REQUIREMENTS = {
 }
 """What to install for a contestant; the others run in the current environment."""
 
-SHARED = {"open_fastmcp": "fastmcp_client", "fastmcp_search": "fastmcp_client"}
+SHARED = {"open_fastmcp": "fastmcp_client", "import_fastmcp": "fastmcp_client", "fastmcp_search": "fastmcp_client"}
 """Contestants that share the environment of another."""
 
 

@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import cast
 
 from agenttool.adapters.openapi.document import DocumentError, References
@@ -40,9 +41,13 @@ FILE_SCHEMA: JsonObject = {
 }
 
 
+@lru_cache(maxsize=4096)
 def plain_text(text: str, limit: int) -> str:
-    """Return the first sentences of a text without markup, up to a number of characters."""
-    text = text[: 4 * limit]
+    """Return the first sentences of a text without markup, up to a number of characters.
+
+    Documents repeat the descriptions of parameters in each operation.
+    """
+    text = text[: 2 * limit + 100]
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if _MARKED.search(text):
@@ -79,14 +84,18 @@ class SchemaConverter:
         self._definitions: dict[str, Definition] = {}
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
+        self._converted: dict[int, tuple[Json, tuple[str, ...]]] = {}
         self._used: list[str] = []
         self.findings: list[SkippedPart] = []
 
     def convert(self, schema: Json, pointer: str) -> tuple[Json, tuple[str, ...]]:
         """Return a schema, and the names of the definitions that it refers to."""
-        self._used = []
-        found = self._schema(schema, pointer, 0)
-        return found, tuple(dict.fromkeys(self._used))
+        known = self._converted.get(id(schema))  # the document outlives this object, so no id is used twice
+        if known is None:
+            self._used = []
+            found = self._schema(schema, pointer, 0)
+            known = self._converted[id(schema)] = found, tuple(dict.fromkeys(self._used))
+        return known
 
     def unwrap(self, schema: Json) -> Json:
         """Return the target of a schema that is only a reference; one that leads nowhere stays as it is."""

@@ -1,0 +1,27 @@
+"""Make tools of an OpenAPI document."""
+
+import sys
+from pathlib import Path
+
+from agenttool import OpenApiService
+from agenttool.adapters.openapi.declare import declare
+from agenttool.adapters.openapi.importer import import_document
+from agenttool.testing.fakes import scripted_tool
+from bench.process import print_cost
+
+
+def main() -> None:
+    """Import one document."""
+    place = sys.argv[1]
+    service = OpenApiService("probe", document=place, server="https://api.example")
+    executor = scripted_tool("probe").executor
+
+    def work() -> object:
+        imported = import_document(service, Path(place).read_bytes(), place)
+        return imported, [declare(service, each, executor) for each in imported.tools]
+
+    print_cost(work)
+
+
+if __name__ == "__main__":
+    main()
