@@ -274,6 +274,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     default_surface = _called(Runtime.default_surface)
     offer_read_result = _called(Runtime.offer_read_result)
     tool_names = _called(Runtime.tool_names)
+    denial = _called(Runtime.denial)
     current = _called(Runtime.current)
     offered = _called(Runtime.offered)
     search = _awaited(Runtime.search)

@@ -1,10 +1,13 @@
 """A server behind our server: its tools, resources, prompts and questions reach the client, on all four pairs of revisions."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
 
+import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_clients import Person, connected, text_of
 
 from agenttool import Runtime
@@ -36,6 +39,66 @@ async def test_a_client_uses_a_server_through_the_gateway(mode, upstream):
         result = await client.call_tool("ask", {})
     assert "Ada" in text_of(result)
     assert "fx asks: Your name?" in person.asked
+
+
+def server(name, *options):
+    return McpServer(name, command=sys.executable, args=("-I", "-S", str(FIXTURE), *options))
+
+
+@pytest.mark.parametrize("upstream", [(), ("modern=1",)])
+async def test_completion_is_asked_of_the_server_that_has_the_prompt_or_template(mode, upstream):
+    sources = [server("plain"), server("fx", "offers=1", *upstream)]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client:
+        prompts = [each.name for each in (await client.list_prompts()).prompts]
+        assert prompts == ["fx__greet", "greet"]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        completed = [
+            await client.complete(ref, {"name": "who", "value": "A"})
+            for ref in (
+                types.PromptReference(type="ref/prompt", name="fx__greet"),
+                types.PromptReference(type="ref/prompt", name="greet"),
+                types.ResourceTemplateReference(type="ref/resource", uri=template.uri_template),
+            )
+        ]
+        got = await client.get_prompt("fx__greet", {"who": "Ada"})
+        read = await client.read_resource("memo://any")
+    assert [each.completion.values for each in completed] == [["greet A…"], [], ["memo://{name} A…"]]
+    assert got.messages[0].content.text == "Greet Ada."
+    assert read.contents[0].text == "the memo"
+
+
+async def test_a_rule_about_the_tool_that_reads_holds_for_resources_and_prompts(mode):
+    rules = [
+        {"behavior": "deny", "tool": "fx.read_resource", "argument": {"/uri": {"one_of": ["memo://one"]}}},
+        {"behavior": "deny", "tool": "fx.get_prompt", "actor": "user:eve"},
+    ]
+    async with Runtime.open(sources=[server("fx")], approve="wait", rules=rules) as rt:
+        async with connected(rt, mode, actor="user:ada") as client:
+            with pytest.raises(MCPError, match="permission_denied"):
+                await client.read_resource("memo://one")
+            assert (await client.read_resource("memo://two")).contents
+            assert (await client.get_prompt("greet", {"who": "Ada"})).messages
+        async with connected(rt, mode, actor="user:eve") as client:
+            with pytest.raises(MCPError, match="permission_denied"):
+                await client.get_prompt("greet", {"who": "Ada"})
+
+
+async def test_a_client_is_notified_of_the_changed_lists_of_a_server():
+    seen = set()
+    async with (
+        Runtime.open(sources=[server("fx", "offers=1")], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(prompts_list_changed=True, resources_list_changed=True) as events,
+    ):
+        assert [each.name for each in (await client.list_prompts(cache_mode="bypass")).prompts] == ["greet"]
+        assert not (await rt.call("fx.change", {})).is_error
+        async with asyncio.timeout(30):
+            async for each in events:
+                seen.add(type(each).__name__)
+                if len(seen) == 2:
+                    break
+        assert [each.name for each in (await client.list_prompts(cache_mode="bypass")).prompts] == ["greet", "new"]
+    assert seen == {"PromptsListChanged", "ResourcesListChanged"}
 
 
 APP = {

@@ -434,6 +434,16 @@ async def test_tool_with_task() -> str:
     return f"Hello, {reply['content']['name']}!"
 
 
+@free
+async def test_reconnection() -> str:
+    """Close the stream of this request before it ends; the client resumes it."""
+    close = CALLER.get().context.close_sse_stream
+    if close is not None:
+        await close()
+        await asyncio.sleep(1.5)
+    return "resumed"
+
+
 def only_as_task(given):
     """Return a tool that only runs as a task."""
     made = declared(given)

@@ -3,8 +3,8 @@
 `python mcp_fixture_server.py [OPTION=VALUE …]`; options: `hang=1` never answers, `exit=CODE` ends at once,
 `garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
 `definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
-2026-07-28, `done=FILE` ends a task once the file exists, `child=FILE` starts a child process that ignores signals, and
-writes both process numbers.
+2026-07-28, `offers=1` adds a resource template, completion and a tool that changes the lists, `done=FILE` ends a task
+once the file exists, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
 """
 
 import base64
@@ -134,6 +134,12 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
         task_id = f"t-{given['ends']}"
         TASKS[task_id] = [given["ends"], 0, None]
         return {"resultType": "task", "taskId": task_id, "status": "working", "ttlMs": None, "pollIntervalMs": 10}
+    if name == "change":
+        RESOURCES.append({"uri": "memo://new", "name": "new"})
+        PROMPTS.append({"name": "new"})
+        send({"method": "notifications/resources/list_changed"})
+        send({"method": "notifications/prompts/list_changed"})
+        return text("changed")
     if name == "no_content":
         return {"content": "nothing"}
     return text(name)
@@ -211,6 +217,11 @@ def answer_call(number, params):
 
 COMPLETE = {"resultType": "complete"} if "modern" in OPTIONS else {}
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+if "offers" in OPTIONS:
+    changing = {"listChanged": True}
+    CAPABILITIES = {"tools": changing, "resources": changing, "prompts": changing, "completions": {}}
+    TOOLS.append(tool("change", "Add a prompt and a resource."))
+TEMPLATES = [{"uriTemplate": "memo://{name}", "name": "memo"}] if "offers" in OPTIONS else []
 if "modern" in OPTIONS:
     CAPABILITIES["extensions"] = {"io.modelcontextprotocol/tasks": {}}
 CACHE = {"ttlMs": 0, "cacheScope": "private"} if "modern" in OPTIONS else {}
@@ -234,7 +245,10 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
     if method == "resources/list":
         return {"resources": RESOURCES, **CACHE}
     if method == "resources/templates/list":
-        return {"resourceTemplates": [], **CACHE}
+        return {"resourceTemplates": TEMPLATES, **CACHE}
+    if method == "completion/complete" and "offers" in OPTIONS:
+        key = params["ref"].get("name") or params["ref"]["uri"]
+        return {"completion": {"values": [f"{key} {params['argument']['value']}…"], "total": 1, "hasMore": False}}
     if method == "resources/read":
         contents = {"uri": params["uri"], "mimeType": "text/plain", "text": "the memo"}
         meta = {"_meta": {"ui": {"csp": {}}}} if params["uri"].startswith("ui://") else {}

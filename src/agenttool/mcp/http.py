@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,6 +11,7 @@ from agenttool.config.table import suggestion
 from agenttool.mcp.callers import session_owner, subject_in
 from agenttool.mcp.profiles import ALL_TOOLS, McpOptions, admits
 from agenttool.mcp.server import RuntimeMcpServer
+from agenttool.mcp.stream_events import RETRY_MS, ResumableSessions
 from agenttool.runtime import Runtime
 
 __all__ = ["McpEndpoints", "McpOptions", "serve_http"]
@@ -66,7 +66,7 @@ async def serve_http(runtime: Runtime, profiles: Mapping[str, McpOptions]) -> As
         apps: dict[str, ASGIApp] = {}
         for name, options in profiles.items():
             server = await stack.enter_async_context(RuntimeMcpServer.open(runtime, options))
-            manager = StreamableHTTPSessionManager(server.lowlevel, max_request_body_size=MAX_BODY_BYTES)
+            manager = ResumableSessions(server.lowlevel, max_request_body_size=MAX_BODY_BYTES, retry_interval=RETRY_MS)
             await stack.enter_async_context(manager.run())
             apps[name] = manager.handle_request
         yield McpEndpoints(profiles, apps)

@@ -1,7 +1,11 @@
 """Resources and prompts for MCP clients: those of the sources, passed on, and the stored output of calls."""
 
+import asyncio
 import base64
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -10,6 +14,7 @@ from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.session import InvalidResult
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.errors import CallerError, StoreError
+from agenttool.mcp.listing import is_valid
 from agenttool.mcp.state import DeliveredOutput
 from agenttool.policy.wildcards import fits
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
@@ -18,12 +23,28 @@ from agenttool.records import PAYLOAD_SCHEME, JsonObject
 from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
+log = logging.getLogger("agenttool.mcp")
+
+LIST_S = 5.0
+"""How long a list waits for each source."""
+
 MAX_READ_BYTES = 20_000_000
 """Larger output is read in parts, with the tool `read_result`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The provider of an entry, and the name or URI that the provider knows it by."""
+
+    provider: ResourceProvider
+    key: str
+
+
 class Offers:
-    """The resources and prompts of one profile; of two prompts with one name, the second has its source before it."""
+    """The resources and prompts of one profile.
+
+    Of two prompts with one name, the second has its source before it. Of two resources with one URI, the first is read.
+    """
 
     def __init__(self, runtime: Runtime, role: Role | None, delivered: DeliveredOutput) -> None:
         """Take the runtime, the role, and the stored output that clients may read.
@@ -33,50 +54,94 @@ class Offers:
         self._runtime = runtime
         self._role = role
         self._delivered = delivered
+        self._owners: dict[OfferKind, dict[str, Owner]] = {}
 
     @property
     def _providers(self) -> Iterator[ResourceProvider]:
         patterns = None if self._role is None else [each.partition(".")[0] for each in self._role.tools]
         sources = self._runtime.sources
-        servers = (ServerOffers(each) for each in sources.all_of(McpSource))
+        servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
         for each in (*sources.all_of(ResourceProvider), *servers):
             if patterns is None or any(fits(pattern, each.name) for pattern in patterns):
                 yield each
 
     def watch(self, changed: OfferChanged) -> None:
         """Report changes of all sources from now on."""
+
+        def note(kind: OfferKind, uri: str | None) -> None:
+            self._owners.clear()
+            changed(kind, uri)
+
         for each in self._providers:
-            each.watch(changed)
+            each.watch(note)
 
     async def entries(self, kind: OfferKind) -> list[JsonObject]:
-        """Return all entries of a list, sorted by name or URI; a source that is not connected has none."""
-        found: list[JsonObject] = []
-        for provider in self._providers:
-            try:
-                offered = await provider.list_offers(kind)
-            except (CallerError, ConnectionError):
-                continue
-            names = {str(each.get("name")) for each in found}
+        """Return all entries of a list, sorted by name or URI; a source that does not answer in time has none."""
+        providers = tuple(self._providers)
+        lists = await asyncio.gather(*(_entries_of(each, kind) for each in providers))
+        found: dict[str, JsonObject] = {}
+        owners: dict[str, Owner] = {}
+        for provider, offered in zip(providers, lists, strict=True):
             for each in offered:
-                is_taken = kind is OfferKind.PROMPTS and each.get("name") in names
-                found.append({**each, "name": f"{provider.name}__{each['name']}"} if is_taken else each)
-        key = "name" if kind is OfferKind.PROMPTS else "uri" if kind is OfferKind.RESOURCES else "uriTemplate"
-        return sorted(found, key=lambda each: str(each.get(key)))
+                key = shown = str(each[_KEYS[kind]])
+                if kind is OfferKind.PROMPTS and key in found:
+                    shown = f"{provider.name}__{key}"
+                if shown not in found:
+                    found[shown] = {**each, _KEYS[kind]: shown}
+                    owners[shown] = Owner(provider, key)
+        self._owners[kind] = owners
+        return [found[key] for key in sorted(found)]
+
+    async def _owners_of(self, kind: OfferKind, key: str) -> list[Owner]:
+        """Return the owner of an entry; for one that is not listed, all that may have it."""
+        if kind not in self._owners:
+            await self.entries(kind)
+        owner = self._owners[kind].get(key)
+        if owner is not None:
+            return [owner]
+        likely: list[ResourceProvider] = []
+        if kind is OfferKind.RESOURCES:
+            if OfferKind.TEMPLATES not in self._owners:
+                await self.entries(OfferKind.TEMPLATES)
+            templates = self._owners[OfferKind.TEMPLATES].items()
+            likely = [each.provider for template, each in templates if key.startswith(template.partition("{")[0])]
+        names = {each.name for each in likely}
+        others = (each for each in self._providers if each.name not in names)
+        return [Owner(each, key) for each in (*likely, *others)]
 
     async def read(self, uri: str, actor: str | None, *, is_stateless: bool) -> JsonObject:
         """Return the contents of a resource, or of stored output that the actor may read.
 
         Raises:
-            MCPError: there is no such resource, or it cannot be read now.
+            MCPError: there is no such resource, it cannot be read now, or the rules deny it.
         """
         if uri.startswith(PAYLOAD_SCHEME):
             found = await self._payload(uri, actor)
         else:
-            found = await _first(self._providers, lambda provider: provider.read_resource(uri))
+            owners = await self._owners_of(OfferKind.RESOURCES, uri)
+            self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, actor)
+            found = await _first(owners, lambda provider, key: provider.read_resource(key))
         if found is None:
             code = types.INVALID_PARAMS if is_stateless else _OLD_NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": uri})
         return found
+
+    def _refuse_denied(
+        self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], actor: str | None
+    ) -> None:
+        """Remove the owners whose entry the rules deny: a rule about the tool that reads it holds here, too.
+
+        Raises:
+            MCPError: the rules deny all.
+        """
+        reason = None
+        for each in tuple(owners):
+            denial = self._runtime.denial(f"{each.provider.name}.{tool}", arguments(each.key), actor_ref=actor)
+            if denial is not None:
+                owners.remove(each)
+                reason = denial
+        if reason is not None and not owners:
+            raise MCPError(types.INVALID_PARAMS, f"permission_denied: {reason}")
 
     async def _payload(self, uri: str, actor: str | None) -> JsonObject | None:
         try:
@@ -95,25 +160,40 @@ class Offers:
         contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
         return {"contents": [contents]}
 
-    async def prompt(self, name: str, arguments: Mapping[str, str]) -> JsonObject:
+    async def prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject:
         """Return the messages of a prompt.
 
         Raises:
-            MCPError: there is no such prompt, or its source cannot answer now.
+            MCPError: there is no such prompt, its source cannot answer now, or the rules deny it.
         """
-        found = await _first(self._providers, lambda provider: provider.get_prompt(name, arguments))
-        source, _, bare = name.partition("__")
-        if found is None and bare:
-            owners = [provider for provider in self._providers if provider.name == source]
-            found = await _first(owners, lambda provider: provider.get_prompt(bare, arguments))
+        owners = await self._owners_of(OfferKind.PROMPTS, name)
+        self._refuse_denied(owners, "get_prompt", lambda key: {"name": key, "arguments": {**arguments}}, actor)
+        found = await _first(owners, lambda provider, key: provider.get_prompt(key, arguments))
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
 
     async def completion(self, params: JsonObject) -> JsonObject:
-        """Return completions of an argument; none if no source has some."""
-        found = await _first(self._providers, lambda provider: provider.complete(params))
+        """Return completions of an argument of a prompt or of a resource template; none if no source has some."""
+        ref = cast("JsonObject", params["ref"])
+        member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
+        owners = await self._owners_of(kind, str(ref.get(member)))
+        found = await _first(owners, lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}))
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
+
+
+async def _entries_of(provider: ResourceProvider, kind: OfferKind) -> list[JsonObject]:
+    """Return the valid entries of a provider; one that is invalid would invalidate the list of all sources."""
+    try:
+        async with asyncio.timeout(LIST_S):
+            offered = await provider.list_offers(kind)
+    except (CallerError, ConnectionError, TimeoutError) as error:
+        log.info("the %s of the source %r are not listed: %s", kind.value, provider.name, error)
+        return []
+    valid = [each for each in offered if is_valid(_METHODS[kind], {kind.value: [each]})]
+    if len(valid) < len(offered):
+        log.warning("%d of the %s of the source %r are invalid", len(offered) - len(valid), kind.value, provider.name)
+    return valid
 
 
 class ServerOffers:
@@ -150,20 +230,24 @@ class ServerOffers:
         return await self._read("get_prompt", {"name": name, "arguments": {**arguments}})
 
     async def complete(self, params: JsonObject) -> JsonObject | None:
-        """Return None: completion of servers is not passed on."""
-        return None
+        """Return the completions of an argument; None from a server without this feature."""
+        return await self._ask(lambda: self._source.complete(params))
 
     def watch(self, changed: OfferChanged) -> None:
-        """Do nothing: the source does not report changes of resources."""
+        """Report when the lists of the server change."""
+        self._source.watch_offers(changed)
 
     async def _read(self, operation: str, members: JsonObject) -> JsonObject | None:
+        return await self._ask(lambda: self._source.read(operation, **members))
+
+    async def _ask(self, ask: Callable[[], Awaitable[JsonObject | None]]) -> JsonObject | None:
         """Return the reply of the server; None if it answers with an error, as for what it does not have.
 
         Raises:
             ConnectionError: it cannot be used now.
         """
         try:
-            return await self._source.read(operation, **members)
+            return await ask()
         except MCPError:
             return None
         except (Unavailable, InvalidResult) as error:
@@ -175,22 +259,28 @@ _LISTS = {
     OfferKind.TEMPLATES: "list_resource_templates",
     OfferKind.PROMPTS: "list_prompts",
 }
+_KEYS = {OfferKind.RESOURCES: "uri", OfferKind.TEMPLATES: "uriTemplate", OfferKind.PROMPTS: "name"}
+_METHODS = {
+    OfferKind.RESOURCES: "resources/list",
+    OfferKind.TEMPLATES: "resources/templates/list",
+    OfferKind.PROMPTS: "prompts/list",
+}
 MAX_PAGES = 100
 """How many pages of a server's list are read."""
 
 
 async def _first(
-    providers: Iterable[ResourceProvider], ask: Callable[[ResourceProvider], Awaitable[JsonObject | None]]
+    owners: Iterable[Owner], ask: Callable[[ResourceProvider, str], Awaitable[JsonObject | None]]
 ) -> JsonObject | None:
-    """Return the reply of the first provider that has one.
+    """Return the reply of the first owner that has one.
 
     Raises:
         MCPError: none has one, and one of them could not answer now.
     """
     fault: Exception | None = None
-    for each in providers:
+    for each in owners:
         try:
-            found = await ask(each)
+            found = await ask(each.provider, each.key)
         except (CallerError, ConnectionError) as error:
             fault = error
             continue

@@ -311,11 +311,13 @@ class RuntimeMcpServer:
 
     async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> types.Result:
         arguments = params.arguments or {}
+        identity = self._identity(context, f"prompts/get {params.name}", {**arguments})
 
         async def work() -> types.Result:
-            return types.GetPromptResult.model_validate(await self._offers.prompt(params.name, arguments))
+            return types.GetPromptResult.model_validate(
+                await self._offers.prompt(params.name, arguments, identity.actor)
+            )
 
-        identity = self._identity(context, f"prompts/get {params.name}", {**arguments})
         return await self._exchanged(context, params, identity, work)
 
     async def _exchanged(

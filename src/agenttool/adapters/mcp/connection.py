@@ -16,6 +16,7 @@ import anyio
 import httpx2
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged
 from mcp_types import (
     INVALID_REQUEST,
     CreateMessageRequestParams,
@@ -27,6 +28,7 @@ from mcp_types import (
     ListRootsResult,
     LoggingMessageNotificationParams,
     PromptListChangedNotification,
+    ResourceListChangedNotification,
     Root,
     ServerNotification,
     ToolListChangedNotification,
@@ -47,6 +49,7 @@ from agenttool.adapters.mcp.session import (
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, words_of
 from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job
+from agenttool.ports.resources import OfferKind
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import JsonObject
@@ -62,6 +65,14 @@ STABLE_S = 10.0
 REFRESH_S = 1.0
 """The shortest time between two readings of a list that a server says has changed."""
 
+_CHANGES: dict[type[object], OfferKind] = {
+    PromptListChangedNotification: OfferKind.PROMPTS,
+    PromptsListChanged: OfferKind.PROMPTS,
+    ResourceListChangedNotification: OfferKind.RESOURCES,
+    ResourcesListChanged: OfferKind.RESOURCES,
+}
+"""The lists that notifications and events are about; others are about tools."""
+_NOTIFICATIONS = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 _MAX_DOUBLINGS = 16
 _NO_CALL = "the request belongs to no call, or calls of several actors are running"
 _SHOWN_CHARS = 300
@@ -86,6 +97,7 @@ class ConnectionOptions:
         open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
+        on_offers: is called after the list of resources or prompts changed.
         elicit: asks the user a question of the server within a call.
         sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
             one. None refuses such requests.
@@ -97,6 +109,7 @@ class ConnectionOptions:
     open_transport: Callable[[ServerLog, SessionId], Transport]
     on_ready: Callable[[McpSession], Awaitable[None]]
     on_status: Callable[[], Awaitable[None]]
+    on_offers: Callable[[OfferKind], None]
     elicit: Callable[[Job, JsonObject], Awaitable[JsonObject]]
     start_timeout_s: float
     mode: str
@@ -280,21 +293,27 @@ class Connection:
     async def _listen(self, session: McpSession) -> None:
         """Subscribe to changes of lists; a server that does not offer this is not asked again."""
         capabilities = session.client.server_capabilities
-        tools, prompts = capabilities.tools, capabilities.prompts
-        wants_tools = tools is not None and bool(tools.list_changed)
-        wants_prompts = prompts is not None and bool(prompts.list_changed)
-        if not wants_tools and not wants_prompts:
+        features = (capabilities.tools, capabilities.prompts, capabilities.resources)
+        tools, prompts, resources = (each is not None and bool(each.list_changed) for each in features)
+        if not (tools or prompts or resources):
             return
         with suppress(MCPError, Exception):
             async with session.client.listen(
-                tools_list_changed=wants_tools, prompts_list_changed=wants_prompts
+                tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
             ) as changes:
-                async for _ in changes:
-                    self.refresh()
+                async for each in changes:
+                    self._note_change(_CHANGES.get(type(each)))
 
     async def on_message(self, message: ServerNotification | Exception) -> None:
         """Handle a notification."""
-        if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
+        if isinstance(message, _NOTIFICATIONS):
+            self._note_change(_CHANGES.get(type(message)))
+
+    def _note_change(self, kind: OfferKind | None) -> None:
+        """Read the tools again, or report that another list changed; the features of a server show with its prompts."""
+        if kind is not None:
+            self.options.on_offers(kind)
+        if kind is not OfferKind.RESOURCES:
             self.refresh()
 
     @property

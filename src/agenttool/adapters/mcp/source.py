@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import httpx2
+from mcp_types import CompleteRequest
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
@@ -29,6 +30,7 @@ from agenttool.config.table import suggestion
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError, ToolFailure
 from agenttool.ports.caller import CallingClient
 from agenttool.ports.executor import Job
+from agenttool.ports.resources import OfferChanged, OfferKind
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolId
@@ -99,6 +101,7 @@ class McpSource:
         self._reviewed, self._listed = ReviewedTools(), cast("Mapping[str, JsonObject]", {})
         self._invalid: tuple[str, ...] = ()
         self._watch: asyncio.Task[None] | None = None
+        self._offers_watched: list[OfferChanged] = []
 
     async def connect(self, host: SourceHost) -> None:
         """Declare the tools that are known from before; otherwise start the server, and await it for some time."""
@@ -243,6 +246,26 @@ class McpSource:
         session = await self._main.session(lambda: None)
         return await session.request(request_of(operation, members))
 
+    async def complete(self, params: JsonObject) -> JsonObject | None:
+        """Return the reply to `completion/complete`; None if the server does not have this feature.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+            MCPError: the server answered with an error.
+        """
+        session = await self._main.session(lambda: None)
+        if session.client.server_capabilities.completions is None:
+            return None
+        return await session.request(CompleteRequest.model_validate({"params": params}))
+
+    def watch_offers(self, changed: OfferChanged) -> None:
+        """Report changes of the lists of resources and prompts from now on."""
+        self._offers_watched.append(changed)
+
+    def _note_offers(self, kind: OfferKind) -> None:
+        for each in self._offers_watched:
+            each(kind, None)
+
     def describe_change(self, tool: str) -> JsonObject:
         """Return what differs in a definition that waits for a review: each member before and after.
 
@@ -275,6 +298,7 @@ class McpSource:
                 open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
+                on_offers=self._note_offers,
                 elicit=lambda job, params: elicit(server, job, params),
                 sample=self._sample_for_call if server.sampling or self._sample is not None else None,
                 start_timeout_s=self._start_timeout_s,
