@@ -91,6 +91,50 @@ async def test_a_call_that_was_approved_elsewhere_ends_while_the_client_still_as
         assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
 
 
+PAGES = {"asks_client": False, "approvals_url": "https://gateway.example/approvals"}
+
+
+async def test_a_client_opens_the_approval_page_and_the_call_continues_after_the_decision_there(mode):
+    shown = []
+
+    async def person(context, params):
+        shown.append((params.mode, params.url))
+        (question,) = await asking["runtime"].approvals.list()
+        assert params.url == f"https://gateway.example/approvals/{question.approval_id}"
+        asking["deciding"] = asyncio.ensure_future(asking["runtime"].approvals.decide(question, "allow", by="ada"))
+        return types.ElicitResult(action="accept")
+
+    asking = {}
+    async with served([send], mode, person, **PAGES) as (runtime, client):
+        asking["runtime"] = runtime
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+        await asking["deciding"]
+    assert [each for each, _ in shown] == ["url"]
+
+
+@pytest.mark.parametrize("person", [None, Person("decline"), Person("cancel")])
+async def test_a_client_that_does_not_open_the_approval_page_is_told_its_url(mode, person):
+    async with served([send], mode, person, **PAGES) as (runtime, client):
+        result = await client.call_tool("send", {"to": "ada"})
+        (question,) = await runtime.approvals.list()
+        assert f"open https://gateway.example/approvals/{question.approval_id} or to run" in text_of(result)
+        await runtime.approvals.decide(question, "allow")
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+
+
+async def test_a_call_whose_question_has_expired_starts_anew(mode):
+    async with Runtime.open(tools=[send], approve="wait") as runtime, connected(runtime, mode) as client:
+        runtime._core.questions.ttl_s = 0.2
+        first = await client.call_tool("send", {"to": "ada"})
+        ended = await runtime.wait(first.meta["agenttool/invocation"])
+        assert "no approver answered before" in ended.text
+        runtime._core.questions.ttl_s = 60
+        again = await client.call_tool("send", {"to": "ada"})
+        (question,) = await runtime.approvals.list()
+        assert again.meta["agenttool/approval"] == question.approval_id != first.meta["agenttool/approval"]
+    assert SENT == []
+
+
 async def test_another_actor_does_not_continue_the_call(mode):
     async with Runtime.open(tools=[send], approve="wait") as runtime:
         async with connected(runtime, mode, actor="user:ada") as client:

@@ -1,7 +1,10 @@
 """What an MCP client lists: names, schemas, facts, order, and large catalogs."""
 
+import asyncio
+
+import mcp_types as types
 import pytest
-from mcp_clients import NEW, served, text_of
+from mcp_clients import NEW, OLD, connected, served, text_of
 
 from agenttool import Runtime, SurfacePolicy, tool
 from agenttool.mcp.listing import MAX_NAME_CHARS, ToolLister
@@ -59,10 +62,29 @@ async def test_names_have_room_for_the_prefix_of_a_client_and_never_collide(mode
         assert [each.name for each in (await client.list_tools()).tools] == listed
 
 
-async def test_a_large_catalog_shows_search_and_call_and_the_list_never_changes_by_use(mode):
-    tools = [named("many", f"tool_{number}") for number in range(120)]
-    tools.append(add)
-    async with served(tools, mode) as (_, client):
+MANY = [*(named("many", f"tool_{number}") for number in range(120)), add]
+
+
+async def test_a_session_of_an_older_revision_lists_the_tools_that_were_found():
+    changed = asyncio.Event()
+
+    async def note(message):
+        if isinstance(message, types.ToolListChangedNotification):
+            changed.set()
+
+    async with served(MANY, OLD, callbacks={"message_handler": note}) as (runtime, client), connected(runtime, OLD) as other:
+        assert [each.name for each in (await client.list_tools()).tools] == ["tool_search", "tool_call", "read_result"]
+        await client.call_tool("tool_search", {"query": "add two numbers", "limit": 1})
+        await asyncio.wait_for(changed.wait(), 30)
+        listed = (await client.list_tools()).tools
+        assert [each.name for each in listed] == ["tool_search", "tool_call", "read_result", "add"]
+        assert listed[-1].input_schema["required"] == ["a", "b"]
+        assert (await client.call_tool("add", {"a": 19, "b": 23})).structured_content == {"sum": 42}
+        assert "add" not in [each.name for each in (await other.list_tools()).tools]
+
+
+async def test_a_large_catalog_shows_search_and_call_and_from_2026_on_the_list_never_changes_by_use(mode):
+    async with served(MANY, mode) as (_, client):
         before = await client.list_tools()
         assert [each.name for each in before.tools] == ["tool_search", "tool_call", "read_result"]
         found = (await client.call_tool("tool_search", {"query": "add two numbers"})).structured_content
@@ -71,8 +93,8 @@ async def test_a_large_catalog_shows_search_and_call_and_the_list_never_changes_
         result = await client.call_tool("tool_call", {"name": "add", "arguments": {"a": 19, "b": 23}})
         assert result.structured_content == {"sum": 42}
         assert (await client.call_tool("add", {"a": 1, "b": 1})).structured_content == {"sum": 2}
-        again = await client.list_tools()
-        assert again.tools == before.tools
+        again = await client.list_tools(cache_mode="bypass")
+        assert (again.tools == before.tools) is (mode == NEW)
 
 
 async def test_a_tool_that_is_declared_later_is_listed(mode):

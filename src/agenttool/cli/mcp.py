@@ -16,7 +16,7 @@ from agenttool.cli.output import print_text
 from agenttool.config import load_config
 from agenttool.errors import ConfigError
 from agenttool.mcp.listing import ToolList, ToolLister
-from agenttool.mcp.profiles import McpOptions, check_profiles, read_profiles
+from agenttool.mcp.profiles import McpOptions, approvals_url, check_profiles, read_profiles
 from agenttool.mcp.stdio import serve_stdio
 from agenttool.runtime import Runtime
 
@@ -61,7 +61,12 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     options = StoreOptions(store, settings).or_default()
     config = find_settings(settings)
     loaded = load_config(config)
-    base = McpOptions(actor=actor, answer_command=f"agenttool approvals{options.arguments}", asks_client=ask_in_client)
+    base = McpOptions(
+        actor=actor,
+        answer_command=f"agenttool approvals{options.arguments}",
+        approvals_url=approvals_url(loaded.server and loaded.server.url),
+        asks_client=ask_in_client,
+    )
     if profile:
         loaded.check_profile(profile)
     served = read_profiles(loaded, base)[profile]

@@ -23,6 +23,9 @@ from agenttool.runtime import Runtime
 POLL_S, MAX_POLL_S = 0.05, 1.0
 """The first and the longest pause between two looks at a waiting call, which another process may answer."""
 
+PAGE_S = 50.0
+"""How long a call waits for a decision on the approval page; then its result says where to approve it."""
+
 APPROVAL_KEY = "agenttool/approval"
 """The member of `_meta` with the id of the open question."""
 
@@ -58,6 +61,7 @@ class ToolRun:
     Attributes:
         delivered: records which stored output the client may read.
         answer_command: the command that answers open questions outside the client.
+        approvals_url: the page of open questions; None if there is none.
         asks_client: whether questions may be answered in the client, which can answer without its user.
     """
 
@@ -67,6 +71,7 @@ class ToolRun:
     waiting: WaitingCalls
     delivered: DeliveredOutput
     answer_command: str
+    approvals_url: str | None = None
     asks_client: bool = True
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
@@ -109,7 +114,7 @@ class ToolRun:
             async with aclosing(self._questions(invocation_id, invocation)) as questions:
                 async for question in questions:
                     if not await self._ask(question):
-                        await self.waiting.add(self.identity, invocation_id)
+                        await self.waiting.add(self.identity, invocation_id, question.expires_at)
                         return self._where_to_answer(question)
             result = self._result or await self.runtime.wait(invocation_id)
             if result is None:
@@ -152,17 +157,20 @@ class ToolRun:
 
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""
-        if not self.asks_client or not self.exchange.accepts("elicitation/create"):
+        page = self._page_of(question)
+        if page is None and not (self.asks_client and self.exchange.accepts("elicitation/create")):
             return False
-        await self.waiting.add(self.identity, cast("InvocationId", self.invocation_id))
+        await self.waiting.add(self.identity, cast("InvocationId", self.invocation_id), question.expires_at)
         async with asyncio.TaskGroup() as group:
-            asking = group.create_task(self._elicit(question))
+            asking = group.create_task(self._elicit(question) if page is None else self._show_page(question, page))
             closing = group.create_task(self._closed(question))
             await asyncio.wait((asking, closing), return_when=asyncio.FIRST_COMPLETED)
             is_answered_elsewhere = not asking.done()
             asking.cancel()
             closing.cancel()
         if is_answered_elsewhere:
+            if page is not None:
+                await self.exchange.complete_elicitation(question.approval_id)
             return True
         answer = asking.result()
         if answer is None:
@@ -173,12 +181,9 @@ class ToolRun:
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
 
     async def _elicit(self, question: Question) -> Answer | None:
-        """Return the answer of the person at the client; None if there is none."""
+        """Show a form, and return the answer of the person at the client; None if there is none."""
         form = self._form_of_server(question)
-        params: JsonObject = {"mode": "form", "message": _question_text(question), "requestedSchema": form or _FORM}
-        if form is not None:
-            shown = cast("JsonObject", question.shown)
-            params["message"] = f"{question.tool_name.partition('.')[0]} asks: {shown['message']}"
+        params: JsonObject = {"mode": "form", "message": self._message(question), "requestedSchema": form or _FORM}
         try:
             reply = await self.exchange.request("elicitation/create", params, key=question.approval_id)
         except CallerError:
@@ -187,13 +192,63 @@ class ToolRun:
             return Edit(input={**cast("JsonObject", question.shown), "answer": reply.get("content") or {}})
         return _answer_in(reply)
 
-    def _form_of_server(self, question: Question) -> JsonObject | None:
-        """Return the form of a question that an MCP server asks its user; None if this is an approval."""
+    def _page_of(self, question: Question) -> str | None:
+        """Return the page to show in place of a form; None if there is none, or the client shows no pages.
+
+        An approval in the client is preferred, if it is allowed: it takes fewer steps.
+        """
+        if not self.exchange.accepts_pages:
+            return None
+        asked = self._asked_by_server(question)
+        if asked is not None and isinstance(asked.get("url"), str):
+            return cast("str", asked["url"]) if self.asks_client else None
+        if self.approvals_url is None or (self.asks_client and self.exchange.accepts("elicitation/create")):
+            return None
+        return f"{self.approvals_url}/{question.approval_id}"
+
+    async def _show_page(self, question: Question, page: str) -> Answer | None:
+        """Let the client show a page; return the answer if the page is of the server that asks, else None after a wait.
+
+        Who decides on the approval page answers there, which closes the question.
+        """
+        asked = self._asked_by_server(question)
+        params: JsonObject = {
+            "mode": "url",
+            "message": self._message(question),
+            "url": page,
+            "elicitationId": question.approval_id,
+        }
+        try:
+            reply = await self.exchange.request("elicitation/create", params, key=question.approval_id)
+        except CallerError:
+            return None
+        if reply.get("action") == "accept":
+            if asked is not None:
+                return Allow()
+            await asyncio.sleep(PAGE_S)
+        return None
+
+    def _asked_by_server(self, question: Question) -> JsonObject | None:
+        """Return what an MCP server asks its user; None if this is an approval."""
         source, _, name = question.tool_name.partition(".")
         if name != ASK_USER or not isinstance(self.runtime.sources.get(source), McpSource):
             return None
-        form = question.shown.get("schema") if isinstance(question.shown, dict) else None
+        return question.shown if isinstance(question.shown, dict) else None
+
+    def _form_of_server(self, question: Question) -> JsonObject | None:
+        """Return the form of a question that an MCP server asks its user; None if this is an approval."""
+        form = (self._asked_by_server(question) or {}).get("schema")
         return form if isinstance(form, dict) else None
+
+    def _message(self, question: Question) -> str:
+        asked = self._asked_by_server(question)
+        if asked is not None:
+            return f"{question.tool_name.partition('.')[0]} asks: {asked['message']}"
+        return (
+            f"Allow {question.tool_name}?\n\nArguments: {json_bytes(question.shown).decode()}\n\n"
+            f"Why you are asked: {question.reason}\n"
+            f"Question {question.approval_id}, open until {question.expires_at}."
+        )
 
     async def _closed(self, question: Question) -> None:
         """Return once a question is not open any more, because it was answered elsewhere or has expired."""
@@ -203,10 +258,13 @@ class ToolRun:
             pause_s = min(1.3 * pause_s, MAX_POLL_S)
 
     def _where_to_answer(self, question: Question) -> types.CallToolResult:
+        where = f"run `{self.answer_command}`"
+        if self.approvals_url is not None:
+            where = f"open {self.approvals_url}/{question.approval_id} or to {where}"
         text = (
             f"approval_required: {question.tool_name} has not run. It waits for a person to approve it:"
             f" {question.reason}\n"
-            f"Next: ask the user to run `{self.answer_command}` (question {question.approval_id}, open until"
+            f"Next: ask the user to {where} (question {question.approval_id}, open until"
             f" {question.expires_at}). Once it is approved, make the same call again with the same arguments: that"
             " returns the result of this call, and does not run it twice."
         )
@@ -227,14 +285,6 @@ class ToolRun:
         if self.invocation_id is not None and not self.exchange.is_left:
             by = approver_of(self.exchange.context, self.identity.actor)
             await self.runtime.cancel(self.invocation_id, by=by)
-
-
-def _question_text(question: Question) -> str:
-    arguments = json_bytes(question.shown).decode()
-    return (
-        f"Allow {question.tool_name}?\n\nArguments: {arguments}\n\nWhy you are asked: {question.reason}\n"
-        f"Question {question.approval_id}, open until {question.expires_at}."
-    )
 
 
 def _answer_in(reply: JsonObject) -> Answer | None:

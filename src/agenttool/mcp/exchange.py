@@ -196,13 +196,25 @@ class ClientExchange:
             case _:
                 return False
 
+    @property
+    def accepts_pages(self) -> bool:
+        """Whether the client declares that it opens pages for its user."""
+        declared = self.context.session.client_capabilities
+        return declared is not None and declared.elicitation is not None and declared.elicitation.url is not None
+
+    async def complete_elicitation(self, elicitation_id: str) -> None:
+        """Notify a client that what its user did on a page is complete; later revisions have no such notification."""
+        if not is_stateless(self.context):
+            with suppress(MCPError):
+                await self.context.session.send_elicit_complete(elicitation_id, self.context.request_id)
+
     async def request(self, method: str, params: JsonObject, *, key: str | None = None) -> JsonObject:
         """Send a request to the client and return its reply.
 
         Raises:
             CallerError: the client does not declare the method, or gave no usable reply.
         """
-        if not self.accepts(method):
+        if not (self.accepts_pages if params.get("mode") == "url" else self.accepts(method)):
             self.missing = _CAPABILITIES.get(method)
             raise CallerError(f"the client cannot answer {method!r}; use a client that declares this capability")
         kind, reply_kind = _REQUESTS[method]

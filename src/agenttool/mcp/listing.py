@@ -1,12 +1,13 @@
 """The tools of a runtime as an MCP client lists them: their names, what each shows, and the order.
 
 The list depends on the tools of the runtime and on the profile alone, never on the connection or on earlier requests.
-A catalog that is too large for one list shows `tool_search` and `tool_call` in place of most tools.
+A catalog that is too large for one list shows `tool_search` and `tool_call` in place of most tools. Only in sessions,
+up to revision 2025-11-25, the list also shows the tools that were found.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mcp_types as types
 from mcp_types.methods import serialize_server_result
@@ -98,6 +99,11 @@ class ToolList:
     def find(self, name: str) -> OfferedTool | None:
         """Return a tool by the name that clients use, or by its qualified name; None if the profile has none."""
         return self.by_name.get(name) or self.by_name.get(self.names.get(name, ""))
+
+    def with_loaded(self, names: Iterable[str]) -> "ToolList":
+        """Return this list with deferred tools shown, too; names that it does not have are ignored."""
+        found = ((name, self.by_name[name]) for name in sorted(names) if name in self.by_name)
+        return replace(self, shown=(*self.shown, *(_described(name, tool) for name, tool in found if tool.is_deferred)))
 
     def page(self, cursor: str | None) -> tuple[Sequence[types.Tool], str | None]:
         """Return the tools after a cursor, and the next cursor.

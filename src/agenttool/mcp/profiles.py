@@ -36,7 +36,7 @@ class McpOptions:
         actor: who makes the calls of a client that presents no token, as rules and the journal know it; None if that
             is not known.
         answer_command: the command by which a person answers open questions.
-        approvals_url: the page on which a person answers open questions; None if there is none.
+        approvals_url: the page of open questions, below which each has its own; None if there is none.
         asks_client: whether an approval may be given in the client. Nothing proves that a person gives it there.
     """
 
@@ -50,6 +50,11 @@ class McpOptions:
     answer_command: str = "agenttool approvals"
     approvals_url: str | None = None
     asks_client: bool = True
+
+
+def approvals_url(server_url: str | None) -> str | None:
+    """Return the page of open questions on a server; None if its URL is not known."""
+    return None if server_url is None else f"{server_url.rstrip('/')}/approvals"
 
 
 def read_profiles(config: Config, base: McpOptions | None = None) -> dict[str, McpOptions]:

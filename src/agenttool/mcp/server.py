@@ -169,8 +169,10 @@ class RuntimeMcpServer:
                 await self._sessions.tools_changed()
 
     async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-        self._sessions.of(context)  # registers the session, which is notified of changes from now on
+        session = self._sessions.of(context)  # registers it, so that it is notified of changes from now on
         tools = await self._tools()
+        if session is not None and session.loaded:
+            tools = tools.with_loaded(session.loaded)
         try:
             page, cursor = tools.page(None if params is None else params.cursor)
         except ValueError as error:
@@ -187,7 +189,7 @@ class RuntimeMcpServer:
         tools, name = await self._tools(), params.name
         arguments = cast("JsonObject", params.arguments or {})
         if tools.is_searched and name == TOOL_SEARCH:
-            return await self._search(tools, arguments)
+            return await self._search(context, tools, arguments)
         if tools.is_searched and name == TOOL_CALL:
             name, arguments = _inner_call(arguments)
         found = tools.find(name)
@@ -218,6 +220,7 @@ class RuntimeMcpServer:
             waiting=self._waiting,
             delivered=self._delivered,
             answer_command=self._options.answer_command,
+            approvals_url=self._options.approvals_url,
             asks_client=self._options.asks_client,
         )
 
@@ -356,7 +359,7 @@ class RuntimeMcpServer:
         members.pop("_meta", None)
         return types.CompleteResult.model_validate(await self._offers.completion(members))
 
-    async def _search(self, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
+    async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)
         if not isinstance(query, str) or not isinstance(limit, int):
             return text_result("invalid_arguments: query is a text and limit a number; correct them", is_error=True)
@@ -366,6 +369,9 @@ class RuntimeMcpServer:
             return text_result(f"invalid_arguments: {error}", is_error=True)
         names = [str(each.name) for each in found.matches if isinstance(each, SearchMatch)]
         matches = definitions(tools, names)
+        session = self._sessions.of(context)
+        if session is not None:
+            await session.load(str(each["name"]) for each in matches)
         advice = f"run one with {TOOL_CALL}" if matches else "nothing matches: use other words, or fewer"
         reply: JsonObject = {"matches": [*matches], "next_step": advice}
         return text_result(json_bytes(reply).decode(), structured=reply)

@@ -2,6 +2,7 @@
 
 import logging
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import mcp_types as types
@@ -22,6 +23,9 @@ from agenttool.ports.resources import OfferKind
 MAX_SESSIONS = 10_000
 """The most sessions that are notified; beyond it the oldest is dropped."""
 
+MAX_LOADED = 50
+"""The most tools that a session loads; beyond it the oldest are not listed any more, and can still be called."""
+
 log = logging.getLogger("agenttool.mcp")
 
 
@@ -33,11 +37,21 @@ class ClientSession:
         channel: sends notifications to the client.
         log_level: the lowest level of log messages that it wants.
         watched: the resources that it subscribed to.
+        loaded: the tools that its searches found, the latest last; its list shows them.
     """
 
     channel: ServerSession
     log_level: str = "info"
     watched: set[str] = field(default_factory=set[str])
+    loaded: tuple[str, ...] = ()
+
+    async def load(self, names: Iterable[str]) -> None:
+        """Show tools in the list of this session, and notify its client if it changes."""
+        found = dict.fromkeys(names)
+        before, kept = self.loaded, (each for each in self.loaded if each not in found)
+        self.loaded = (*kept, *found)[-MAX_LOADED:]
+        if set(before) != set(self.loaded):
+            await self.channel.send_notification(types.ToolListChangedNotification())
 
 
 class ClientSessions:

@@ -3,15 +3,18 @@
 import base64
 import hmac
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import cast
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
+from agenttool.policy.rules import has_passed
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, ToolResult
+from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, Timestamp, ToolResult
 
 STATE_SECONDS = 86_400.0
 """How long a request state is accepted, which is as long as a question is open."""
@@ -99,45 +102,63 @@ class RequestStates:
         return hmac.digest(self._key, body, sha256)
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for an approval elsewhere, and until when the same call continues it."""
+
+    invocation_id: InvocationId
+    until: Timestamp
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the same call starts anew."""
+        return has_passed(self.until, timestamp(time.time_ns()))
+
+
 class WaitingCalls:
     """The calls that wait for an approval elsewhere; the same call by the same actor continues the one that waits.
 
-    Each is continued once. On a durable store they survive the process.
+    Each is continued once, and until its question expires. On a durable store they survive the process.
     """
 
     def __init__(self, documents: DocumentStore | None) -> None:
         """Take the store of the entries, if there is one."""
         self._documents = documents
-        self._waiting: dict[str, InvocationId] = {}
+        self._waiting: dict[str, WaitingCall] = {}
 
     async def load(self) -> None:
-        """Read the calls that other processes left.
+        """Read the calls that other processes left, and delete those that have expired.
 
         Raises:
-            StoreError: the store could not be read.
+            StoreError: the store could not be used.
         """
-        after = ""
-        while self._documents is not None:
-            page = await self._documents.page(_WAITING_KIND, after=after, limit=_PAGE)
-            if not page:
-                return
-            self._waiting |= {key: InvocationId(body.decode()) for key, body in page}
+        after, documents = "", self._documents
+        while documents is not None and (page := await documents.page(_WAITING_KIND, after=after, limit=_PAGE)):
             after = page[-1][0]
+            for key, body in page:
+                found = _waiting_in(body)
+                if found is None or found.has_expired:
+                    await documents.put(_WAITING_KIND, key, None)
+                else:
+                    self._waiting[key] = found
 
     def find(self, call: CallIdentity) -> InvocationId | None:
         """Return the invocation that the same call waits for."""
-        return self._waiting.get(call.digest) if self._waiting else None
+        found = self._waiting.get(call.digest) if self._waiting else None
+        return None if found is None or found.has_expired else found.invocation_id
 
-    async def add(self, call: CallIdentity, invocation_id: InvocationId) -> None:
-        """Record that a call waits.
+    async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp) -> None:
+        """Record that a call waits until some time.
 
         Raises:
             StoreError: it could not be stored.
         """
-        if self._waiting.get(call.digest) != invocation_id:
-            self._waiting[call.digest] = invocation_id
+        waiting = WaitingCall(invocation_id, until)
+        if self._waiting.get(call.digest) != waiting:
+            self._waiting[call.digest] = waiting
             if self._documents is not None:
-                await self._documents.put(_WAITING_KIND, call.digest, invocation_id.encode())
+                body = json_bytes({"invocation_id": invocation_id, "until": until})
+                await self._documents.put(_WAITING_KIND, call.digest, body)
 
     async def remove(self, call: CallIdentity) -> None:
         """Delete the record of a call, because its client has its result.
@@ -147,6 +168,14 @@ class WaitingCalls:
         """
         if self._waiting.pop(call.digest, None) is not None and self._documents is not None:
             await self._documents.put(_WAITING_KIND, call.digest, None)
+
+
+def _waiting_in(body: bytes) -> WaitingCall | None:
+    try:
+        members = parse_object(body)
+        return WaitingCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
+    except (RecordError, KeyError):
+        return None
 
 
 class DeliveredOutput:
