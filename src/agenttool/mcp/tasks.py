@@ -141,7 +141,8 @@ class ClientTasks:
         if not declares_tasks(context):
             raise missing_capability(_REQUIRED)
         headers: object = getattr(context.request, "headers", None)
-        if isinstance(headers, Headers) and headers.get("mcp-name") != task_id:
+        # Clients that know tasks as an extension alone do not send the header.
+        if isinstance(headers, Headers) and headers.get("mcp-name", task_id) != task_id:
             raise MCPError(types.HEADER_MISMATCH, "the header Mcp-Name is not the taskId of the body; send the same")
         actor, found = self._actor_of(context), self._live.get(task_id)
         if found is not None and found.identity.actor == actor:
