@@ -122,7 +122,7 @@ async def test_a_client_that_does_not_open_the_approval_page_is_told_its_url(mod
         assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
 
 
-async def test_a_call_whose_question_has_expired_starts_anew(mode):
+async def test_a_call_whose_question_has_expired_asks_again(mode):
     async with Runtime.open(tools=[send], approve="wait") as runtime, connected(runtime, mode) as client:
         runtime._core.questions.ttl_s = 0.2
         first = await client.call_tool("send", {"to": "ada"})

@@ -16,9 +16,6 @@ from mcp_suite import NODE, install_suite
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / "tests" / "support" / "mcp_everything.py"
 
-NOT_PASSED = {"server-sse-polling"}
-"""Pending in the suite: it requires a tool that closes the stream of its own request."""
-
 
 @pytest.fixture(scope="session")
 def suite():
@@ -53,7 +50,7 @@ def failed_in(checks):
         f"{scenario} {each['id']}": each.get("errorMessage")
         for scenario, run in checks.items()
         for each in run
-        if each["status"] in ("FAILURE", "WARNING") and scenario not in NOT_PASSED
+        if each["status"] in ("FAILURE", "WARNING")
     }
 
 
@@ -66,4 +63,4 @@ def test_the_server_passes_every_scenario_of_the_official_suite(suite, revision,
     assert len(checks) == {"2025-11-25": 33, "2026-07-28": 50}[revision]
     # Some scenarios pass without a check; those that matter must have some that succeeded.
     vacuous = {name for name, run in checks.items() if not any(each["status"] == "SUCCESS" for each in run)}
-    assert vacuous <= {"tasks-status-notifications", *NOT_PASSED}
+    assert vacuous <= {"tasks-status-notifications"}

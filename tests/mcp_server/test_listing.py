@@ -72,7 +72,10 @@ async def test_a_session_of_an_older_revision_lists_the_tools_that_were_found():
         if isinstance(message, types.ToolListChangedNotification):
             changed.set()
 
-    async with served(MANY, OLD, callbacks={"message_handler": note}) as (runtime, client), connected(runtime, OLD) as other:
+    async with (
+        served(MANY, OLD, callbacks={"message_handler": note}) as (runtime, client),
+        connected(runtime, OLD) as other,
+    ):
         assert [each.name for each in (await client.list_tools()).tools] == ["tool_search", "tool_call", "read_result"]
         await client.call_tool("tool_search", {"query": "add two numbers", "limit": 1})
         await asyncio.wait_for(changed.wait(), 30)

@@ -83,7 +83,7 @@ def progress(token, done, total):
     )
 
 
-def call(number, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
+def call(number, params):  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a list of cases
     name, given = params["name"], params.get("arguments") or {}
     token = (params.get("_meta") or {}).get("progressToken")
     if name == "echo":

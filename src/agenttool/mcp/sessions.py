@@ -48,8 +48,8 @@ class ClientSession:
     async def load(self, names: Iterable[str]) -> None:
         """Show tools in the list of this session, and notify its client if it changes."""
         found = dict.fromkeys(names)
-        before, kept = self.loaded, (each for each in self.loaded if each not in found)
-        self.loaded = (*kept, *found)[-MAX_LOADED:]
+        before, others = self.loaded, (each for each in self.loaded if each not in found)
+        self.loaded = (*others, *found)[-MAX_LOADED:]
         if set(before) != set(self.loaded):
             await self.channel.send_notification(types.ToolListChangedNotification())
 

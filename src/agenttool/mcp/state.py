@@ -111,7 +111,7 @@ class WaitingCall:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the same call starts anew."""
+        """Whether the same call starts a new invocation."""
         return has_passed(self.until, timestamp(time.time_ns()))
 
 
