@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -18,9 +17,11 @@ from agenttool import Runtime, tool
 from agenttool.config import read_config
 from agenttool.mcp.http import serve_http
 from agenttool.mcp.profiles import McpOptions, read_profiles
+from agenttool.ports.identity import AccessRole, Principal
 from agenttool.records import PermissionDecision, ToolInvocation
 
 STARTED = []
+ROLE = "approver"
 
 
 @tool
@@ -52,7 +53,7 @@ class Authenticated:
     async def __call__(self, scope, receive, send):
         subject = dict(scope["headers"]).get(b"x-subject")
         if subject is not None:
-            principal = SimpleNamespace(subject=subject.decode(), tenant="t", roles=frozenset())
+            principal = Principal(subject=subject.decode(), tenant="t", roles=frozenset({AccessRole(ROLE)}))
             scope.setdefault("state", {})["principal"] = principal
         await self.app(scope, receive, send)
 
@@ -130,12 +131,23 @@ async def test_an_approved_call_continues_for_its_subject_alone(serving, mode):
 
 
 async def test_an_answer_in_the_client_is_recorded_with_its_subject(serving, mode):
-    async with serving() as (runtime, url):
+    async with serving({"": McpOptions(approves_own_calls=True)}) as (runtime, url):
         async with client_of(url, mode, "user:ada", Person(decision="allow")) as ada:
             await ada.call_tool("send", {"to": "bob"})
         records = [each async for each in runtime.journal.export()]
     (decision,) = [each for each in records if isinstance(each, PermissionDecision) and each.behavior == "allow"]
-    assert decision.decided_by.startswith("user:ada with ")
+    assert decision.decided_by == "user:ada"
+    assert [*decision.reason.details["approver"]] == ["claim", "principal"]
+
+
+@pytest.mark.parametrize(("role", "own_calls"), [("approver", False), ("caller", True)])
+async def test_a_caller_that_may_not_approve_its_own_calls_is_not_asked(serving, mode, monkeypatch, role, own_calls):
+    monkeypatch.setitem(globals(), "ROLE", role)
+    person = Person(decision="allow")
+    profiles = {"": McpOptions(approves_own_calls=own_calls)}
+    async with serving(profiles) as (_, url), client_of(url, mode, "user:ada", person) as ada:
+        assert "approval_required" in text_of(await ada.call_tool("send", {"to": "bob"}))
+    assert person.asked == []
 
 
 async def test_a_canceled_request_is_recorded_with_its_caller_and_not_with_the_user_of_the_server(serving, mode):
@@ -148,8 +160,8 @@ async def test_a_canceled_request_is_recorded_with_its_caller_and_not_with_the_u
             if event.event_type == "tool.invocation.canceled":
                 break
         (invocation,) = [each async for each in runtime.journal.export() if isinstance(each, ToolInvocation)]
-    ((kind, claim),) = invocation.cancellation.requested_by.items()
-    assert (kind, claim.startswith("user:ada with ")) == ("claim", True)
+    requested_by = invocation.cancellation.requested_by
+    assert (sorted(requested_by), requested_by["principal"]["subject"]) == (["claim", "principal"], "user:ada")
 
 
 async def test_a_session_serves_the_subject_that_opened_it(serving):

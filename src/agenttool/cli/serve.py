@@ -167,7 +167,7 @@ class Served:
                 approve="wait",
                 callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
             ) as rt,
-            _mcp_app(rt, self.loaded, self.options) as mcp,
+            _mcp_app(rt, self.loaded, self.options, self.server.url) as mcp,
         ):
             yield rt, mcp
 
@@ -179,7 +179,9 @@ class Served:
 
 
 @asynccontextmanager
-async def _mcp_app(runtime: Runtime, config: Config, store: StoreOptions) -> AsyncGenerator[Application | None]:
+async def _mcp_app(
+    runtime: Runtime, config: Config, store: StoreOptions, url: str | None
+) -> AsyncGenerator[Application | None]:
     """Yield the application of `/mcp`; None if the extra is not installed.
 
     Raises:
@@ -188,9 +190,19 @@ async def _mcp_app(runtime: Runtime, config: Config, store: StoreOptions) -> Asy
     if find_spec("mcp") is None:
         yield None
         return
-    from agenttool.mcp.profiles import McpOptions, check_profiles, read_profiles  # noqa: PLC0415 -- an extra
+    from agenttool.mcp.profiles import (  # noqa: PLC0415 -- an extra
+        McpOptions,
+        approvals_url,
+        check_profiles,
+        read_profiles,
+    )
 
-    profiles = read_profiles(config, McpOptions(answer_command=f"agenttool approvals{store.arguments}"))
+    base = McpOptions(
+        answer_command=f"agenttool approvals{store.arguments}",
+        approvals_url=approvals_url(url),
+        approves_own_calls=config.server is not None and config.server.approves_own_calls,
+    )
+    profiles = read_profiles(config, base)
     await check_profiles(runtime, config)
 
     @asynccontextmanager

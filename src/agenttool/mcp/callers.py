@@ -1,7 +1,7 @@
-"""Who makes a request: the subject of a verified token, and the name that the client gives itself.
+"""Who makes a request: the principal that the gateway authenticated, and the name that the client gives itself.
 
-The application around the endpoints verifies tokens, and puts the principal into the state of the ASGI scope. The name
-of a client proves nothing: it is recorded as a claim, and is never the actor of a call, so no rule allows by it.
+The application around the endpoints puts the principal into the state of the ASGI scope. The name of a client proves
+nothing: it is recorded as a claim, and is never the actor of a call, so no rule allows by it.
 """
 
 from collections.abc import Mapping
@@ -12,51 +12,55 @@ from mcp.server.auth.provider import AccessToken
 
 from agenttool.mcp.exchange import RequestContext
 from agenttool.policy.approvals import Approver
+from agenttool.ports.identity import AccessRole, Principal
 
 PRINCIPAL = "principal"
 """The member of the scope's state with the principal; a local caller without a token has none."""
 
 
-def subject_in(scope: Mapping[str, object]) -> str | None:
-    """Return the subject of the verified principal; None for a local caller.
+def principal_in(scope: Mapping[str, object]) -> Principal | None:
+    """Return the authenticated principal of a request; None for a local caller.
 
     Raises:
-        PermissionError: the principal has no subject, so the caller is not known.
+        PermissionError: there is one without a subject, so the caller is not known.
     """
-    principal = _principal_in(scope)
+    state = scope.get("state")
+    found = cast("Mapping[str, object]", state).get(PRINCIPAL) if isinstance(state, Mapping) else None
+    if found is None:
+        return None
+    if not isinstance(found, Principal) or not found.subject:
+        raise PermissionError("the token has no subject; use a token that names one")
+    return found
+
+
+def session_owner(principal: Principal | None) -> AuthenticatedUser | None:
+    """Return the caller in the form of the SDK, which then serves a session only to the caller that opened it."""
     if principal is None:
         return None
-    subject: object = getattr(principal, "subject", None)
-    if not isinstance(subject, str) or not subject:
-        raise PermissionError("the token has no subject; use a token that names one")
-    return subject
+    subject, claims = principal.subject, {"iss": principal.tenant}
+    return AuthenticatedUser(AccessToken(token="", client_id=subject, scopes=[], subject=subject, claims=claims))
 
 
-def session_owner(scope: Mapping[str, object]) -> AuthenticatedUser | None:
-    """Return the caller in the form of the SDK, which then serves a session only to the caller that opened it."""
-    subject = subject_in(scope)
-    if subject is None:
-        return None
-    issuer: object = getattr(_principal_in(scope), "tenant", None)
-    return AuthenticatedUser(
-        AccessToken(token="", client_id=subject, scopes=[], subject=subject, claims={"iss": issuer})
-    )
+def principal_of(context: RequestContext) -> Principal | None:
+    """Return the authenticated principal of a request to a handler."""
+    scope: object = getattr(context.request, "scope", None)  # on stdio there is no request
+    return principal_in(cast("Mapping[str, object]", scope)) if isinstance(scope, Mapping) else None
 
 
 def actor_of(context: RequestContext, default: str | None) -> str | None:
     """Return the actor of a request: the subject of its token; without a token the default of the server."""
-    scope: object = getattr(context.request, "scope", None)  # on stdio there is no request
-    subject = subject_in(cast("Mapping[str, object]", scope)) if isinstance(scope, Mapping) else None
-    return default if subject is None else subject
+    principal = principal_of(context)
+    return default if principal is None else principal.subject
 
 
-def approver_of(context: RequestContext, actor: str | None) -> Approver:
+def approver_of(context: RequestContext) -> Approver:
     """Return who answers a question in a client, or cancels a call there; never the user of this server."""
     params = context.session.client_params
     client = "an MCP client" if params is None else f"the MCP client {params.client_info.name}"
-    return Approver(claim=client if actor is None else f"{actor} with {client}")
+    return Approver(claim=client, principal=principal_of(context))
 
 
-def _principal_in(scope: Mapping[str, object]) -> object | None:
-    state = scope.get("state")
-    return cast("Mapping[str, object]", state).get(PRINCIPAL) if isinstance(state, Mapping) else None
+def may_approve(context: RequestContext, *, own_calls: bool) -> bool:
+    """Return whether the caller of a request may approve its own call; a local caller without a token may."""
+    principal = principal_of(context)
+    return principal is None or (own_calls and principal.has(AccessRole.APPROVER))

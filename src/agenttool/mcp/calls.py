@@ -12,7 +12,7 @@ from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
-from agenttool.mcp.callers import approver_of
+from agenttool.mcp.callers import approver_of, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
@@ -63,6 +63,7 @@ class ToolRun:
         answer_command: the command that answers open questions outside the client.
         approvals_url: the page of open questions; None if there is none.
         asks_client: whether questions may be answered in the client, which can answer without its user.
+        approves_own_calls: whether a caller with a token may approve its own calls, if it has the role of an approver.
     """
 
     runtime: Runtime
@@ -73,6 +74,7 @@ class ToolRun:
     answer_command: str
     approvals_url: str | None = None
     asks_client: bool = True
+    approves_own_calls: bool = False
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
     _result: ToolResult | None = None
@@ -158,7 +160,7 @@ class ToolRun:
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""
         page = self._page_of(question)
-        if page is None and not (self.asks_client and self.exchange.accepts("elicitation/create")):
+        if page is None and not (self._may_answer(question) and self.exchange.accepts("elicitation/create")):
             return False
         await self.waiting.add(self.identity, cast("InvocationId", self.invocation_id), question.expires_at)
         async with asyncio.TaskGroup() as group:
@@ -175,7 +177,7 @@ class ToolRun:
         answer = asking.result()
         if answer is None:
             return False
-        by = approver_of(self.exchange.context, self.identity.actor)
+        by = approver_of(self.exchange.context)
         outcome = await self.runtime.approvals.decide(question, answer, by=by)
         self._asked.add(question.approval_id)
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
@@ -201,8 +203,8 @@ class ToolRun:
             return None
         asked = self._asked_by_server(question)
         if asked is not None and isinstance(asked.get("url"), str):
-            return cast("str", asked["url"]) if self.asks_client else None
-        if self.approvals_url is None or (self.asks_client and self.exchange.accepts("elicitation/create")):
+            return cast("str", asked["url"]) if self._may_answer(question) else None
+        if self.approvals_url is None or (self._may_answer(question) and self.exchange.accepts("elicitation/create")):
             return None
         return f"{self.approvals_url}/{question.approval_id}"
 
@@ -227,6 +229,12 @@ class ToolRun:
                 return Allow()
             await asyncio.sleep(PAGE_S)
         return None
+
+    def _may_answer(self, question: Question) -> bool:
+        """Return whether a question may be answered in the client; an approval only if its caller may approve it."""
+        is_approval = self._asked_by_server(question) is None
+        is_allowed = not is_approval or may_approve(self.exchange.context, own_calls=self.approves_own_calls)
+        return self.asks_client and is_allowed
 
     def _asked_by_server(self, question: Question) -> JsonObject | None:
         """Return what an MCP server asks its user; None if this is an approval."""
@@ -283,7 +291,7 @@ class ToolRun:
     async def _cancel(self) -> None:
         """Cancel the governed call, because its client has canceled the request or is gone."""
         if self.invocation_id is not None and not self.exchange.is_left:
-            by = approver_of(self.exchange.context, self.identity.actor)
+            by = approver_of(self.exchange.context)
             await self.runtime.cancel(self.invocation_id, by=by)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool.config.table import suggestion
-from agenttool.mcp.callers import session_owner, subject_in
+from agenttool.mcp.callers import principal_in, session_owner
 from agenttool.mcp.profiles import ALL_TOOLS, McpOptions, admits
 from agenttool.mcp.server import RuntimeMcpServer
 from agenttool.mcp.stream_events import RETRY_MS, ResumableSessions
@@ -32,17 +32,18 @@ class McpEndpoints:
         """Serve one request, if its caller may use the profile."""
         name = scope.get("path_params", {}).get("profile", ALL_TOOLS)
         try:
-            subject, owner = subject_in(scope), session_owner(scope)
+            principal = principal_in(scope)
         except PermissionError as error:
             await PlainTextResponse(str(error), HTTPStatus.FORBIDDEN)(scope, receive, send)
             return
+        subject = None if principal is None else principal.subject
         usable = [each for each, options in self._profiles.items() if admits(options, self._profiles, subject)]
         if name not in usable:
             await _refusal(name, usable)(scope, receive, send)
             return
         # The parser leaves blanks at the end of a value, and the SDK compares values with the body.
         headers = [(each, value.strip(b" \t")) for each, value in scope["headers"]]
-        await self._apps[name]({**scope, "headers": headers, "user": owner}, receive, send)
+        await self._apps[name]({**scope, "headers": headers, "user": session_owner(principal)}, receive, send)
 
 
 def _refusal(name: str, usable: list[str]) -> PlainTextResponse:

@@ -38,6 +38,7 @@ class McpOptions:
         answer_command: the command by which a person answers open questions.
         approvals_url: the page of open questions, below which each has its own; None if there is none.
         asks_client: whether an approval may be given in the client. Nothing proves that a person gives it there.
+        approves_own_calls: whether a caller with a token may approve its own calls, if it has the role of an approver.
     """
 
     name: str = "agenttool"
@@ -50,6 +51,7 @@ class McpOptions:
     answer_command: str = "agenttool approvals"
     approvals_url: str | None = None
     asks_client: bool = True
+    approves_own_calls: bool = False
 
 
 def approvals_url(server_url: str | None) -> str | None:

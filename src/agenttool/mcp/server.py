@@ -222,6 +222,7 @@ class RuntimeMcpServer:
             answer_command=self._options.answer_command,
             approvals_url=self._options.approvals_url,
             asks_client=self._options.asks_client,
+            approves_own_calls=self._options.approves_own_calls,
         )
 
     def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:

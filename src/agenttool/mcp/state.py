@@ -103,7 +103,7 @@ class RequestStates:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingCall:
+class ContinuedCall:
     """A call that waits for an approval elsewhere, and until when the same call continues it."""
 
     invocation_id: InvocationId
@@ -124,7 +124,7 @@ class WaitingCalls:
     def __init__(self, documents: DocumentStore | None) -> None:
         """Take the store of the entries, if there is one."""
         self._documents = documents
-        self._waiting: dict[str, WaitingCall] = {}
+        self._waiting: dict[str, ContinuedCall] = {}
 
     async def load(self) -> None:
         """Read the calls that other processes left, and delete those that have expired.
@@ -153,7 +153,7 @@ class WaitingCalls:
         Raises:
             StoreError: it could not be stored.
         """
-        waiting = WaitingCall(invocation_id, until)
+        waiting = ContinuedCall(invocation_id, until)
         if self._waiting.get(call.digest) != waiting:
             self._waiting[call.digest] = waiting
             if self._documents is not None:
@@ -170,10 +170,10 @@ class WaitingCalls:
             await self._documents.put(_WAITING_KIND, call.digest, None)
 
 
-def _waiting_in(body: bytes) -> WaitingCall | None:
+def _waiting_in(body: bytes) -> ContinuedCall | None:
     try:
         members = parse_object(body)
-        return WaitingCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
+        return ContinuedCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
     except (RecordError, KeyError):
         return None
 
