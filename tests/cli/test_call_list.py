@@ -102,6 +102,47 @@ def test_calls_are_selected_by_the_time_at_which_they_ended(run):
     assert [each["event"]["time"] for each in since] == [each for each in events if each >= third]
 
 
+@tool(namespace="bank", approval_required=True)
+async def pay(to: str) -> str:
+    """Pay someone. Not for gifts."""
+    return f"paid {to[::-1]}"
+
+
+def test_the_newest_call_is_last_with_any_filter_and_any_limit(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def overlapping():
+        """Let calls begin in one order and end in another, all within a moment."""
+        async with Runtime.open(store="agenttool.db", tools=[pay, look], approve="wait") as rt:
+            started = [await rt.start("pay", {"to": f"person {n}"}, actor_ref="user:ada") for n in range(6)]
+            questions = {each.invocation_id: each for each in await rt.approvals.list()}
+            for n in (4, 1, 3, 0):
+                await rt.approvals.decide(questions[started[n].invocation_id], "allow", by="pat")
+                await rt.wait(started[n].invocation_id)
+                await rt.call("look", {"at": f"person {n}"}, actor_ref="user:ada")
+            order = [started[n].invocation_id for n in (4, 1, 3, 0, 2, 5)]
+        return order
+
+    order = asyncio.run(overlapping())
+    whole = found(run)
+    assert [each for each in whole if each in order] == order, "the open ones are last"
+    filters = (
+        ["--by", "user:ada"],
+        ["--by", "pat"],
+        ["--containing", "person"],
+        ["--tool", "pay"],
+        ["--status", "succeeded"],
+        ["--since", "1h"],
+        ["--by", "ada", "--containing", "person", "--tool", "pay", "--since", "1h"],
+    )
+    for words in filters:
+        listed = found(run, *words)
+        assert listed == [each for each in whole if each in listed], words
+        assert len(listed) >= 4, words
+        for limit in (1, 2, 3, len(listed)):
+            assert found(run, *words, "--limit", limit) == listed[-limit:], words
+
+
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
     ("words", "says"),

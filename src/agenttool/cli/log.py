@@ -68,8 +68,9 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     """List calls, one line each, by time, tool, status, user or text.
 
     A line has the time, the end of the id, the tool, the status, the duration, the actor
-    and the approver, and the first line of the result or error. A call is listed at the
-    time it ended; open calls come last. Times are in UTC. On a
+    and the approver, and the first line of the result or error. The newest call is last:
+    calls are in the order in which they ended, with any filter; open calls follow, in the
+    order of their newest events. Times are in UTC. On a
     terminal, and without any filter, only the newest 50 are printed. Values that are masked
     in the journal, and payloads stored outside of it, are not searched by --containing.
     """

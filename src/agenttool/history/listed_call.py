@@ -359,7 +359,10 @@ def _longest(parts: Iterable[str]) -> str:
 
 
 def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) -> Iterator[ListedCall]:
-    """Yield the calls that match, or the newest of them; memory grows only with open calls and the limit."""
+    """Yield the calls that match, or the newest of them: in the order in which they ended, then the open ones.
+
+    Memory grows with open calls, the limit, and the ids of the calls that a text or a name selects.
+    """
     still_open = [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
     if limit is not None:
         still_open = still_open[-limit:]
@@ -406,10 +409,10 @@ def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before:
 
 
 def open_calls(reader: JournalReader) -> Iterator[ListedCall]:
-    """Yield the open calls of all processes, the oldest first."""
-    for call, owner in sorted(reader.open_owners(SystemClock().moment())):
-        if facts := list(reader.facts_of(call)):
-            yield ListedCall(facts, owner)
+    """Yield the open calls of all processes, in the order of their newest facts."""
+    owned = reader.open_owners(SystemClock().moment())
+    found = [ListedCall(facts, owner) for call, owner in owned if (facts := list(reader.facts_of(call)))]
+    yield from sorted(found, key=lambda call: call.facts[-1][0])
 
 
 def check_tool(reader: SqliteReader, tool: str | None) -> None:

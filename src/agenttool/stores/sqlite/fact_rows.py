@@ -281,10 +281,20 @@ def read_calls(
     newest_first: bool = False,
     before: int | None = None,
 ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
-    """Yield all facts of each call with a selected fact, and the position of the last selected one, by that order.
+    """Yield all facts of each ended call with a selected fact, and the position of its end, in the order of the ends.
 
-    `before` leaves out the calls whose last selected fact is at this position or after it.
+    `before` leaves out the calls that ended at this position or after it. If other facts than ends are selected, the
+    ids of their calls are read first, and kept.
     """
+    ends = tuple(step.name for step in steps.values() if step.ends)
+    if not wanted.steps or not {*wanted.steps} <= {*ends}:
+        query, values = wanted.query(_FORWARD)
+        selected = {head_of(line).invocation_id for _, line in wanted.lines(connection.execute(query, (0, *values)))}
+
+        def is_selected(head: FactHead) -> bool:
+            return head.invocation_id in selected
+
+        wanted = FactFilter(ends, is_selected)
     query, values = wanted.query(_BACKWARD if newest_first else _FORWARD)
     end = find_head(connection)[0] if before is None else before - 1
     rows = connection.execute(query, (end, end, *values) if newest_first else (0, *values))
@@ -293,11 +303,8 @@ def read_calls(
         found = list(wanted.lines([row]))
         for place, line in reversed(found) if newest_first else found:
             head = head_of(line)
-            if head.invocation_id is None or place > end:
-                continue
-            is_end = head.step in steps and steps[head.step].ends
-            lines = [(place, line)] if is_end and head.sequence == 0 else cache.of(head.invocation_id)
-            if is_end or place == max(each for each, one in lines if wanted.selects(one)):
+            if head.invocation_id is not None and place <= end:
+                lines = [(place, line)] if head.sequence == 0 else cache.of(head.invocation_id)
                 yield place, [(each, decode_fact(one, steps)) for each, one in lines]
 
 

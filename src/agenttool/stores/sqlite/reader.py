@@ -165,9 +165,9 @@ class SqliteReader:
     def calls(
         self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
     ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
-        """Yield all facts of each call with a selected fact, and the position of its last selected fact, in that order.
+        """Yield all facts of each ended call with a selected fact, and the position of its end, in the order of the ends.
 
-        `before` leaves out the calls whose last selected fact is at this position or after it.
+        `before` leaves out the calls that ended at this position or after it.
         """
         with reading(self.path):
             yield from read_calls(self._connection, self._steps, wanted, newest_first=newest_first, before=before)
