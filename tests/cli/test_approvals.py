@@ -161,6 +161,61 @@ def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
     assert ledger(folder) == ["9 to eve", "3 to ada"]
 
 
+DENY = (
+    '[[rules]]\nbehavior = "deny"\ntool = "bank.transfer"\nargument = { "/amount" = { min = 1000 } }\noptional = true\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("edited", "message"),
+    [('{"to": "ada", "amount": "much"}', "expected integer"), ('{"to": "ada", "amount": 5000}', "denies this call")],
+)
+def test_an_edit_that_cannot_run_is_refused_with_status_2_and_the_question_stays_open(folder, edited, message):
+    with (folder / "agenttool.toml").open("a") as settings:
+        settings.write(DENY)
+    question = asked(folder)
+    refused = answer(folder, question, "allow", "--input", edited, "--from", "bank")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"{question['approval_id']}: ")
+    assert message in refused.stderr
+    assert open_questions(folder) == [question]
+    assert "sent 5 to ada" in answer(folder, question, "allow", "--from", "bank").stdout
+
+
+def test_an_edit_at_the_prompt_that_cannot_run_is_asked_about_again(folder):
+    question = asked(folder)
+    script = [
+        ("Run it?", 'e {"to": "ada", "amount": "much"}\n'),
+        ("expected", ""),
+        ("Run it?", 'e {"to": "ada", "amount": 9}\n'),
+    ]
+    status, output = at_terminal(folder, ["approvals", "--from", "bank"], script)
+    assert status == 0
+    assert "sent 9 to ada" in output
+    assert ledger(folder) == ["9 to ada"]
+    assert question["approval_id"] in output
+
+
+def test_an_approved_call_whose_tool_is_absent_says_that_it_waits_for_it(folder):
+    question = asked(folder)
+    answered = answer(folder, question, "allow")
+    assert f"{question['invocation_id']} waits for its tool 'transfer'" in answered.stderr
+    waits = "waits for a process that has the tool bank.transfer, such as `agenttool approvals --from MODULE"
+    shown = command(folder, "show", question["invocation_id"], "--store", "calls.db").stdout
+    assert "its answer is recorded; its process (" in shown
+    assert waits in shown
+    status = " ".join(command(folder, "status").stdout.split())
+    assert "Waiting approvals: 0" in status
+    assert "Waiting for a tool: 1" in status
+    assert waits in status
+    listed = command(folder, "approvals")
+    assert "nothing waits for an answer" in listed.stdout
+    assert f"1 other call {waits}" in listed.stderr
+    assert "waits for a process that has its tool" in command(folder, "log", "--open", "--store", "calls.db").stdout
+    document = json.loads(command(folder, "status", "--json").stdout)
+    assert document["waiting_for_tools"] == [question["invocation_id"]]
+
+
 def call_again(folder):
     return command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank")
 

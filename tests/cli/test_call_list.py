@@ -120,8 +120,7 @@ def test_the_newest_call_is_last_with_any_filter_and_any_limit(run, tmp_path, mo
                 await rt.approvals.decide(questions[started[n].invocation_id], "allow", by="pat")
                 await rt.wait(started[n].invocation_id)
                 await rt.call("look", {"at": f"person {n}"}, actor_ref="user:ada")
-            order = [started[n].invocation_id for n in (4, 1, 3, 0, 2, 5)]
-        return order
+            return [started[n].invocation_id for n in (4, 1, 3, 0, 2, 5)]
 
     order = asyncio.run(overlapping())
     whole = found(run)

@@ -191,8 +191,11 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
     async with Runtime.open(store=f"sqlite:{file}", approve="wait") as rt:  # without the tool
         await rt.approvals.decide(question.approval_id, "allow")
     told, held = await shown()
-    assert told.startswith("its answer is recorded; a process that has its tool")
-    assert told.endswith(f"`agenttool approvals --from MODULE --store {file}`")
+    assert told.startswith("its answer is recorded; its process (")
+    assert (
+        f"waits for a process that has the tool bank.transfer, such as `agenttool approvals --from MODULE --store {file}`"
+        in told
+    )
     assert (held["is_alive"], held["is_answered"]) == (False, True)
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer], approve="wait") as rt:
         await rt.wait(question.invocation_id)
@@ -209,5 +212,6 @@ async def test_a_call_whose_process_is_gone_shows_that(run, tmp_path):
             other.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
             other.commit()
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        assert f"its process ({os.getpid()}@{os.uname().nodename}) is gone; a process" in " ".join(shown.stdout.split())
+        gone = f"its process ({os.getpid()}@{os.uname().nodename}) is gone, so it waits for a process"
+        assert gone in " ".join(shown.stdout.split())
         calling.cancel()

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from agenttool.adapters.python.threads import LeftBehind, in_thread
+from agenttool.config import rule_files
+from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError
 from agenttool.pipeline.services import OpenQuestions
 from agenttool.policy.approvals import Answer, Question
+from agenttool.policy.rule_settings import rule_toml
+from agenttool.records import JsonObject
 
 Decision: TypeAlias = Answer | bool | str
 """What an approver returns; anything else denies the call."""
@@ -43,6 +47,28 @@ class FunctionApprover:
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
 
 
+class SettingsFiles:
+    """The settings files that apply in the working directory, as places of rules."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the files."""
+        return tuple(rule_files())
+
+    def append(self, name: str, rule: JsonObject) -> None:
+        """Add a rule to a file; the file is created if it does not exist.
+
+        Raises:
+            ConfigError: the file cannot be written, or the rule has no form in TOML.
+        """
+        file = rule_files()[name]
+        try:
+            text = rule_toml(rule)
+        except ValueError as error:
+            raise ConfigError(f"the rule cannot be added to {str(file)!r}: {error}; use save='store'") from error
+        append_tables(file, text)
+
+
 def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: bool) -> bool:
     """Return whether a question can be answered; if not, it is a deny.
 
@@ -66,8 +92,9 @@ def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestion
     """
     if callable(approve):
         name = getattr(approve, "__qualname__", type(approve).__qualname__)
-        return OpenQuestions(approve=FunctionApprover(approve, f"the function {name}"))
-    return OpenQuestions(notify=None if approve is not None or store is None else partial(_warn, store))
+        return OpenQuestions(approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles())
+    notify = None if approve is not None or store is None else partial(_warn, store)
+    return OpenQuestions(notify=notify, rule_files=SettingsFiles())
 
 
 def _warn(store: Path, question: Question) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, find_settings
+from agenttool.cli.options import SettingsOption, StoreOptions, find_settings, open_journal
 from agenttool.cli.output import figures, plain_table, print_error, print_text
 from agenttool.cli.prompt import (
     BY_HELP,
@@ -31,29 +31,42 @@ from agenttool.cli.prompt import (
     print_question,
     prompt_json,
     question_json,
-    remember_rule,
     shown_mark,
     was_shown,
 )
-from agenttool.cli.recorded_call import server_state
+from agenttool.cli.recorded_call import server_state, waiting_for_tools
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.config import settings_layers
+from agenttool.config import rule_files
 from agenttool.config.table import suggestion
-from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError, StoreError
+from agenttool.history.listed_call import open_calls, tool_name
 from agenttool.history.printable import printable
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.stored_approvals import checkpoint_in
-from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused, Remember, RememberScope
-from agenttool.policy.rule_settings import rule_toml
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    Remember,
+    RememberScope,
+)
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
-from agenttool.records import ApprovalId, InvocationId, Timestamp, ToolResult
+from agenttool.records import ApprovalId, InvocationId, JsonObject, Timestamp, ToolResult
 from agenttool.runtime import Runtime
 from agenttool.stores.sqlite.reader import SqliteReader
 
 REJECTED = 1
 """Exit code: the answer had no effect, because the question does not exist, was answered, or has expired."""
+
+INVALID = 2
+"""Exit code: the answer cannot be used, and the question is still open."""
+
+_INVALID_ANSWERS = (RefusalReason.BAD_ANSWER, RefusalReason.BAD_INPUT, RefusalReason.BAD_RULE)
 
 RESULT_TIMEOUT_S = 2.0
 """How long to wait for the result of a call that another process runs."""
@@ -100,7 +113,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
-    destination = RuleDestination.named(save)
+    _check_place(save)
     options = StoreOptions(store, settings).or_default()
     options.existing_file()
     # A command suggested without --settings finds the default file by itself.
@@ -110,20 +123,20 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     questions = QuestionFilter(tool=tool, containing=containing, after=after_id, limit=limit, newest_first=newest)
     answer = _parse_answer(words or [], message, edited, remember)
 
-    async def run() -> bool:
+    async def run() -> int:
         rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools, approve="wait")
-        approver = ApproverOptions(by, destination)
+        approver = ApproverOptions(by, save)
         session = ApprovalSession(rt, Terminal(), tools, shown_options, approver=approver, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 
     try:
-        is_accepted = asyncio.run(run())
+        status = asyncio.run(run())
     except (ConfigError, StoreError):
         if answer is None and not count:
             _print_read_only(options.existing_file(), questions, as_json=as_json)
         raise
-    if not is_accepted:
-        raise typer.Exit(REJECTED)
+    if status:
+        raise typer.Exit(status)
 
 
 def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) -> None:
@@ -139,54 +152,17 @@ def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) 
             print_question(Console(), question)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleDestination:
-    """Where a rule is added that an approver asks to remember: a scope, or the settings file of a layer."""
-
-    scope: RememberScope
-    file: Path | None = None
-
-    @classmethod
-    def named(cls, word: str) -> "RuleDestination":
-        """Return the destination of a word.
-
-        Raises:
-            ConfigError: there is none.
-        """
-        files = {each.source.value.partition("_")[0]: each.file for each in settings_layers()}
-        if word in files:
-            return cls(RememberScope.SESSION, files[word])
-        if word not in list(RememberScope):
-            known = (*RememberScope, *files)
-            raise ConfigError(f"rules are not added to {word!r}; {suggestion(word, [str(each) for each in known])}")
-        return cls(RememberScope(word))
-
-    def scoped(self, question: Question, answer: Remember) -> Remember:
-        """Return the answer with its scope.
-
-        Raises:
-            ConfigError: the rule answers the question of another rule, which no settings file can.
-        """
-        if self.file is not None and question.verdict.rule_refs:
-            asking = ", ".join(question.verdict.rule_refs)
-            raise ConfigError(f"no rule in a file answers the question of {asking}; change that, or use --save store")
-        return replace(answer, scope=self.scope)
-
-    def save(self, question: Question, answer: Remember) -> Path | None:
-        """Append the rule of an answer to the file, if there is one; return the file."""
-        if self.file is None:
-            return None
-        own = ("declaration_digest", "settles")
-        members = {name: value for name, value in answer.rule.items() if name not in own}
-        append_tables(self.file, rule_toml({"name": str(question.approval_id), **members}))
-        return self.file
+def _check_place(save: str) -> None:
+    known = (*(str(each) for each in RememberScope), *rule_files())
+    if save not in known:
+        raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
 
 
 class ApproverOptions(NamedTuple):
     """The name that the approver claims, and where rules are added."""
 
     by: str | None
-    destination: RuleDestination
+    save: str
 
 
 class ApprovalAnswer(NamedTuple):
@@ -310,7 +286,7 @@ class ApprovalSession:
         as_json: bool,
     ) -> None:
         """Use a runtime with the given tools; `options` are repeated in suggested commands."""
-        self._by, self._destination = approver
+        self._by, self._save = approver
         self.rt = rt
         self.terminal = terminal
         self._tools = tools
@@ -326,14 +302,15 @@ class ApprovalSession:
         *,
         count: bool,
         shown: str | None = None,
-    ) -> bool:
-        """Open the runtime, and give the answer or print the questions; return false if an answer is rejected."""
+    ) -> int:
+        """Open the runtime, and give the answer or print the questions; return the exit code."""
         listener = asyncio.ensure_future(self._collect_recovered())
         await asyncio.sleep(0)
         try:
             async with self.rt:
                 if isinstance(answer, PromptAnswer):
-                    return await answer_prompt(self.rt, self.terminal.console, answer.prompt_id, answer.choice)
+                    chosen = await answer_prompt(self.rt, self.terminal.console, answer.prompt_id, answer.choice)
+                    return 0 if chosen else REJECTED
                 if answer is not None:
                     return await self._answer(answer, shown)
                 if count:
@@ -344,7 +321,7 @@ class ApprovalSession:
                     await self._recover()
                     await self._ask_each(questions)
                     await self._recover()
-                return True
+                return 0
         finally:
             listener.cancel()
 
@@ -365,17 +342,30 @@ class ApprovalSession:
                 console.print()
             shown += 1
             print_question(console, question)
-            if interactive and parse_timestamp(question.expires_at) > now():
+            while interactive and parse_timestamp(question.expires_at) > now():
                 answer = await ask_approval(self.terminal, question, can_skip=True)
                 if isinstance(answer, Skipped):
                     if answer.all:
                         return
-                else:
-                    await self._decide(question, answer)
+                    break
+                if await self._decide(question, answer) != INVALID:
+                    break
         if not await ask_open_prompts(self.rt, self.terminal, self._options.arguments) and not shown:
             console.print("nothing waits for an answer")
+        await self._print_waiting_for_tools()
         if shown and not interactive:
             self._print_next_commands(is_limit_reached=shown == questions.limit)
+
+    async def _print_waiting_for_tools(self) -> None:
+        """Print which calls were answered and wait for a process that has their tools."""
+        with open_journal(str(self._options.existing_file())) as reader:
+            waiting = [call for call in open_calls(reader) if call.owner is not None and call.owner.waits_for_tool]
+        here = set(self.rt.open_calls())
+        stranded = [call for call in waiting if call.facts[0][1].invocation_id not in here]
+        if stranded:
+            names = (tool_name(call.tool_id) for call in stranded)
+            what = "1 other call" if len(stranded) == 1 else f"{len(stranded):,} other calls: each"
+            self.terminal.print_hint(f"{what} {waiting_for_tools(names, self._options.arguments)}")
 
     def _print_next_commands(self, *, is_limit_reached: bool) -> None:
         hints = [f"to answer: agenttool approvals answer APR_ID allow --shown DIGEST{self._options.arguments}"]
@@ -406,23 +396,22 @@ class ApprovalSession:
         else:
             Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
 
-    async def _answer(self, answer: ApprovalAnswer, shown: str | None) -> bool:
-        """Give the answer of the command line; return whether it was accepted.
+    async def _answer(self, answer: ApprovalAnswer, shown: str | None) -> int:
+        """Give the answer of the command line; return the exit code.
 
         The approver saw the question in an earlier process, so `shown` says which question that was.
         """
         question = await self.rt.approvals.get(answer.approval_id)
         if question is None:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
-            is_accepted = False
+            status = REJECTED
         elif not was_shown(question, shown or ""):
             self._print_unseen(question, shown)
-            is_accepted = False
+            status = REJECTED
         else:
-            rule = None if answer.suggestion is None else remember_rule(question, answer.suggestion)
-            is_accepted = await self._decide(question, rule or answer.answer)
+            status = await self._decide(question, answer.answer, answer.suggestion)
         await self._recover()
-        return is_accepted
+        return status
 
     def _print_unseen(self, question: Question, shown: str | None) -> None:
         """Print the question that an answer is not about, and how to answer it as it is now."""
@@ -443,17 +432,18 @@ class ApprovalSession:
             return "it was answered already; the first answer counts"
         return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
 
-    async def _decide(self, question: Question, answer: Answer) -> bool:
+    async def _decide(self, question: Question, answer: Answer, remember: int | JsonObject | None = None) -> int:
+        """Give an answer and print what follows from it; return the exit code."""
         if isinstance(answer, Remember):
-            answer = self._destination.scoped(question, answer)
-        outcome = await self.rt.approvals.decide(question, answer, by=self._by)
+            answer, remember = Allow(feedback=answer.feedback), answer.rule
+        outcome = await self.rt.approvals.decide(question, answer, by=self._by, remember=remember, save=self._save)
         if isinstance(outcome, Refused):
             print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
-            return False
+            return INVALID if outcome.reason in _INVALID_ANSWERS else REJECTED
         word = "refused" if isinstance(answer, Deny) else "allowed"
-        saved = self._destination.save(question, answer) if isinstance(answer, Remember) else None
         if not self._as_json:
-            where = "" if saved is None else f" and added a rule to {saved}"
+            file = None if remember is None else rule_files().get(self._save)
+            where = "" if file is None else f" and added a rule to {file}"
             print_text(self.terminal.console, f"{word} {question.approval_id}{where}", "green")
         call = question.invocation_id
         result = await self._wait_for_result(call, None if self._tools else RESULT_TIMEOUT_S)
@@ -465,7 +455,7 @@ class ApprovalSession:
             print_result(result)
         else:
             self.terminal.print_hint(await self._how_to_continue(call))
-        return True
+        return 0
 
     async def _wait_for_result(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
         """Return the call's result, whichever process runs it; none if it does not arrive in time."""

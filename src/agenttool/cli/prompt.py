@@ -20,7 +20,16 @@ from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import one_line, printable
-from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Deny,
+    Edit,
+    Question,
+    RememberScope,
+    remembering,
+    suggested_rules,
+)
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.records import JsonObject, Timestamp
@@ -172,10 +181,6 @@ def age_and_expiry(asked_at: Timestamp, expires_at: Timestamp) -> tuple[str, str
     return f"{rough_duration(age)} ago", f"expires in {rough_duration(left)}" if left > 0 else "expired"
 
 
-def _suggested_rules(question: Question) -> list[JsonObject]:
-    return [update.rule for update in question.suggested_updates if isinstance(update.rule, dict)]
-
-
 def _rule_texts(question: Question) -> list[str]:
     """Return the suggested rules: as TOML for a settings file where that is possible, else as JSON."""
     return [
@@ -185,24 +190,10 @@ def _rule_texts(question: Question) -> list[str]:
     ]
 
 
-def remember_rule(question: Question, number: int) -> Remember:
-    """Return the answer that allows the call and adds a suggested rule, counted from 1.
-
-    Raises:
-        ConfigError: there is no suggestion of that number.
-    """
-    rules = _suggested_rules(question)
-    if not rules:
-        raise ConfigError("no rule is suggested for this question, so --remember has no effect; answer allow or deny")
-    if not 1 <= number <= len(rules):
-        raise ConfigError(f"there is no suggestion {number}; use a number from 1 to {len(rules)}")
-    return Remember(rule=rules[number - 1])
-
-
 async def ask_approval(terminal: Terminal, question: Question, *, can_skip: bool) -> Answer | Skipped:
     """Ask until the user answers; the end of the input skips the question, or denies it where it cannot be skipped."""
     choices = ["[bold]y[/]es", "[bold]n[/]o", "[bold]e[/]dit"]
-    choices += ["[bold]r[/]emember"] if _suggested_rules(question) else []
+    choices += ["[bold]r[/]emember"] if suggested_rules(question) else []
     choices += ["[bold]s[/]kip"] if can_skip else []
     while True:
         line = await terminal.read_line(f"Run it? {' · '.join(choices)}:")
@@ -228,7 +219,7 @@ async def _parse_reply(
     if word[:1] in answers and word in _WORDS:
         return answers[word[:1]]
     if word in ("r", "remember"):
-        return remember_rule(question, int(rest) if rest.isdecimal() else 1)
+        return remembering(question, Allow(), int(rest) if rest.isdecimal() else 1, RememberScope.STORE, ())
     if word in ("e", "edit"):
         text = rest or await terminal.edit(json.dumps(question.shown, indent=2, ensure_ascii=False) + "\n")
         return None if text is None else Edit(input=parse_object(text, what="an edited input"))

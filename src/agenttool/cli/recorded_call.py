@@ -1,9 +1,13 @@
 """The state of one recorded call as text: which process runs it, and what it waits for."""
 
+from collections.abc import Iterable
+
 from agenttool.cli.format import utc
+from agenttool.history.listed_call import tool_name
 from agenttool.history.recorded_call import RecordedCall
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.source import SourceStatus
+from agenttool.stores.sqlite.leases import Ownership
 from agenttool.world import SystemClock
 
 _LATE_NS = 60_000_000_000
@@ -13,21 +17,30 @@ _LATE_NS = 60_000_000_000
 def open_call_state(call: RecordedCall, store_arguments: str) -> str:
     """Return which process runs a call that has not ended, and the command that continues it."""
     owner = call.owner
-    recover = f"a process that has its tool recovers it, such as `agenttool approvals --from MODULE{store_arguments}`"
     if owner is None:
         return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
-    if owner.is_answered:
-        reads_it = f"its process ({owner.process}) is about to read it"
-        return "its answer is recorded; " + (reads_it if owner.is_alive else recover)
+    if owner.waits_for_tool or owner.is_answered:
+        return _continuation(call, owner, store_arguments)
     if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
         return f"{server_state(call.server)}; `agenttool serve` receives the result"
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
-    return (
-        f"the process {owner.process} runs it"
-        if owner.is_alive
-        else f"its process ({owner.process}) is gone; {recover}"
-    )
+    return f"the process {owner.process} runs it"
+
+
+def _continuation(call: RecordedCall, owner: Ownership, store_arguments: str) -> str:
+    done = "its answer is recorded; " if owner.is_answered else ""
+    if not owner.waits_for_tool:
+        return f"{done}its process ({owner.process}) is about to read it"
+    gone = "no process runs it" if owner.process is None else f"its process ({owner.process}) is gone"
+    return f"{done}{gone}, so it {waiting_for_tools([tool_name(call.invocation.tool_id)], store_arguments)}"
+
+
+def waiting_for_tools(tools: Iterable[str], store_arguments: str) -> str:
+    """Return what calls wait for whose process is gone, and the commands that continue them."""
+    names = ", ".join(dict.fromkeys(tools))
+    recover = f"`agenttool approvals --from MODULE{store_arguments}`"
+    return f"waits for a process that has the tool {names}, such as {recover}, or `agenttool serve` with its source"
 
 
 def server_state(server: SourceStatus | None) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from agenttool.cli.format import duration, print_json, short_id
 from agenttool.cli.options import JournalOption, JsonOption, SettingsOption, StoreOptions, find_settings, open_journal
 from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
-from agenttool.cli.recorded_call import fault_state
+from agenttool.cli.recorded_call import fault_state, waiting_for_tools
 from agenttool.config import load_config
 from agenttool.history.listed_call import ListedCall, open_calls, owner_text, tool_name
 from agenttool.history.printable import one_line
@@ -69,6 +69,11 @@ class StoreStatus:
         """The calls that wait for an approval."""
         return [each for each in self.open_calls if _approval_of(each) is not None]
 
+    @property
+    def without_tool(self) -> list[ListedCall]:
+        """The calls that wait for a process that has their tool."""
+        return [each for each in self.open_calls if each.owner is not None and each.owner.waits_for_tool]
+
     def document(self) -> JsonObject:
         """Return the status as `--json` prints it."""
         away = {each.source: each for each in self.failing}
@@ -86,6 +91,7 @@ class StoreStatus:
             "processes": [*self.processes],
             "open_calls": [each.document() for each in self.open_calls],
             "approvals": [_approval_of(each) for each in self.waiting],
+            "waiting_for_tools": [each.facts[0][1].invocation_id for each in self.without_tool],
             "sources": sources,
         }
 
@@ -103,6 +109,10 @@ class StoreStatus:
         yield heading(f"Waiting approvals: {len(self.waiting)}")
         if self.waiting:
             yield from _lines([f"answer them: agenttool approvals{store_arguments}"])
+        if self.without_tool:
+            yield heading(f"Waiting for a tool: {len(self.without_tool)}")
+            names = (tool_name(each.tool_id) for each in self.without_tool)
+            yield from _lines([f"each {waiting_for_tools(names, store_arguments)}"])
         yield heading(f"Sources: {len({*self.kinds, *(each.source for each in self.failing)})}")
         away = {each.source: fault_state(each) for each in self.failing}
         names = sorted({*self.kinds, *away})

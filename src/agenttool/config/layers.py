@@ -61,6 +61,11 @@ def settings_layers() -> tuple[SettingsLayer, ...]:
     )
 
 
+def rule_files() -> dict[str, Path]:
+    """Return the settings files to which rules can be added, by the names `user`, `project` and `local`."""
+    return {each.source.value.partition("_")[0]: each.file for each in settings_layers()}
+
+
 def user_file() -> Path:
     """Return the place of the user's settings file."""
     return user_folder() / SETTINGS_FILE

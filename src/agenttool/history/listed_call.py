@@ -232,8 +232,7 @@ class ListedCall:
     def first_line(self) -> str:
         """The first line of its result or of its error; for an open call, the process that owns it."""
         if self.owner is not None:
-            waits = f", waits for {self.owner.waits_for}" if self.owner.waits_for else ""
-            return f"process {owner_text(self.owner)}{waits}"
+            return f"process {owner_text(self.owner)}{_awaited(self.owner)}"
         if self.result is None:
             return ""
         items = self.result.model_facing_content or self.result.content or ()
@@ -278,6 +277,12 @@ class ListedCall:
             "error": None if result is None or result.error is None else result.error.error_class.value,
         }
         return found if owner is None else {**found, **owner._asdict(), "process": owner.process}
+
+
+def _awaited(owner: Ownership) -> str:
+    if owner.waits_for_tool:
+        return ", waits for a process that has its tool"
+    return f", waits for {owner.waits_for}" if owner.waits_for else ""
 
 
 def _item_text(item: JsonObject) -> str:

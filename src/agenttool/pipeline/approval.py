@@ -5,6 +5,7 @@ process may give it (`stored_approvals.py`), and recovery delivers it to the pro
 """
 
 import asyncio
+import logging
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -18,8 +19,8 @@ from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
-from agenttool.pipeline.input_replacement import Replacement, replace_input
-from agenttool.pipeline.judge import refuse_if_denied
+from agenttool.pipeline.input_replacement import Replacement, check_replacement, replace_input
+from agenttool.pipeline.judge import judge, refuse_if_denied
 from agenttool.pipeline.remembered_rules import remember
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
@@ -35,11 +36,12 @@ from agenttool.policy.approvals import (
     Remember,
     RememberScope,
     answer_record,
+    edit_stands,
     expiry_record,
     rejection,
 )
 from agenttool.policy.suggest import suggest
-from agenttool.policy.verdict import Verdict
+from agenttool.policy.verdict import Verdict, refusal
 from agenttool.ports.evidence import input_digest
 from agenttool.records import (
     UNSET,
@@ -61,22 +63,27 @@ from agenttool.results.failure import guided
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
 
+log = logging.getLogger("agenttool.approvals")
+
 
 def answer(
     core: Core, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
 ) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.questions.book.get(approval_id) if isinstance(cast("object", approval_id), str) else None
+    asking = None if question is None else core.registry.calls.get(question.invocation_id)
     if question is not None:
-        refused = refusal_of_edit(core, question, given)
-        if refused is not None:
-            return refused
+        fault = fault_of_edit(asking, question, given, None if asking is None else asking.final_input)
+        if fault is not None:
+            return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
         if _is_closed(core, question):
             core.questions.book.withdraw(approval_id, timestamp(core.now_ns()))
     outcome = core.questions.book.answer(
         approval_id, given, by=by, now=timestamp(core.now_ns()), shown_digest=shown_digest
     )
     if isinstance(outcome, Answered):
+        if asking is not None:
+            asking.ensure_recovery().may_finish = True
         waiting = core.questions.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
@@ -105,21 +112,40 @@ def answer_in(word: str, updated_input: JsonObject | None, message: str | None) 
     return Allow(feedback=message) if updated_input is None else Edit(input=updated_input, feedback=message)
 
 
-def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | None:
-    """Return the refusal of an edit that moves a redacted value; none if it may be accepted."""
-    if not isinstance(given, Edit) or not _has_secrets(core, question):
+def fault_of_edit(call: Call | None, question: Question, given: Answer, asked: JsonObject | None) -> str | None:
+    """Return why an edited input cannot run: it moves a redacted value, is invalid, or is denied by rules.
+
+    Without the call and its tool, only the first is checked; the process of the call checks the rest.
+
+    Args:
+        call: the call, with its tool if that is known here; none if it is not.
+        question: the question that the edit answers.
+        given: the answer; one that is no edit has no fault.
+        asked: the input that was asked about.
+    """
+    if not isinstance(given, Edit):
         return None
+    tool = None if call is None else call.tool
     try:
-        reject_moved_markers(given.input, question.shown)
-    except RecordError as error:
-        reason = RefusalReason.BAD_INPUT
-        return Refused(approval_id=question.approval_id, reason=reason, message=str(error))
-    return None
+        if call is None or tool is None or call.mask is not None:
+            reject_moved_markers(given.input, question.shown)
+        if call is None or tool is None or asked is None or not isinstance(given.input, dict):
+            return None
+        restored = given.input if call.mask is None else restore_redacted(given.input, asked, question.shown)
+        error = _why_refused(call, tool, asked, cast("JsonObject", restored))
+    except RecordError as fault:
+        return str(fault)
+    message = None if error is None else error.message or str(error.error_class)
+    return message if message is None or call.scrubber is None else call.scrubber.text(message)
 
 
-def _has_secrets(core: Core, question: Question) -> bool:
-    asking = core.registry.calls.get(question.invocation_id)
-    return asking is None or asking.tool is None or asking.mask is not None
+def _why_refused(call: Call, tool: Tool, asked: JsonObject, edited: JsonObject) -> ToolError | None:
+    """Return the error of an edited input that is invalid or that rules deny; none if it may run."""
+    try:
+        verdict = judge(call, tool, check_replacement(call, tool, asked, edited, MutationSource.PERMISSION_PROMPT))
+    except ToolFailure as failure:
+        return failure.error
+    return None if edit_stands(verdict) else refusal(verdict, tool.name)
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:
@@ -129,6 +155,7 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         ToolFailure: approval_rejected, permission_denied (no answer in time), canceled, or an edited input is invalid.
     """
     core, question = call.core, _open(call, tool, proposed, verdict)
+    call.final_input = proposed
     if core.questions.notify is not None:
         core.questions.notify(question)
     if core.durable:
@@ -151,8 +178,12 @@ async def conclude(
     if answered is None:
         return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=timestamp(core.now_ns())))
     call.votes = replace(call.votes, allowed_until=question.expires_at)
+    call.ensure_recovery().may_finish = True
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
+        fault = fault_of_edit(call, question, answered.answer, proposed)
+        if fault is not None and core.questions.approve is None:
+            return await _ask_again(call, tool, proposed, question, decision, fault)
         edited = await _edited(call, tool, proposed, answered, decision)
         _refuse_if_changed(call, tool, edited)
         return edited
@@ -169,6 +200,15 @@ async def conclude(
         await remembered.add(question, answered.rule)
     _refuse_if_changed(call, tool, proposed)
     return proposed
+
+
+async def _ask_again(
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, decision: PermissionDecision, fault: str
+) -> JsonObject:
+    """Ask again after an edit that cannot run; the process that accepted it did not have the tool."""
+    log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
+    call.note(steps.ANSWERED, AnswerGiven(replace(_without_secrets(call, decision), input_digest=None)))
+    return await ask(call, tool, proposed, question.verdict)
 
 
 def _is_for_store(answer: Answer) -> bool:

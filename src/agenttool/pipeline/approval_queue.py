@@ -23,6 +23,9 @@ from agenttool.policy.approvals import (
     RefusalReason,
     Refused,
     Remember,
+    RememberScope,
+    remembering,
+    settings_rule,
 )
 from agenttool.policy.rules import Rule
 from agenttool.records import ApprovalId, Digest, JsonObject, RuleSource
@@ -58,7 +61,7 @@ class ApprovalQueue:
         found = self._core.questions.book.get(ApprovalId(approval_id))
         return None if found is None else _copy(found)
 
-    async def decide(
+    async def decide(  # noqa: PLR0913 -- the parts of an answer
         self,
         question: Question | str,
         answer: str | Answer,
@@ -67,8 +70,13 @@ class ApprovalQueue:
         by: str | Approver | None = None,
         message: str | None = None,
         shown_digest: Digest | None = None,
+        remember: int | JsonObject | None = None,
+        save: str = RememberScope.STORE.value,
     ) -> Answered | Refused:
         """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands.
+
+        An answer that is refused changes nothing, and the question stays open: an updated input that is invalid or
+        denied by rules, for example.
 
         Args:
             question: the question that the approver was shown, or its id. If the open question differs from what was
@@ -80,18 +88,30 @@ class ApprovalQueue:
             message: text that the model reads with the answer.
             shown_digest: `Question.shown_digest` of what the approver was shown, where only the id is given. Without
                 it, the answer is about the open question, and the record says that no digest was passed.
+            remember: also add an allow rule: the number of one of `suggested_updates`, from 1, or the keys of a rule.
+            save: where that rule is added: `store`, `session`, or the settings file of `local`, `project` or `user`.
 
         Raises:
-            ConfigError: the answer is neither `allow` nor `deny`.
+            ConfigError: the answer is neither `allow` nor `deny`; there is no such suggestion or place for a rule; or
+                the rule cannot be added to its file, though the answer stands.
             StoreError: the answer could not be stored.
         """
         given = answer_in(answer, input, message) if isinstance(answer, str) else answer
+        files = self._core.questions.rule_files
+        if remember is not None:
+            known = question if isinstance(question, Question) else await self.get(question)
+            given = remembering(known, given, remember, save, () if files is None else files.names)
         approver = by if isinstance(by, Approver) else Approver(os_user=self._core.os_user(), claim=by)
         if isinstance(question, Question):
             question, shown_digest = question.approval_id, shown_digest or question.shown_digest
+        approval_id = ApprovalId(question)
         if self._recovery is not None:
-            return await self._recovery.answer(ApprovalId(question), given, by=approver, shown_digest=shown_digest)
-        return answer_question(self._core, ApprovalId(question), given, by=approver, shown_digest=shown_digest)
+            outcome = await self._recovery.answer(approval_id, given, by=approver, shown_digest=shown_digest)
+        else:
+            outcome = answer_question(self._core, approval_id, given, by=approver, shown_digest=shown_digest)
+        if files is not None and save in files.names and isinstance(given, Remember) and isinstance(outcome, Answered):
+            files.append(save, {"name": str(approval_id), **settings_rule(given)})
+        return outcome
 
     async def rules(self) -> tuple[Rule, ...]:
         """Return the rules that approvers asked to remember and that are in force, also those of other processes."""

@@ -85,6 +85,8 @@ class ResumeState(Live, eq=False):
         is_remote: the tool has acknowledged the request, and the result is deferred.
         attempts: how many processes have started the call.
         unreleased: a result that was made and not delivered, because its batch delivers in order.
+        may_finish: closing the runtime does not cancel it at once, because it was answered, or was recovered from
+            another process.
     """
 
     has_checkpoint: bool = False
@@ -92,6 +94,7 @@ class ResumeState(Live, eq=False):
     is_remote: bool = False
     attempts: int = 1
     unreleased: CallEnded | None = None
+    may_finish: bool = False
 
 
 class Votes(Part, frozen=True):

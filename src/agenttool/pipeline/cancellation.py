@@ -13,6 +13,7 @@ from agenttool.records import (
     Cancellation,
     CancellationOutcome,
     ErrorClass,
+    InvocationStatus,
     Phase,
     ToolError,
     replace,
@@ -130,15 +131,21 @@ _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: 
 
 
 def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
-    if call.is_parked and call.background is not None:
-        return f"{call.invocation_id} waits for an answer that comes later"
     if call.is_parked:
-        return f"the runtime closed before an answer arrived; {call.invocation_id} continues once there is one"
+        return _why_parked(call)
     if reason is AbortReason.TIMEOUT:
         return _why_timed_out(call, abandoned=abandoned)
     if reason is AbortReason.SIBLING_ERROR:
         return "a call beside this one failed, so this one was not finished"
     return "the call that made this one has ended, so its result is not needed"
+
+
+def _why_parked(call: Call) -> str:
+    if call.status is not InvocationStatus.AWAITING_APPROVAL and not call.started_ns:
+        return f"the runtime closed before the call started; {call.invocation_id} is approved and runs in another one"
+    if call.background is not None:
+        return f"{call.invocation_id} waits for an answer that comes later"
+    return f"the runtime closed before an answer arrived; {call.invocation_id} continues once there is one"
 
 
 def _why_timed_out(call: Call, *, abandoned: bool) -> str:

@@ -29,26 +29,38 @@ class Replacement:
     from_stage: InputStage
 
 
-def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
-    """Return the replaced input after policy, schema and the tool's own checks accept it.
+def check_replacement(
+    call: Call, tool: Tool, before: JsonObject, after: JsonObject, source: MutationSource
+) -> JsonObject:
+    """Return a copy of a replaced input with defaults, if it is valid; or the original, if nothing is changed.
 
     Raises:
-        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
+        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments.
     """
     after = tool.with_defaults(parse_object(json_bytes(after)))[0]  # a copy: its author may change the original
     if not changed_fields(before, after):
         return before
-    allowed = (
-        tool.mutation_policy.hooks if by.source is MutationSource.HOOK else tool.mutation_policy.permission_prompts
-    )
-    if allowed is False:
-        message = f"{tool.name!r} allows no replacement of its input by a {by.source.value}; call it with what it needs"
+    policy = tool.mutation_policy
+    if (policy.hooks if source is MutationSource.HOOK else policy.permission_prompts) is False:
+        message = f"{tool.name!r} allows no replacement of its input by a {source.value}; call it with what it needs"
         raise ToolFailure(guided(ErrorClass.INPUT_MUTATION_FAILED, phase=call.phase, message=message))
     if not tool.check_runtime.accepts(after):
         message = f"the replaced input does not fit: {describe_misfits(tool.check_runtime.misfits(after))}"
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
         tool.check_values(clone(after))
+    return after
+
+
+def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
+    """Return the replaced input after policy, schema and the tool's own checks accept it.
+
+    Raises:
+        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
+    """
+    after = check_replacement(call, tool, before, after, by.source)
+    if after is before:
+        return before
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(clone(after))
     after = tool.with_integers(after) if tool.validated is None else tool.validated(after)

@@ -1,6 +1,7 @@
 """Recovery of a durable store: keep the lease, poll for answers, and resume the calls of dead processes."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ _DEFERRED = (CheckpointKind.SENDING, CheckpointKind.REMOTE)
 PAGE = 64
 """How many calls of dead processes are claimed together."""
 
+log = logging.getLogger("agenttool.calls")
+
 
 class CancelRequest(Part, frozen=True, kw_only=True):
     """The request of another process to cancel a call."""
@@ -90,6 +93,10 @@ class Recovery:
     """Calls that cannot be resumed here, each with the time from which it counts as abandoned."""
     _resumed: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
     _last_answer: int = 0
+    _has_other_answers: bool = False
+    """Whether there are answers to calls of other processes, which may be dead."""
+    _missing: set[ToolId] = field(default_factory=set[ToolId])
+    """The tools of calls that wait for a process that has them, as far as that was logged."""
     _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
     """Answers to calls of this process that do not wait for them yet."""
 
@@ -127,6 +134,7 @@ class Recovery:
             while due := await self._due(after):
                 after = due[-1].invocation_id
                 resumable = [opened.invocation_id for opened in due if self._can_recover(opened)]
+                self._warn_of_missing_tools(due)
                 await self._lease.keep()
                 now = self.core.clock.moment()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
@@ -138,6 +146,20 @@ class Recovery:
                         self._resume(opened)
                         count += 1
             return count + await self._resume_unanswered()
+
+    def _warn_of_missing_tools(self, due: Sequence[OpenCall]) -> None:
+        """Log the tools that calls of dead processes wait for and that this process does not have, each tool once."""
+        for opened in due:
+            checkpoint = checkpoint_in(opened)
+            if checkpoint is None or checkpoint.tool_id in self._missing or self.tool_of(checkpoint.tool_id):
+                continue
+            self._missing.add(checkpoint.tool_id)
+            log.warning(
+                "%s waits for its tool %r: its process is gone, and this process does not have the tool; open a runtime"
+                " with the tool or its source, or run: agenttool approvals --from MODULE",
+                opened.invocation_id,
+                checkpoint.name,
+            )
 
     async def _resume_unanswered(self) -> int:
         """Resume calls of dead processes that wait for an answer, if the program has an approver to ask."""
@@ -165,8 +187,10 @@ class Recovery:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
         await self._end_orphan(ApprovalId(str(approval_id)))
         outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by, shown_digest=shown_digest)
-        if isinstance(outcome, Answered) and await self._deliver_answers():
-            await self.recover()
+        if isinstance(outcome, Answered):
+            await self.start()
+            # The next poll resumes the call of a dead process: this process may be about to end.
+            self._has_other_answers |= await self._deliver_answers()
         return outcome
 
     async def _end_orphan(self, approval_id: ApprovalId) -> None:
@@ -238,10 +262,10 @@ class Recovery:
         while True:
             try:
                 await self._lease.keep()
-                has_other_answers = await self._deliver_answers()
+                self._has_other_answers |= await self._deliver_answers()
                 await self._deliver_cancel_requests()
-                if has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
-                    recovered_at = now()
+                if self._has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
+                    recovered_at, self._has_other_answers = now(), False
                     if self.remembered is not None:
                         await self.remembered.sync()
                     await self.recover()

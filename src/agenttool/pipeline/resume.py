@@ -74,7 +74,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
         background=BackgroundState(),
     )
-    recovery = call.recovery = ResumeState(has_checkpoint=True)
+    recovery = call.recovery = ResumeState(has_checkpoint=True, may_finish=True)
     if facts:
         core.journal.clock.continue_after(facts[-1].at_ns)
     for fact in facts:

@@ -11,7 +11,7 @@ from agenttool.policy.approvals import Approvals, Question
 from agenttool.policy.rules import Rule
 from agenttool.ports.deferred import Thread
 from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
-from agenttool.records import ApprovalId, Digest
+from agenttool.records import ApprovalId, Digest, JsonObject
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.retry import RetryPolicy
 from agenttool.scheduler.timeouts import Deadlines
@@ -58,6 +58,23 @@ Approve = Callable[[Question], Awaitable[object]]
 """The approver of the program: returns an answer to a question, its word, or whether the call may run."""
 
 
+class RuleFiles(Protocol):
+    """The settings files to which rules can be added. `SettingsFiles` implements it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the files, such as `project`."""
+        ...
+
+    def append(self, name: str, rule: JsonObject) -> None:
+        """Add a rule to a file.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class OpenQuestions:
     """The questions of this process to approvers, and the calls that wait for the answers.
@@ -65,10 +82,12 @@ class OpenQuestions:
     Attributes:
         approve: the approver of the program; none if others answer.
         notify: reports a question that waits for others to answer it.
+        rule_files: where rules can be added besides the store; none if there are none.
     """
 
     approve: Approve | None = None
     notify: Callable[[Question], None] | None = None
+    rule_files: RuleFiles | None = None
     book: Approvals = field(default_factory=Approvals)
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]

@@ -10,14 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agenttool.codec import digest_of_bytes, read_own, write_own
+from agenttool.codec import digest_of_bytes, parse_object, read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
-from agenttool.pipeline.approval import refusal_of_edit
+from agenttool.pipeline.approval import fault_of_edit
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
 from agenttool.pipeline.integrity import checkpoint_mismatch
+from agenttool.pipeline.resume import restore_call
 from agenttool.policy.approvals import (
     Allow,
     Answer,
@@ -37,7 +38,7 @@ from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal
 from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.ports.world import OsUser
-from agenttool.records import ApprovalId, Digest, JsonObject, Part, Timestamp
+from agenttool.records import ApprovalId, Digest, JsonObject, Part, Timestamp, replace
 
 ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]
 """Returns up to so many facts after a position."""
@@ -118,9 +119,10 @@ class StoredApprovals:
             return _refused(approval_id, await self._why_closed(approval_id) if opened is None else None)
         book = Approvals()
         book.open(question)
-        outcome = refusal_of_edit(self.core, question, given) or book.answer(
-            approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown_digest=shown_digest
-        )
+        fault = self._fault_of_edit(opened, checkpoint, question, given)
+        if fault is not None:
+            return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
+        outcome = book.answer(approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown_digest=shown_digest)
         if isinstance(outcome, Refused):
             return outcome
         status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
@@ -137,6 +139,19 @@ class StoredApprovals:
     def load(self, question: Question, body: bytes) -> Answered | None:
         """Return the answer in a body; see `load_answer`."""
         return load_answer(self.core.journal.log.read, question, body)
+
+    def _fault_of_edit(
+        self, opened: OpenCall | None, checkpoint: Checkpoint | None, question: Question, given: Answer
+    ) -> str | None:
+        """Return why an edited input cannot run, as far as this process knows the tool and the rules."""
+        if not isinstance(given, Edit) or opened is None or checkpoint is None:
+            return None
+        tool = self.core.host.tool_of(checkpoint.tool_id)
+        is_same = tool is not None and tool.subject.declaration_digest == checkpoint.declaration_digest
+        call = self.core.registry.calls.get(opened.invocation_id)
+        if call is None and is_same:
+            call = restore_call(self.core, opened, replace(checkpoint, parent_resumes=False), tool)
+        return fault_of_edit(call, question, given, parse_object(checkpoint.call_input))
 
     def _is_edited(self, opened: OpenCall, checkpoint: Checkpoint) -> bool:
         """Return whether the stored question differs from the one in the journal."""

@@ -5,12 +5,14 @@ bound to the digest of the real input, so an answer never covers another input. 
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object, to_json
 from agenttool.config import Setting
-from agenttool.errors import RecordError
+from agenttool.config.table import suggestion
+from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.rule_settings import read_rule, rule_members
 from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.suggest import ADD_RULE
@@ -354,6 +356,58 @@ def _remembered(question: Question, answer: Remember) -> JsonObject:
     if question.verdict.rule_refs:
         members["settles"] = [*question.verdict.rule_refs]
     return rule_members(members)
+
+
+def remembering(
+    question: Question | None, answer: Answer, remember: int | JsonObject, save: str, files: Sequence[str]
+) -> Answer:
+    """Return an answer that allows a call and adds a rule.
+
+    Args:
+        question: the open question; none if it is not open, so that any answer is refused.
+        answer: the answer without the rule.
+        remember: the number of a suggestion, from 1, or the keys of a rule.
+        save: where the rule is added.
+        files: the names of the settings files that rules can be added to.
+
+    Raises:
+        ConfigError: the answer is no plain allow, or there is no such suggestion or place.
+    """
+    if not isinstance(answer, Allow):
+        raise ConfigError(
+            f"only an answer that allows the call as shown can be remembered, got {type(answer).__name__};"
+            " leave out `remember`"
+        )
+    if save not in (*RememberScope, *files):
+        known = [*(str(each) for each in RememberScope), *files]
+        raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
+    if question is None:
+        return answer
+    if save in files and question.verdict.rule_refs:
+        asking = ", ".join(question.verdict.rule_refs)
+        raise ConfigError(f"no rule in a file answers the question of {asking}; change that rule, or use 'store'")
+    scope = RememberScope.SESSION if save in files else RememberScope(save)
+    rule = remember if isinstance(remember, dict) else _suggestion(question, remember)
+    return Remember(rule=rule, feedback=answer.feedback, scope=scope)
+
+
+def suggested_rules(question: Question) -> list[JsonObject]:
+    """Return the rules among the suggestions of a question."""
+    return [update.rule for update in question.suggested_updates if isinstance(update.rule, dict)]
+
+
+def _suggestion(question: Question, number: int) -> JsonObject:
+    rules = suggested_rules(question)
+    if not rules:
+        raise ConfigError("no rule is suggested for this question, so none can be remembered; answer allow or deny")
+    if not 1 <= number <= len(rules):
+        raise ConfigError(f"there is no suggestion {number}; use a number from 1 to {len(rules)}")
+    return rules[number - 1]
+
+
+def settings_rule(answer: Remember) -> JsonObject:
+    """Return the keys of a remembered rule for a settings file, which is bound to no version of a tool."""
+    return {name: value for name, value in answer.rule.items() if name not in ("declaration_digest", "settles")}
 
 
 PROMPT = "permission_prompt"

@@ -185,6 +185,11 @@ class Ownership(NamedTuple):
     is_answered: bool = False
 
     @property
+    def waits_for_tool(self) -> bool:
+        """Whether it can continue as soon as a process that has its tool recovers it."""
+        return not self.is_alive and (self.is_answered or self.waits_for is None)
+
+    @property
     def process(self) -> str | None:
         """The id of the process and its machine, as in `4711@host`; none without an owner."""
         return None if self.owner is None else self.owner.partition("#")[0]
