@@ -25,6 +25,17 @@ async def test_what_may_have_run_is_not_run_again(dies, survivor, ended, sound, 
         await sound(rt)
 
 
+@pytest.mark.parametrize("changed", [{"mode": "read_only"}, {"rules": [{"behavior": "deny", "tool": "local.put"}]}])
+async def test_what_the_rules_deny_now_is_not_run_again(dies, survivor, ended, sound, living, tmp_path, changed):
+    dies("put", 4)
+    async with survivor(**changed) as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "unknown_after_crash"
+        assert "it was not run again: " in result.error.message
+        assert living.ledger_of(tmp_path) == [("put", result.invocation_id, 4)]
+        await sound(rt)
+
+
 @pytest.mark.requirement("AT-EXEC-08")
 @pytest.mark.parametrize(
     ("name", "flags", "runs"), [("pay", (False, False), 1), ("put", (True, True), 2), ("look", (False, False), 1)]

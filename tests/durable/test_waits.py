@@ -252,6 +252,19 @@ async def test_a_call_that_was_approved_and_never_started_is_judged_by_the_rules
         await sound(rt)
 
 
+@pytest.mark.parametrize("changed", [{"mode": "read_only"}, {"rules": [{"behavior": "deny", "tool": "local.send"}]}])
+async def test_an_answer_to_a_call_that_the_rules_deny_by_now_runs_nothing(
+    asking, survivor, ended, sound, living, tmp_path, changed
+):
+    approval_id = await _killed(asking)
+    async with survivor(**changed) as rt:
+        await rt.approvals.decide(approval_id, "allow")
+        (result,) = await ended(rt)
+        assert result.error.error_class == "permission_denied"
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
+
+
 async def test_a_call_that_was_approved_and_never_started_starts_with_what_was_approved(
     approved, survivor, ended, sound, living, tmp_path
 ):

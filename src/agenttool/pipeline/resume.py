@@ -1,10 +1,12 @@
 """Resumes one call of a dead process, or ends it with a result that states what is known.
 
 A call that *waits* for an answer continues with it, under the same id and with the same inputs. So does a call that was
-approved and not started, if the rules still allow it. A call that *may have run* ends as `unknown_after_crash`, unless
-its tool only reads or is declared repeatable: then it runs again and finds the same `invocation_id` in its context. A
-call that *never started* ends as `process_died`. A deferred call continues with its result, or ends if that is overdue.
-If it was not acknowledged, it is sent again where it may arrive twice, and ends as `unknown_after_crash` elsewhere.
+approved and not started. A call that *may have run* ends as `unknown_after_crash`, unless its tool only reads or is
+declared repeatable: then it runs again and finds the same `invocation_id` in its context. A call that *never started*
+ends as `process_died`. A deferred call continues with its result, or ends if that is overdue. If it was not
+acknowledged, it is sent again where it may arrive twice, and ends as `unknown_after_crash` elsewhere.
+
+Before a tool is started here, the rules of this process judge the call. A deny wins over an earlier approval.
 """
 
 from collections.abc import Sequence
@@ -47,6 +49,7 @@ from agenttool.records import (
     ToolError,
     ToolResult,
 )
+from agenttool.records import replace as replace_record
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
 from agenttool.results.redaction import InputMask, Redactor, compile_scrubber
@@ -257,12 +260,26 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     try:
         call.phase = Phase.EXECUTE
         call.final_input = call_input
+        _refuse_repeat(call, tool, call_input)
         save_running_checkpoint(call, tool, call_input)
         await _flush_attempt(call, tool)
         output = await run_with_retries(call, tool)
     finally:
         release(call)
     return await map_any_result(call, output)
+
+
+def _refuse_repeat(call: Call, tool: Tool, call_input: JsonObject) -> None:
+    """Refuse to run a tool again if the rules deny the call now; what it did before the crash is unknown.
+
+    Raises:
+        ToolFailure: execution_failed.
+    """
+    try:
+        refuse_if_denied(call, tool, call_input)
+    except ToolFailure as denial:
+        message = f"the process died while the tool ran, so its effect is unknown; it was not run again: {denial}"
+        raise ToolFailure(replace_record(unknown_after_crash(), message=message)) from denial
 
 
 async def _flush_attempt(call: Call, tool: Tool) -> None:
@@ -329,6 +346,11 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     ):
         await withdraw_call(call, later)
         raise ToolFailure(unknown_after_crash())
+    try:
+        _refuse_repeat(call, tool, call.final_input)
+    except ToolFailure:
+        await withdraw_call(call, later)
+        raise
     # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because
     # sending a request does not crash a process.
     return await send_and_wait(call, later, lambda: run_with_retries(call, tool))

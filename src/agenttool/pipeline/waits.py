@@ -1,19 +1,43 @@
 """Which calls of this process wait for each other, so that a wait that would never end is refused."""
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
 
+from agenttool.pipeline.call import Call
 from agenttool.records import InvocationId
 
 _within: ContextVar[frozenset[InvocationId]] = ContextVar("calls_within", default=frozenset())
-"""The keyed, started and resumed calls that the present code runs within; its tasks and threads inherit them."""
+"""The calls that the present code runs within; its tasks and threads inherit them.
+
+They are the keyed, started and resumed ones, and those whose tools keep others waiting.
+"""
 
 # Ids are unique, so all runtimes of the process share both.
 _awaited: dict[InvocationId, list[InvocationId]] = {}
 """The calls whose ends the code of each call waits for."""
 _queued: dict[InvocationId, Callable[[], Iterable[InvocationId]]] = {}
 """The calls that wait for a permit, each with a function that returns the calls ahead of it."""
+_running: dict[InvocationId, Call] = {}
+"""The calls whose tools run now and keep others waiting; a call is listed as open only once it waits."""
+
+
+def enter_tool(call: Call) -> "Token[frozenset[InvocationId]]":
+    """Note that the code of a tool runs from now on; `leave_tool` takes the token."""
+    _running[call.invocation_id] = call
+    return _within.set(_within.get() | {call.invocation_id})
+
+
+def leave_tool(call: Call, token: "Token[frozenset[InvocationId]]") -> None:
+    """Note that the code of a tool has ended."""
+    _running.pop(call.invocation_id, None)
+    with suppress(ValueError):  # its task is gone
+        _within.reset(token)
+
+
+def callers() -> list[Call]:
+    """Return the calls whose tools make the present call, without those that keep no others waiting."""
+    return [_running[each] for each in _within.get() if each in _running]
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from agenttool.records import (
     RetryGuidance,
     SchedulerPolicy,
     ToolError,
+    replace,
 )
 from agenttool.scheduler.call_facts import CallFacts, Claim, claims
 
@@ -149,6 +150,16 @@ WOULD_DEADLOCK = ToolError(
     retry=RetryGuidance(safe=True),
     phase=Phase.SCHEDULE,
     abort_reason=AbortReason.FALLBACK,
+)
+
+WAITS_FOR_CALLER = replace(
+    WOULD_DEADLOCK,
+    message=(
+        "the tool that makes this call runs alone, or locks what this call needs, so neither would end; make the call"
+        " with `ctx.call`, or declare both tools `concurrency_safe`"
+    ),
+    recoverability=Recoverability.NOT_RECOVERABLE,
+    retry=RetryGuidance(safe=False),
 )
 
 

@@ -1,6 +1,7 @@
 """Phase 8: run the tool in the caller's task, with timeouts and cancellation."""
 
 from collections.abc import Coroutine, Mapping
+from contextvars import Token
 from typing import final
 
 from agenttool.codec import clone
@@ -22,8 +23,10 @@ from agenttool.pipeline.running import (
     run_stoppable,
 )
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
+from agenttool.pipeline.waits import enter_tool, leave_tool
+from agenttool.records import ErrorClass, InvocationId, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error, guided
+from agenttool.scheduler.limiter import SHARED_PERMIT
 from agenttool.scheduler.retry import next_attempt
 
 _PHASE = Phase.EXECUTE
@@ -72,7 +75,34 @@ def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> N
 
 
 def _start_once(call: Call, tool: Tool) -> object:
-    """Start one run of the tool; return its native output, or a `PendingOutput` if it waits for something."""
+    """Start one run of the tool; return its native output, or a `PendingOutput` if it waits for something.
+
+    A call that its code makes may have to wait for the permit of this one, so that neither would end.
+    """
+    if call.permit is SHARED_PERMIT:
+        return _start_work(call, tool)
+    token = enter_tool(call)
+    try:
+        output = _start_work(call, tool)
+    except BaseException:
+        leave_tool(call, token)
+        raise
+    if type(output) is PendingOutput:
+        return PendingOutput(_until_left(call, token, output.coroutine))
+    leave_tool(call, token)
+    return output
+
+
+async def _until_left(
+    call: Call, token: "Token[frozenset[InvocationId]]", running: Coroutine[object, object, object]
+) -> object:
+    try:
+        return await running
+    finally:
+        leave_tool(call, token)
+
+
+def _start_work(call: Call, tool: Tool) -> object:
     call.call_input = call.final_input if tool.copies_input else clone(call.final_input)
     work = tool.start(call)
     try:

@@ -10,11 +10,11 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
-from agenttool.pipeline.waits import waiting_for_permit
+from agenttool.pipeline.waits import callers, waiting_for_permit
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts
 from agenttool.scheduler.drive import Drive, Stopped
-from agenttool.scheduler.limiter import WOULD_DEADLOCK, Permit
+from agenttool.scheduler.limiter import WAITS_FOR_CALLER, WOULD_DEADLOCK, Permit
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
 _PHASE = Phase.SCHEDULE
@@ -112,19 +112,22 @@ async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) ->
     """Wait for a permit of the runtime.
 
     Raises:
-        ToolFailure: as `_wait`; or a call that it would wait for waits for this one, by an idempotency key.
+        ToolFailure: as `_wait`; or a call that it would wait for waits for this one: by an idempotency key, or because
+            its tool makes this call.
     """
     limiter, calls = call.core.limiter, call.core.registry.calls
     permit = call.permit = limiter.request(facts, within)
 
     def calls_ahead() -> list[InvocationId]:
         ahead = {*limiter.ahead_of(permit)}
-        return [each.invocation_id for each in calls.values() if each.permit in ahead]
+        return [each.invocation_id for each in (*calls.values(), *outer) if each.permit in ahead]
 
+    outer = callers()
     with waiting_for_permit(call.invocation_id, calls_ahead) as is_endless:
         if is_endless:
+            is_own = any(each.permit in limiter.ahead_of(permit) for each in outer)
             call.permit = None
-            raise ToolFailure(WOULD_DEADLOCK)
+            raise ToolFailure(WAITS_FOR_CALLER if is_own else WOULD_DEADLOCK)
         await _wait(call, limiter.wait(permit))
 
 
