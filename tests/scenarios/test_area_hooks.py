@@ -140,9 +140,12 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if not hooks:
             (question,) = await asked_questions(rt)
-            await rt.approvals.decide(question.approval_id, "allow", input={"n": 2})
+            refused = await rt.approvals.decide(question.approval_id, "allow", input={"n": 2})
+            assert "allows no replacement of its input by a permission_prompt" in refused.message
+            await rt.approvals.decide(question.approval_id, "deny")
         told = await story(rt, await calling)
-    assert told.result["error"]["error_class"] == "input_mutation_failed"
+    expected = "input_mutation_failed" if hooks else "approval_rejected"
+    assert told.result["error"]["error_class"] == expected
     assert (probe.executor.inputs, told.mutations) == ([], [])
     assert told.invocation["model_input"] == {"n": 1}
 
