@@ -171,8 +171,7 @@ DENY = (
     [('{"to": "ada", "amount": "much"}', "expected integer"), ('{"to": "ada", "amount": 5000}', "denies this call")],
 )
 def test_an_edit_that_cannot_run_is_refused_with_status_2_and_the_question_stays_open(folder, edited, message):
-    with (folder / "agenttool.toml").open("a") as settings:
-        settings.write(DENY)
+    write_settings(folder / "agenttool.toml", '[store]\nurl = "sqlite:calls.db"\n' + DENY)
     question = asked(folder)
     refused = answer(folder, question, "allow", "--input", edited, "--from", "bank")
     assert (refused.returncode, refused.stdout) == (2, "")

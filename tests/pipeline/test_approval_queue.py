@@ -2,6 +2,7 @@ import asyncio
 import re
 
 import pytest
+from project_settings import write_settings
 
 from agenttool import ConfigError, Refused, Runtime, sync, tool
 
@@ -121,7 +122,7 @@ async def test_an_answer_is_given_and_remembered_in_one_step(store):
 @pytest.mark.parametrize("save", ["local", "project"])
 def test_a_remembered_rule_can_be_added_to_a_settings_file_also_without_an_event_loop(tmp_path, monkeypatch, save):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:calls.db"\n')
     with sync.open(config="auto", tools=[pay], approve="wait") as rt:
         rt.start("pay", CALL)
         (question,) = rt.approvals.list()

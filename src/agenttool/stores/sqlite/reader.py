@@ -165,7 +165,7 @@ class SqliteReader:
     def calls(
         self, wanted: FactFilter, *, newest_first: bool = False, before: int | None = None
     ) -> Iterator[tuple[int, list[tuple[int, Fact]]]]:
-        """Yield all facts of each ended call with a selected fact, and the position of its end, in the order of the ends.
+        """Yield all facts of each ended call with a selected fact, and the position of its end, by that order.
 
         `before` leaves out the calls that ended at this position or after it.
         """
