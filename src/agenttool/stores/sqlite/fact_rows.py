@@ -284,7 +284,7 @@ def read_calls(
     """Yield all facts of each ended call with a selected fact, and the position of its end, in the order of the ends.
 
     `before` leaves out the calls that ended at this position or after it. If other facts than ends are selected, the
-    ids of their calls are read first, and kept.
+    ids of their calls are read first.
     """
     ends = tuple(step.name for step in steps.values() if step.ends)
     if not wanted.steps or not {*wanted.steps} <= {*ends}:
