@@ -7,7 +7,7 @@ import { Chip } from "./widgets.js";
 
 /** Whether an event changes a list of calls; progress alone does not. */
 export function concernsCalls({ event, data }) {
-  return event === "answer" || (event === "call" && data.type !== "tool.invocation.progress");
+  return event === "answer" || (event === "call" && data.types.some((type) => type !== "tool.invocation.progress"));
 }
 
 /** A table of calls; `isShort` leaves columns out. On a phone each row becomes a block. */

@@ -3,24 +3,24 @@ import { useEffect, useMemo, useRef, signal } from "./html.js";
 import { get } from "./api.js";
 import { listen, state } from "./live.js";
 
-const QUIET_MS = 250;      // events within this time are answered by one request
+const QUIET_MS = 250;  // events within this time are answered by one request
 const WITHOUT_EVENTS_MS = 5000;
 
 /**
  * Load a path of the API for a component.
  * @param {string|null} path null loads nothing
- * @param {{when?: (event: object) => boolean, every?: number}} options `when` says which events load again; `every` loads
- *   again after so many milliseconds, too
+ * @param {{when?: (event: object) => boolean, every?: number, quiet?: number}} options `when` says which events load again,
+ *   at most once in `quiet` milliseconds; `every` loads again after so many milliseconds, too
  * @returns {{data: any, error: Error|null, isLoading: boolean, reload: () => void}} the last data stays while new data loads
  */
-export function useResource(path, { when, every } = {}) {
+export function useResource(path, { when, every, quiet = QUIET_MS } = {}) {
   const held = useMemo(() => signal({ data: null, error: null, isLoading: true, path: null }), []);
   const loader = useRef(null);
   const condition = useRef(when);
   condition.current = when;
   useEffect(() => {
     if (path === null) return undefined;
-    loader.current = startLoader(path, held, condition, every);
+    loader.current = startLoader(path, held, condition, { every, quiet });
     return loader.current.stop;
   }, [path]);
   const { data, error, isLoading, path: loaded } = held.value;
@@ -28,7 +28,7 @@ export function useResource(path, { when, every } = {}) {
   return { data, error: isOld ? null : error, isLoading: isLoading || isOld, reload: () => loader.current?.load() };
 }
 
-function startLoader(path, held, condition, every) {
+function startLoader(path, held, condition, { every, quiet }) {
   let abort = null, timer = null, isWanted = false, isBusy = false;
 
   async function load() {
@@ -50,7 +50,7 @@ function startLoader(path, held, condition, every) {
   }
 
   function soon() {
-    timer ??= setTimeout(() => { timer = null; load(); }, QUIET_MS);
+    timer ??= setTimeout(() => { timer = null; load(); }, quiet);
   }
 
   const unlisten = listen((event) => {

@@ -11,7 +11,8 @@ import { NeedsLogin } from "./login.js";
 
 /** Whether an event may open or close an approval. */
 export function concernsApprovals({ event, data }) {
-  return event === "answer" || (event === "call" && (data.type?.startsWith("tool.permission.") || /\.(failed|canceled|timed_out|succeeded|cancel_requested)$/.test(data.type ?? "")));
+  const isRelevant = (type) => type.startsWith("tool.permission.") || /\.(failed|canceled|timed_out|succeeded|cancel_requested)$/.test(type);
+  return event === "answer" || (event === "call" && data.types.some(isRelevant));
 }
 
 export function ApprovalsPage() {

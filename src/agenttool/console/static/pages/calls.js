@@ -14,7 +14,7 @@ const FILTERS = ["status", "tool", "actor", "since", "containing", "open"];
 export function CallsPage() {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query.value.get(name) ?? ""]));
   const address = withQuery("/v1/calls", { ...filters, limit: 50 });
-  const { data, error, isLoading, reload } = useResource(address, { when: concernsCalls });
+  const { data, error, isLoading, reload } = useResource(address, { when: concernsCalls, quiet: 1000 });
   const isFiltered = Object.values(filters).some(Boolean);
   return html`<h1 tabindex="-1">Calls</h1>
     ${!isReader.value && html`<${Notice}>You see only your own calls.<//>`}

@@ -23,7 +23,7 @@ export function HomePage() {
 
 function Overview() {
   const window = query.value.get("window") ?? "3600";
-  const stats = useResource(withQuery("/v1/stats", { window_s: window, buckets: 60 }), { when: concernsCalls, every: 10000 });
+  const stats = useResource(withQuery("/v1/stats", { window_s: window, buckets: 60 }), { when: concernsCalls, every: 10000, quiet: 2000 });
   return html`<div class="row spread">
       <${Now} now=${stats.data?.now} />
       <${Choice} label="time span" value=${window} options=${WINDOWS} onChange=${(name) => setQuery({ window: name === "3600" ? "" : name })} />
@@ -70,14 +70,14 @@ function Waiting() {
 }
 
 function Running() {
-  const { data, error } = useResource("/v1/calls?open=true&limit=8", { when: concernsCalls });
+  const { data, error } = useResource("/v1/calls?open=true&limit=8", { when: concernsCalls, quiet: 1000 });
   return html`<section class="card" aria-labelledby="running-heading"><h2 id="running-heading">Open now</h2>
     <${Failure} error=${error} />
     ${data && (data.items.length > 0 ? html`<${CallRows} calls=${data.items} isShort />` : html`<p class="muted">No call is open at the moment.</p>`)}</section>`;
 }
 
 function Failed() {
-  const { data, error } = useResource("/v1/calls?limit=60&since=24h", { when: concernsCalls });
+  const { data, error } = useResource("/v1/calls?limit=60&since=24h", { when: concernsCalls, quiet: 1000 });
   const failed = (data?.items ?? []).filter((call) => call.error_class && !call.is_open).slice(0, 6);
   const latest = (data?.items ?? []).filter((call) => !call.is_open).slice(0, 6);
   return html`<section class="card" aria-labelledby="failed-heading"><h2 id="failed-heading">${failed.length > 0 ? "Latest failures" : "Latest calls"}</h2>
