@@ -29,9 +29,11 @@ const DETAILS = { "/approvals": ApprovalPage, "/calls": CallPage, "/tools": Tool
 function currentPage() {
   const [, first, ...rest] = path.value.split("/");
   const section = `/${first}`, id = rest.join("/");
-  if (id && DETAILS[section]) return { section, title: PAGES.find(([to]) => to === section)[1], view: html`<${DETAILS[section]} key=${id} id=${decodeURIComponent(id)} />` };
+  if (id && DETAILS[section]) return { section, title: PAGES.find(([to]) => to === section)[1], view: html`<${DETAILS[section]} key=${id}
+      id=${decodeURIComponent(id)} />` };
   const found = PAGES.find(([to]) => to === section || (path.value === "/login" && to === "/"));
-  if (!found || id) return { section: null, title: "Not found", view: html`<h1 tabindex="-1">Not found</h1><${Empty} title="There is no such page"><${Link} to="/">Go to Home<//><//>` };
+  if (!found || id) return { section: null, title: "Not found", view: html`<h1 tabindex="-1">Not found</h1>
+      <${Empty} title="There is no such page"><${Link} to="/">Go to Home<//><//>` };
   return { section: found[0], title: found[1], view: html`<${found[2]} />` };
 }
 
@@ -43,8 +45,11 @@ function App() {
   if (!me.value) return html`<main><${Loading} /></main>`;
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header class="bar">
-      <${Link} to="/" class="brand"><span class="logo" aria-hidden="true">✓</span> agenttool${me.value.server.is_demo && html` <span class="chip plain">demo</span>`}<//>
-      <nav aria-label="pages"><ul>${PAGES.map(([to, title]) => html`<li><${Link} to=${to} aria-current=${to === page.section ? "page" : undefined}>${title}${to === "/approvals" && waiting > 0 && html` <span class="badge" aria-label=${`${waiting} waiting`}>${waiting}${waiting === 100 ? "+" : ""}</span>`}<//></li>`)}</ul></nav>
+      <${Link} to="/" class="brand">
+          <span class="logo" aria-hidden="true">✓</span> agenttool${me.value.server.is_demo && html` <span class="chip plain">demo</span>`}<//>
+      <nav aria-label="pages"><ul>${PAGES.map(([to, title]) => html`<li><${Link} to=${to}
+          aria-current=${to === page.section ? "page" : undefined}>${title}${to === "/approvals" && waiting > 0 && html` <span class="badge"
+          aria-label=${`${waiting} waiting`}>${waiting}${waiting === 100 ? "+" : ""}</span>`}<//></li>`)}</ul></nav>
       <${Tools} />
     </header>
     <main id="main" tabindex="-1"><${Guarded} key=${path.value}>${page.view}<//></main>
@@ -54,9 +59,11 @@ function App() {
 function Tools() {
   return html`<div class="tools-bar">
     <${Connection} />
-    <button type="button" class="plain" title="switch between UTC and local time" onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")}>${zone.value === "utc" ? "UTC" : "Local"}</button>
+    <button type="button" class="plain" title="switch between UTC and local time"
+        onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")}>${zone.value === "utc" ? "UTC" : "Local"}</button>
     <label class="plain-select"><span class="sr-only">Theme</span><select value=${theme.value} onChange=${(event) => setTheme(event.target.value)}>
-      ${[["system", "Theme: system"], ["light", "Theme: light"], ["dark", "Theme: dark"]].map(([name, text]) => html`<option value=${name} selected=${theme.value === name}>${text}</option>`)}</select></label>
+      ${[["system", "Theme: system"], ["light", "Theme: light"], ["dark", "Theme: dark"]].map(([name, text]) => html`<option value=${name}
+          selected=${theme.value === name}>${text}</option>`)}</select></label>
     <button type="button" class="plain" onClick=${openHelp} aria-label="keyboard shortcuts">?</button>
     <${Link} to="/access" class="who" title="who you are"><${Text} value=${me.value.subject} /><//>
   </div>`;
@@ -65,7 +72,8 @@ function Tools() {
 function Connection() {
   if (!isReader.value) return null;
   const isOpen = state.value === "open";
-  return html`<span class="live ${isOpen ? "on" : ""}" role="status" title=${isOpen ? "Changes appear by themselves." : "The page asks every few seconds until the connection is back."}>${isOpen ? "live" : "reconnecting"}</span>`;
+  return html`<span class="live ${isOpen ? "on" : ""}" role="status"
+      title=${isOpen ? "Changes appear by themselves." : "The page asks every few seconds until the connection is back."}>${isOpen ? "live" : "reconnecting"}</span>`;
 }
 
 /** Show an error of the page itself instead of an empty page. */

@@ -52,7 +52,8 @@ export function ApprovalCard({ approval, rules, onAnswered }) {
   const actor = approval.actor ?? "an unknown caller", target = targetOf(approval.input);
   return html`<article class="card approval" ref=${card} aria-labelledby=${heading} data-row tabindex="-1">
     <header>
-      <h2 id=${heading}><b><${Text} value=${actor} /></b> wants to run <b class="tool"><${Text} value=${approval.tool_name} /></b>${target !== null && html` on <b class="target"><${Text} value=${target} /></b>`}</h2>
+      <h2 id=${heading}><b><${Text} value=${actor} /></b> wants to run <b class="tool"><${Text} value=${approval.tool_name} />
+          </b>${target !== null && html` on <b class="target"><${Text} value=${target} /></b>`}</h2>
       <p class="meta"><${Countdown} until=${approval.expires_at} /><span>asked <${Time} at=${approval.asked_at} relative /></span></p>
     </header>
     ${approval.changed_since_approved === true && html`<${Notice} tone="warn" title="The definition changed">
@@ -60,16 +61,21 @@ export function ApprovalCard({ approval, rules, onAnswered }) {
     <div class="part" role="group" aria-label="arguments"><${Arguments} input=${approval.input} /></div>
     <div class="part" role="group" aria-label="why it asks">
       <p><strong>Why it asks:</strong> <${Text} value=${approval.reason} /></p>
-      ${approval.rule_refs.length > 0 && html`<div><span class="label">Rules that ask</span><${RuleRefs} refs=${approval.rule_refs} byRef=${rules} /></div>`}
-      ${approval.overridden_rule_refs.length > 0 && html`<div><span class="label">Rules that this overrides</span><${RuleRefs} refs=${approval.overridden_rule_refs} byRef=${rules} /></div>`}
+      ${approval.rule_refs.length > 0 && html`<div><span class="label">Rules that ask</span><${RuleRefs} refs=${approval.rule_refs}
+          byRef=${rules} /></div>`}
+      ${approval.overridden_rule_refs.length > 0 && html`<div><span class="label">Rules that this overrides</span><${RuleRefs}
+          refs=${approval.overridden_rule_refs} byRef=${rules} /></div>`}
       <${Risk} risk=${approval.risk} />
     </div>
     <${About} approval=${approval} />
     ${problem && html`<${Notice} tone="bad" title="Not answered"><${Text} value=${problem.message} /><//>`}
     ${approval.can_answer ? html`
-      ${panel === "deny" && html`<${DenyPanel} draftKey=${`${key}.deny`} isBusy=${isBusy} onDeny=${(message) => answer({ answer: "deny", message: message || undefined }, "Denied")} onClose=${() => open(null)} />`}
-      ${panel === "edit" && html`<${EditPanel} approval=${approval} draftKey=${`${key}.edit`} isBusy=${isBusy} onAllow=${(input) => answer({ answer: "allow", input }, "Allowed with other arguments:")} onClose=${() => open(null)} />`}
-      ${panel === "remember" && html`<${RememberPanel} approval=${approval} isBusy=${isBusy} onAllow=${(remember) => answer({ answer: "allow", remember }, "Allowed, and remembered:")} onClose=${() => open(null)} />`}
+      ${panel === "deny" && html`<${DenyPanel} draftKey=${`${key}.deny`} isBusy=${isBusy}
+          onDeny=${(message) => answer({ answer: "deny", message: message || undefined }, "Denied")} onClose=${() => open(null)} />`}
+      ${panel === "edit" && html`<${EditPanel} approval=${approval} draftKey=${`${key}.edit`} isBusy=${isBusy}
+          onAllow=${(input) => answer({ answer: "allow", input }, "Allowed with other arguments:")} onClose=${() => open(null)} />`}
+      ${panel === "remember" && html`<${RememberPanel} approval=${approval} isBusy=${isBusy}
+          onAllow=${(remember) => answer({ answer: "allow", remember }, "Allowed, and remembered:")} onClose=${() => open(null)} />`}
       ${!panel && html`<div class="actions">
         <button type="button" class="deny" disabled=${isBusy} onClick=${() => open("deny")}>Deny…</button>
         <button type="button" disabled=${isBusy} onClick=${() => open("edit")}>Edit…</button>
@@ -111,11 +117,13 @@ function About({ approval }) {
   return html`<div class="part" role="group" aria-label="the tool and the call"><dl class="facts">
       <div><dt>Source</dt><dd><${Text} value=${approval.source ?? "unknown"} /></dd></div>
       <div><dt>Definition</dt><dd><${Id} value=${approval.declaration_digest} /> ${changeText(approval.changed_since_approved)}</dd></div>
-      <div><dt>Who waits</dt><dd><${Text} value=${approval.actor ?? "unknown caller"} /> in <${Link} to=${`/calls/${approval.invocation_id}`}>this call<//></dd></div>
+      <div><dt>Who waits</dt><dd><${Text} value=${approval.actor ?? "unknown caller"} /> in <${Link}
+          to=${`/calls/${approval.invocation_id}`}>this call<//></dd></div>
     </dl>
     <details class="about"><summary>What the tool says about itself</summary>
       <p class="pre-line"><${Text} value=${approval.description} /></p>
-      <p><${Link} to=${`/tools/${encodeURIComponent(approval.tool_id)}`}>The tool<//> <span class="muted">mode <${Text} value=${approval.mode ?? "default"} />, digest of what you see</span> <${Id} value=${approval.shown_digest} /></p>
+      <p><${Link} to=${`/tools/${encodeURIComponent(approval.tool_id)}`}>The tool<//> <span class="muted">mode <${Text}
+          value=${approval.mode ?? "default"} />, digest of what you see</span> <${Id} value=${approval.shown_digest} /></p>
     </details></div>`;
 }
 

@@ -43,14 +43,16 @@ export function EditPanel({ approval, draftKey, isBusy, onAllow, onClose }) {
     return () => { isOld = true; clearTimeout(timer); };
   }, [input]);
   return html`<div class="panel" role="group" aria-label="edit the arguments">
-    <div data-panel-focus tabindex="-1"><${SchemaForm} schema=${approval.input_schema} value=${input} errors=${checked.errors} onChange=${edit} /></div>
+    <div data-panel-focus tabindex="-1"><${SchemaForm} schema=${approval.input_schema} value=${input} errors=${checked.errors}
+        onChange=${edit} /></div>
     ${isChanged && html`<${JsonDifference} before=${approval.input} after=${input} label="your change" />`}
     <${Failure} error=${failure} />
     <div class="actions">
       <button type="button" onClick=${() => { setDraft(draftKey, null); onClose(); }}>Back</button>
       ${isChanged && html`<button type="button" onClick=${() => edit(approval.input)}>Undo the change</button>`}
       <span class="muted" role="status">${!isChanged ? "Nothing is changed yet." : isValid ? "The arguments are valid." : checked.input === input ? "The arguments are not valid." : "Checking…"}</span>
-      <button type="button" class="allow" disabled=${isBusy || !isChanged || !isValid} onClick=${() => onAllow(input)}>Allow with these arguments</button>
+      <button type="button" class="allow" disabled=${isBusy || !isChanged || !isValid}
+          onClick=${() => onAllow(input)}>Allow with these arguments</button>
     </div>
   </div>`;
 }
@@ -88,7 +90,8 @@ export function RememberPanel({ approval, isBusy, onAllow, onClose }) {
       ${select("Valid for", choice.expiry, EXPIRIES, (expiry) => pick({ expiry }))}
       ${select("Where", scope, [["store", "all processes on this store"], ["session", "this process, until it ends"]], setScope)}
     </div>
-    <div><span class="label">The exact rule</span><pre class="output" tabindex="0" aria-label="the exact rule"><${Text} value=${ruleText(rule)} /></pre></div>
+    <div><span class="label">The exact rule</span><pre class="output" tabindex="0" aria-label="the exact rule"><${Text}
+        value=${ruleText(rule)} /></pre></div>
     <${PastCalls} rule=${rule} />
     <div class="actions"><button type="button" onClick=${onClose}>Back</button>
       <button type="button" class="allow" disabled=${isBusy} onClick=${() => onAllow({ rule, scope })}>Allow and remember</button></div>
@@ -109,7 +112,9 @@ function PastCalls({ rule }) {
   }, [text]);
   if (failure) return html`<${Notice} tone="warn"><${Text} value=${failure.message} /><//>`;
   if (!found) return html`<p class="muted" role="status">Looking at past calls…</p>`;
-  return html`<div role="status"><p>It matches <strong>${count(found.matched, "past call")}</strong> of the last ${found.examined.toLocaleString("en")}.</p>
-    ${found.sample.length > 0 && html`<ul class="past">${found.sample.map((call) => html`<li><${Link} to=${`/calls/${call.invocation_id}`}><${Text} value=${call.tool} /><//>
+  return html`<div role="status">
+      <p>It matches <strong>${count(found.matched, "past call")}</strong> of the last ${found.examined.toLocaleString("en")}.</p>
+    ${found.sample.length > 0 && html`<ul class="past">${found.sample.map((call) => html`<li><${Link} to=${`/calls/${call.invocation_id}`}>
+        <${Text} value=${call.tool} /><//>
       <span class="muted"> <${Text} value=${call.actor ?? ""} /> <${Time} at=${call.began} relative /></span></li>`)}</ul>`}</div>`;
 }

@@ -32,7 +32,8 @@ export function Arguments({ input }) {
     ${names.filter((name) => !pair?.includes(name)).map((name) => html`<div class="argument" key=${name}>
       <dt><${Text} value=${name} /></dt><dd><${Value} name=${name} value=${input[name]} /></dd></div>`)}
     ${pair && html`<div class="argument wide"><dt><${Text} value=${pair[0]} /> → <${Text} value=${pair[1]} /></dt>
-      <dd><${TextDifference} before=${input[pair[0]]} after=${input[pair[1]]} label=${visible(input.path ?? input.file_path ?? "")} isAll /></dd></div>`}
+      <dd><${TextDifference} before=${input[pair[0]]} after=${input[pair[1]]} label=${visible(input.path ?? input.file_path ?? "")} isAll />
+          </dd></div>`}
   </dl>`;
 }
 
@@ -40,9 +41,11 @@ function Value({ name, value }) {
   if (typeof value === "string" && PATCHES.includes(name) && value.includes("\n")) return html`<${PatchText} text=${value} label=${name} />`;
   if (typeof value === "string") {
     if (value === "") return html`<span class="muted">(empty text)</span>`;
-    if (value.includes("\n") || value.length > 120) return html`<pre class="output" tabindex="0" aria-label=${visible(name)}><${Text} value=${value} /></pre>`;
+    if (value.includes("\n") || value.length > 120) return html`<pre class="output" tabindex="0" aria-label=${visible(name)}><${Text}
+        value=${value} /></pre>`;
     return html`<code class="value"><${Text} value=${value} /></code>`;
   }
-  if (value !== null && typeof value === "object") return html`<pre class="output" tabindex="0" aria-label=${visible(name)}><${Text} value=${JSON.stringify(value, null, 2)} /></pre>`;
+  if (value !== null && typeof value === "object") return html`<pre class="output" tabindex="0" aria-label=${visible(name)}><${Text}
+      value=${JSON.stringify(value, null, 2)} /></pre>`;
   return html`<code class="value">${String(value)}</code>`;
 }

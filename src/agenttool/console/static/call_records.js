@@ -21,20 +21,25 @@ export function Inputs({ invocation, mutations }) {
   if (known.length < 2) return null;
   if (changes.length === 0) return html`<p class="muted">All ${known.length} recorded inputs are the same: ${known.map(([, title]) => title.toLowerCase()).join(", ")}.</p>`;
   return html`<h3>How the arguments changed</h3>
-    ${changes.map(({ name, title, before, value }) => html`<${JsonDifference} key=${name} before=${invocation[before[0]]} after=${value} label=${`${before[1]} → ${title}`} />`)}
-    ${mutations.map((each) => html`<p class="muted" key=${each.mutation_id}>Changed by ${CHANGERS[each.source_type] ?? each.source_type}${each.source_type === "hook" && html` <${Text} value=${each.source_ref ?? ""} />`}${each.reason && html`: <${Text} value=${each.reason} />`}</p>`)}`;
+    ${changes.map(({ name, title, before, value }) => html`<${JsonDifference} key=${name} before=${invocation[before[0]]} after=${value}
+        label=${`${before[1]} → ${title}`} />`)}
+    ${mutations.map((each) => html`<p class="muted"
+        key=${each.mutation_id}>Changed by ${CHANGERS[each.source_type] ?? each.source_type}${each.source_type === "hook" && html` <${Text}
+        value=${each.source_ref ?? ""} />`}${each.reason && html`: <${Text} value=${each.reason} />`}</p>`)}`;
 }
 
 export function Decisions({ decisions, rules }) {
   if (decisions.length === 0) return html`<p class="muted">No decision is recorded.</p>`;
   return html`<ol class="decisions">${decisions.map((each) => html`<li key=${each.decision_id}>
-    <p><${Chip} value=${each.behavior} /> ${each.decided_by ? html`by <b><${Text} value=${each.decided_by} /></b>` : html`by <${Text} value=${each.source ?? "the rules"} />`}
+    <p><${Chip} value=${each.behavior} /> ${each.decided_by ? html`by <b><${Text} value=${each.decided_by} /></b>` : html`by <${Text}
+        value=${each.source ?? "the rules"} />`}
       <span class="muted"> <${Time} at=${each.decided_at} />, mode <${Text} value=${each.mode ?? "default"} /></span></p>
     ${each.reason?.message && html`<p><${Text} value=${each.reason.message} /></p>`}
     ${each.accept_feedback && html`<p>“<${Text} value=${each.accept_feedback} />”</p>`}
     ${each.content_blocks?.map((block) => block.text && html`<p>“<${Text} value=${block.text} />”</p>`)}
     ${each.rule_refs?.length > 0 && html`<${RuleRefs} refs=${each.rule_refs} byRef=${rules} />`}
-    ${each.reason?.beaten_rule_refs?.length > 0 && html`<p class="label">Overridden</p><${RuleRefs} refs=${each.reason.beaten_rule_refs} byRef=${rules} />`}
+    ${each.reason?.beaten_rule_refs?.length > 0 && html`<p class="label">Overridden</p><${RuleRefs} refs=${each.reason.beaten_rule_refs}
+        byRef=${rules} />`}
     ${each.input_digest && html`<p class="muted">for the input <${Id} value=${each.input_digest} /></p>`}
   </li>`)}</ol>`;
 }
@@ -57,8 +62,11 @@ export function ProgressList({ updates }) {
   const newest = [...updates].sort((one, other) => other.sequence - one.sequence), last = newest.find(({ percent }) => typeof percent === "number");
   const shown = isWhole ? newest : newest.slice(0, SHOWN);
   return html`<div class="card"><h2>Progress</h2>
-    ${last && html`<div class="row"><progress max="100" value=${last.percent} aria-label="progress"></progress><span class="number">${Math.round(last.percent)} %</span></div>`}
-    <ol class="log" reversed>${shown.map((each) => html`<li key=${each.progress_id}><span class="muted when"><${Time} at=${each.timestamp} relative /></span>
+    ${last && html`<div class="row"><progress max="100" value=${last.percent} aria-label="progress"></progress>
+        <span class="number">${Math.round(last.percent)} %</span></div>`}
+    <ol class="log" reversed>${shown.map((each) => html`<li key=${each.progress_id}><span class="muted when"><${Time}
+        at=${each.timestamp} relative /></span>
       <${Text} value=${each.message ?? each.current_step ?? each.status} /></li>`)}</ol>
-    ${newest.length > shown.length && html`<button type="button" class="small" onClick=${() => setWhole(true)}>show all ${newest.length}</button>`}</div>`;
+    ${newest.length > shown.length && html`<button type="button" class="small"
+        onClick=${() => setWhole(true)}>show all ${newest.length}</button>`}</div>`;
 }

@@ -22,7 +22,8 @@ export function CallRows({ calls, isShort = false }) {
       ${!isShort && html`<td class="ellipsis"><${Text} value=${call.actor ?? "–"} /></td>`}
       <td class="when"><${Time} at=${call.began} relative=${isShort} /></td>
       <td class="number">${call.is_open ? html`<${Since} at=${call.began} />` : duration(call.duration_s)}</td>
-      ${!isShort && html`<td class="result-cell"><div class="summary" title=${visible(call.summary ?? "")}><${Text} value=${summaryOf(call)} /></div></td>`}
+      ${!isShort && html`<td class="result-cell"><div class="summary" title=${visible(call.summary ?? "")}><${Text}
+          value=${summaryOf(call)} /></div></td>`}
     </tr>`)}</tbody></table>`;
 }
 

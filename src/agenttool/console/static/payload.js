@@ -14,7 +14,8 @@ export function Payload({ invocationId, digest, mediaType, size }) {
   const address = `/v1/results/${encodeURIComponent(invocationId)}/payloads/${encodeURIComponent(digest)}`;
   return html`<div class="payload card">
     <div class="row">
-      <button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Hide" : "Show"} the stored ${visible((mediaType ?? "output").split(";")[0])}</button>
+      <button type="button" aria-expanded=${isOpen}
+          onClick=${() => setOpen(!isOpen)}>${isOpen ? "Hide" : "Show"} the stored ${visible((mediaType ?? "output").split(";")[0])}</button>
       <span class="muted">${bytes(size)}</span>
       <a href=${address} download class="button small">Download</a>
     </div>
@@ -50,7 +51,8 @@ function Content({ address, type, size }) {
   if (isImage && isAll) return html`<${Picture} content=${loaded.bytes} type=${type} />`;
   return html`<${Words} content=${loaded.bytes} isAll=${isAll} type=${type} />
     ${!isAll && html`<p class="row"><span>These are the first ${bytes(loaded.bytes.length)} of ${bytes(loaded.total)}.</span>
-      <button type="button" class="small" disabled=${isBusy} onClick=${() => load(loaded.bytes.length + FIRST - 1)}>Show ${bytes(FIRST)} more</button></p>`}`;
+      <button type="button" class="small" disabled=${isBusy}
+          onClick=${() => load(loaded.bytes.length + FIRST - 1)}>Show ${bytes(FIRST)} more</button></p>`}`;
 }
 
 function Picture({ content, type }) {

@@ -21,7 +21,8 @@ export function BarPlot({ title, sentence, value, buckets, series, bucketSeconds
       return html`<rect class="plot-${tone}" x=${index * step + step * 0.1} y=${floor} width=${step * 0.8} height=${height} rx="1" />`;
     });
   });
-  return html`<${Plot} title=${title} sentence=${sentence} value=${value} series=${series} buckets=${buckets} bucketSeconds=${bucketSeconds}>${bars}<//>`;
+  return html`<${Plot} title=${title} sentence=${sentence} value=${value} series=${series} buckets=${buckets}
+      bucketSeconds=${bucketSeconds}>${bars}<//>`;
 }
 
 /** Lines over time; a short gap without values is bridged, a long one is left open. */
@@ -41,7 +42,8 @@ export function LinePlot({ title, sentence, value, buckets, series, bucketSecond
     });
     return html`<path class="plot-line plot-line-${tone}" d=${path} />`;
   });
-  return html`<${Plot} title=${title} sentence=${sentence} value=${value} series=${series} buckets=${buckets} bucketSeconds=${bucketSeconds}>${lines}<//>`;
+  return html`<${Plot} title=${title} sentence=${sentence} value=${value} series=${series} buckets=${buckets}
+      bucketSeconds=${bucketSeconds}>${lines}<//>`;
 }
 
 function Plot({ title, sentence, value, series, buckets, children }) {
@@ -55,7 +57,8 @@ function Plot({ title, sentence, value, series, buckets, children }) {
     </svg>
     <div class="plot-legend">
       <span>${buckets.length > 0 ? moment(buckets[0].at, { withDate: false }).slice(0, 5) : ""}</span>
-      <span>${series.length > 1 && series.map(({ name: text, tone }) => html`<span class="key"><i class="swatch plot-swatch-${tone}"></i>${text}</span>`)}</span>
+      <span>${series.length > 1 && series.map(({ name: text, tone }) => html`<span class="key"><i class="swatch plot-swatch-${tone}">
+          </i>${text}</span>`)}</span>
       <span>now</span>
     </div>
   </figure>`;

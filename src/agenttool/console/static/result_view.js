@@ -20,8 +20,10 @@ export function ResultView({ call, isPending = false }) {
     ${(!isTextOnly || typeof result.structured_content !== "object" || result.structured_content === null) && !result.error && items.map((item) => html`<${Item} item=${item} />`)}
     ${preview.map((item) => html`<p class="label">What the model reads</p><${Item} item=${item} />`)}
     ${result.empty_result && html`<p class="muted">The tool returned nothing.</p>`}
-    ${result.redaction_state && result.redaction_state !== "none" && html`<p><${Chip} value=${`secrets removed (${result.redaction_state})`} tone="plain" /></p>`}
-    ${payloads.map((each) => html`<${Payload} key=${each.digest} invocationId=${id} digest=${each.digest} mediaType=${each.media_type} size=${each.size_bytes} />`)}
+    ${result.redaction_state && result.redaction_state !== "none" && html`<p><${Chip}
+        value=${`secrets removed (${result.redaction_state})`} tone="plain" /></p>`}
+    ${payloads.map((each) => html`<${Payload} key=${each.digest} invocationId=${id} digest=${each.digest} mediaType=${each.media_type}
+        size=${each.size_bytes} />`)}
   </div>`;
 }
 
@@ -36,10 +38,12 @@ function CallError({ error }) {
 function Item({ item }) {
   if (typeof item.text === "string") {
     const value = parsed(item.text);
-    return value === undefined ? html`<pre class="output" tabindex="0" aria-label="output"><${Text} value=${item.text} /></pre>` : html`<${JsonTree} value=${value} open=${2} />`;
+    return value === undefined ? html`<pre class="output" tabindex="0" aria-label="output"><${Text} value=${item.text} />
+        </pre>` : html`<${JsonTree} value=${value} open=${2} />`;
   }
   if (item.data !== undefined) return html`<${JsonTree} value=${item.data} open=${1} />`;
   const address = item.uri ?? item.ref?.uri;
-  return html`<p><${Chip} value=${item.type} /> <${Text} value=${item.name ?? item.ref?.title ?? ""} /> ${address && !address.startsWith("payload:") && html`<${OutsideLink} href=${address} />`}
+  return html`<p><${Chip} value=${item.type} /> <${Text}
+      value=${item.name ?? item.ref?.title ?? ""} /> ${address && !address.startsWith("payload:") && html`<${OutsideLink} href=${address} />`}
     <span class="muted"> <${Text} value=${item.media_type ?? item.ref?.media_type ?? ""} /></span></p>`;
 }

@@ -74,9 +74,12 @@ function Field({ name, schema, root, value, isRequired, pointer, errors, onChang
   const title = html`<${Text} value=${name} />${isRequired ? html` <span class="required">required</span>` : ""}`;
   return html`<div class="field ${mine.length > 0 ? "bad" : ""}">
     <div class="row">${isNested(schema, depth) ? html`<span class="label">${title}</span>` : html`<label for=${id}>${title}</label>`}
-      ${isSet && !isRequired && html`<button type="button" class="small plain" onClick=${() => onChange(undefined)} aria-label=${`leave out ${visible(name)}`}>leave out</button>`}</div>
-    ${isSet || isRequired ? control : html`<div class="row"><button type="button" class="small" id=${id} onClick=${() => onChange(start(schema))}>set a value</button>
-      ${schema.default !== undefined && html`<span class="muted">default: <code><${Text} value=${JSON.stringify(schema.default)} /></code></span>`}</div>`}
+      ${isSet && !isRequired && html`<button type="button" class="small plain" onClick=${() => onChange(undefined)}
+          aria-label=${`leave out ${visible(name)}`}>leave out</button>`}</div>
+    ${isSet || isRequired ? control : html`<div class="row"><button type="button" class="small" id=${id}
+        onClick=${() => onChange(start(schema))}>set a value</button>
+      ${schema.default !== undefined && html`<span class="muted">default: <code><${Text} value=${JSON.stringify(schema.default)} /></code>
+          </span>`}</div>`}
     ${help && html`<div id=${help}>
       ${hint && html`<p class="hint"><${Text} value=${hint} /></p>`}
       ${mine.map((error) => html`<p class="field-error" role="alert"><${Text} value=${error.message} /></p>`)}</div>`}
@@ -97,17 +100,21 @@ export function start(schema) {
 function Control({ id, schema, root, value, pointer, errors, onChange, depth, help, isBad, name }) {
   const common = { id, "aria-describedby": help, "aria-invalid": isBad || undefined };
   if (isNested(schema, depth))
-    return html`<div class="nested" role="group" aria-label=${visible(name)}><${Members} schema=${schema} root=${root} value=${value} pointer=${pointer} errors=${errors} onChange=${onChange} depth=${depth + 1} /></div>`;
+    return html`<div class="nested" role="group" aria-label=${visible(name)}><${Members} schema=${schema} root=${root} value=${value}
+        pointer=${pointer} errors=${errors} onChange=${onChange} depth=${depth + 1} /></div>`;
   if (Array.isArray(schema.enum))
     return html`<select ...${common} onChange=${(event) => onChange(schema.enum[event.target.selectedIndex])}>
-      ${schema.enum.map((each) => html`<option selected=${JSON.stringify(each) === JSON.stringify(value)}>${visible(typeof each === "string" ? each : JSON.stringify(each))}</option>`)}</select>`;
+      ${schema.enum.map((each) => html`<option
+          selected=${JSON.stringify(each) === JSON.stringify(value)}>${visible(typeof each === "string" ? each : JSON.stringify(each))}</option>`)}</select>`;
   if (schema.type === "boolean" && (value === undefined || typeof value === "boolean"))
-    return html`<span class="check"><input type="checkbox" ...${common} checked=${value === true} onChange=${(event) => onChange(event.target.checked)} /> ${value === true ? "yes" : "no"}</span>`;
+    return html`<span class="check"><input type="checkbox" ...${common} checked=${value === true}
+        onChange=${(event) => onChange(event.target.checked)} /> ${value === true ? "yes" : "no"}</span>`;
   if ((schema.type === "integer" || schema.type === "number") && (value === undefined || typeof value === "number"))
     return html`<input type="number" ...${common} step=${schema.type === "integer" ? 1 : "any"} value=${value ?? ""}
       onInput=${(event) => onChange(event.target.value === "" ? undefined : Number(event.target.value))} />`;
   if (schema.type === "string" && (value === undefined || typeof value === "string"))
-    return html`<textarea ...${common} rows=${rowsOf(value, schema)} spellcheck=${false} value=${value ?? ""} onInput=${(event) => onChange(event.target.value)}></textarea>`;
+    return html`<textarea ...${common} rows=${rowsOf(value, schema)} spellcheck=${false} value=${value ?? ""}
+        onInput=${(event) => onChange(event.target.value)}></textarea>`;
   return html`<${JsonField} ...${common} value=${value} onChange=${onChange} rows=${4} />`;
 }
 
@@ -129,6 +136,7 @@ function JsonField({ label, value, onChange, rows, ...rest }) {
       setProblem(error.message);
     }
   };
-  return html`<textarea class="code" aria-label=${label} rows=${rows} spellcheck=${false} ...${rest} value=${text} onInput=${(event) => edit(event.target.value)}></textarea>
+  return html`<textarea class="code" aria-label=${label} rows=${rows} spellcheck=${false} ...${rest} value=${text}
+      onInput=${(event) => edit(event.target.value)}></textarea>
     ${problem && html`<p class="field-error" role="alert">This is not JSON yet: ${visible(problem)}</p>`}`;
 }

@@ -19,7 +19,8 @@ export function Waterfall({ phases: all, isOpen }) {
   const ends = phases.map(({ at, duration_s: took }) => (took === null ? (isOpen ? Date.now() / 1000 : seconds(at)) : seconds(at) + took));
   const span = Math.max(1e-6, Math.max(...ends) - begin);
   return html`<table class="waterfall"><caption class="sr-only">Phases of the call</caption>
-    <thead><tr><th scope="col">Phase</th><th scope="col" class="number">Start</th><th scope="col" class="number">Took</th><th scope="col"><span class="sr-only">Bar</span></th></tr></thead>
+    <thead><tr><th scope="col">Phase</th><th scope="col" class="number">Start</th><th scope="col" class="number">Took</th><th scope="col">
+        <span class="sr-only">Bar</span></th></tr></thead>
     <tbody>${phases.map(({ name, at, duration_s: took }, index) => {
       const left = ((seconds(at) - begin) / span) * 100, width = ((ends[index] - seconds(at)) / span) * 100;
       const kind = WAITS.includes(name) ? "wait" : name === "running" ? "busy" : "plain";
@@ -27,7 +28,8 @@ export function Waterfall({ phases: all, isOpen }) {
         <th scope="row"><${Text} value=${WORDS[name] ?? name.replaceAll("_", " ")} /></th>
         <td class="number" title=${moment(at, { withMillis: true })}>+${duration(seconds(at) - begin)}</td>
         <td class="number">${took === null ? (isOpen ? "still" : "–") : duration(took)}</td>
-        <td class="track" aria-hidden="true"><span class="fill ${kind}" style=${{ marginLeft: `${Math.min(99, left)}%`, width: `max(3px, ${Math.min(100 - left, width)}%)` }}></span></td>
+        <td class="track" aria-hidden="true"><span class="fill ${kind}"
+            style=${{ marginLeft: `${Math.min(99, left)}%`, width: `max(3px, ${Math.min(100 - left, width)}%)` }}></span></td>
       </tr>`;
     })}</tbody></table>`;
 }

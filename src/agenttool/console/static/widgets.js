@@ -28,7 +28,8 @@ export function Id({ value, length = 10 }) {
     setTimeout(() => setCopied(false), 1200);
   };
   return html`<button type="button" class="id" onClick=${copy} title=${`${visible(value)} (click to copy)`}>
-    <span class="sr-only">copy </span><${Text} value=${short(value, length)} /><span class="copied" aria-live="polite">${isCopied ? " copied" : ""}</span>
+    <span class="sr-only">copy </span><${Text} value=${short(value, length)} />
+        <span class="copied" aria-live="polite">${isCopied ? " copied" : ""}</span>
   </button>`;
 }
 

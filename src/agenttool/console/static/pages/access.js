@@ -50,19 +50,24 @@ function Keys() {
     }
   };
   return html`<section class="card table-card" aria-labelledby="keys-heading">
-    <header class="row spread"><h2 id="keys-heading">API keys</h2><button type="button" class="primary" onClick=${() => setMaking(true)}>New key…</button></header>
+    <header class="row spread"><h2 id="keys-heading">API keys</h2><button type="button" class="primary"
+        onClick=${() => setMaking(true)}>New key…</button></header>
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} />`}
     ${data?.items.length === 0 && html`<p class="muted">There are no keys. A key lets an agent or a person use the server from another machine.</p>`}
-    ${data?.items.length > 0 && html`<table><thead><tr><th scope="col">Name</th><th scope="col">Roles</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col">Key</th><th scope="col"><span class="sr-only">Actions</span></th></tr></thead>
+    ${data?.items.length > 0 && html`<table><thead><tr><th scope="col">Name</th><th scope="col">Roles</th><th scope="col">Last used</th>
+        <th scope="col">Expires</th><th scope="col">Key</th><th scope="col"><span class="sr-only">Actions</span></th></tr></thead>
       <tbody>${data.items.map((key) => html`<tr key=${key.key_id} class=${key.revoked_at ? "revoked" : ""}>
         <th scope="row"><${Text} value=${key.subject} /></th><td>${key.roles.map((role) => html`<${Chip} value=${role} tone="plain" /> `)}</td>
         <td>${key.last_used_at ? html`<${Time} at=${key.last_used_at} relative />` : html`<span class="muted">never</span>`}</td>
-        <td>${key.revoked_at ? html`<${Chip} value="revoked" tone="bad" />` : key.expires_at ? html`<${Time} at=${key.expires_at} />` : html`<span class="muted">never</span>`}</td>
+        <td>${key.revoked_at ? html`<${Chip} value="revoked" tone="bad" />` : key.expires_at ? html`<${Time}
+            at=${key.expires_at} />` : html`<span class="muted">never</span>`}</td>
         <td><${Id} value=${key.key_id} /></td>
-        <td>${!key.revoked_at && html`<button type="button" class="small danger" onClick=${() => setAsked(key)}>Revoke…</button>`}</td></tr>`)}</tbody></table>`}
+        <td>${!key.revoked_at && html`<button type="button" class="small danger" onClick=${() => setAsked(key)}>Revoke…</button>`}</td>
+            </tr>`)}</tbody></table>`}
     ${isMaking && html`<${NewKey} onClose=${() => { setMaking(false); reload(); }} />`}
-    ${asked && html`<${Confirm} title="Revoke this key?" action="Revoke the key" onConfirm=${() => revoke(asked.key_id)} onClose=${() => setAsked(null)}>
+    ${asked && html`<${Confirm} title="Revoke this key?" action="Revoke the key" onConfirm=${() => revoke(asked.key_id)}
+        onClose=${() => setAsked(null)}>
       <p>Programs that use the key of <b><${Text} value=${asked.subject} /></b> are refused at once.</p><//>`}
   </section>`;
 }
@@ -85,12 +90,15 @@ function NewKey({ onClose }) {
     <p>Copy the key now. It is shown once, and only its digest is stored.</p><${Snippet} label="the new key" text=${made.key} />
     <div class="actions"><button type="button" class="primary" onClick=${onClose}>Done</button></div><//>`;
   return html`<${Dialog} title="New key" onClose=${onClose}><form onSubmit=${make}>
-    <label>Name of its user <input data-focus required value=${subject} placeholder="agent:billing" spellcheck=${false} onInput=${(event) => setSubject(event.target.value)} /></label>
+    <label>Name of its user <input data-focus required value=${subject} placeholder="agent:billing" spellcheck=${false}
+        onInput=${(event) => setSubject(event.target.value)} /></label>
     <fieldset><legend>Roles</legend>${ROLES.map(([role, what]) => html`<label class="check"><input type="checkbox" checked=${roles.includes(role)}
       onChange=${(event) => setRoles(event.target.checked ? [...roles, role] : roles.filter((each) => each !== role))} /> <span>${role} <span class="muted">${what}</span></span></label>`)}</fieldset>
-    <label>Valid for <select value=${days} onChange=${(event) => setDays(event.target.value)}>${[["1", "1 day"], ["30", "30 days"], ["90", "90 days"], ["365", "1 year"], ["", "no limit"]].map(([value, text]) => html`<option value=${value} selected=${value === days}>${text}</option>`)}</select></label>
+    <label>Valid for <select value=${days}
+        onChange=${(event) => setDays(event.target.value)}>${[["1", "1 day"], ["30", "30 days"], ["90", "90 days"], ["365", "1 year"], ["", "no limit"]].map(([value, text]) => html`<option value=${value} selected=${value === days}>${text}</option>`)}</select></label>
     <${Failure} error=${error} />
-    <div class="actions"><button type="button" onClick=${onClose}>Go back</button><button type="submit" class="primary" disabled=${subject.trim() === "" || roles.length === 0}>Make the key</button></div>
+    <div class="actions"><button type="button" onClick=${onClose}>Go back</button><button type="submit" class="primary"
+        disabled=${subject.trim() === "" || roles.length === 0}>Make the key</button></div>
   </form><//>`;
 }
 
@@ -106,9 +114,13 @@ function Sessions() {
   };
   return html`<section class="card table-card" aria-labelledby="sessions-heading"><h2 id="sessions-heading">Sessions</h2>
     <${Failure} error=${error} />
-    ${data && html`<table><thead><tr><th scope="col">Name</th><th scope="col">Roles</th><th scope="col">Since</th><th scope="col">Until</th><th scope="col"><span class="sr-only">Actions</span></th></tr></thead>
-      <tbody>${data.items.map((each) => html`<tr key=${each.session_id}><th scope="row"><${Text} value=${each.subject} /> ${each.is_current && html`<${Chip} value="this one" tone="good" />`}</th>
-        <td>${each.roles.map((role) => html`<${Chip} value=${role} tone="plain" /> `)}</td><td><${Time} at=${each.created_at} relative /></td><td><${Time} at=${each.expires_at} /></td>
-        <td>${!each.is_current && html`<button type="button" class="small danger" onClick=${() => end(each)}>End</button>`}</td></tr>`)}</tbody></table>`}
+    ${data && html`<table><thead><tr><th scope="col">Name</th><th scope="col">Roles</th><th scope="col">Since</th><th scope="col">Until</th>
+        <th scope="col"><span class="sr-only">Actions</span></th></tr></thead>
+      <tbody>${data.items.map((each) => html`<tr key=${each.session_id}><th scope="row"><${Text}
+          value=${each.subject} /> ${each.is_current && html`<${Chip} value="this one" tone="good" />`}</th>
+        <td>${each.roles.map((role) => html`<${Chip} value=${role} tone="plain" /> `)}</td><td><${Time} at=${each.created_at} relative />
+            </td><td><${Time} at=${each.expires_at} /></td>
+        <td>${!each.is_current && html`<button type="button" class="small danger" onClick=${() => end(each)}>End</button>`}</td>
+            </tr>`)}</tbody></table>`}
   </section>`;
 }

@@ -34,9 +34,11 @@ function OpenApprovals() {
   return html`<h1 tabindex="-1">Approvals</h1>
     <p class="lead">${data ? (open.length > 0 ? `${count(open.length, "call")}${data.next_cursor ? " or more" : ""} cannot continue without an answer.` : "No call waits for an answer.") : "\u00a0"}</p>
     <${Failure} error=${error} retry=${reload} />
-    ${outcomes.length > 0 && html`<div class="outcomes">${outcomes.map((outcome) => html`<${Outcome} key=${outcome.approval.approval_id} ...${outcome} />`)}</div>`}
+    ${outcomes.length > 0 && html`<div class="outcomes">${outcomes.map((outcome) => html`<${Outcome}
+        key=${outcome.approval.approval_id} ...${outcome} />`)}</div>`}
     ${isLoading && !data && html`<${Loading} />`}
-    ${open.map((approval) => html`<${ApprovalCard} key=${`${approval.approval_id}${approval.shown_digest}`} approval=${approval} rules=${byRef} onAnswered=${answered} />`)}
+    ${open.map((approval) => html`<${ApprovalCard} key=${`${approval.approval_id}${approval.shown_digest}`} approval=${approval}
+        rules=${byRef} onAnswered=${answered} />`)}
     ${data && open.length === 0 && html`<${Empty} title="Nothing to decide">A call that needs an approval appears here by itself. You can leave this page open.<//>`}
     ${data?.next_cursor && html`<p class="muted">More approvals appear when these are answered.</p>`}`;
 }
@@ -55,7 +57,8 @@ export function ApprovalPage({ id }) {
   const isGone = error && [404, 409, 410].includes(error.status);
   return html`<p><${Link} to="/approvals">All approvals<//></p><h1 tabindex="-1">Approval</h1>
     ${outcome ? html`<${Outcome} ...${outcome} />`
-      : isGone ? html`<${Notice} title="This approval is closed">${error.answered_by ? html`It was answered by <${Text} value=${error.answered_by} />.` : html`<${Text} value=${error.message} />`}<//>`
+      : isGone ? html`<${Notice} title="This approval is closed">${error.answered_by ? html`It was answered by <${Text}
+          value=${error.answered_by} />.` : html`<${Text} value=${error.message} />`}<//>`
       : html`<${Failure} error=${error} retry=${reload} />
         ${data ? html`<${ApprovalCard} approval=${data} rules=${byRef} onAnswered=${setOutcome} />` : isLoading && html`<${Loading} />`}`}`;
 }

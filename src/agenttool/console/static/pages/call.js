@@ -38,20 +38,24 @@ function Detail({ call, reload }) {
       <div><dt>Began</dt><dd><${Time} at=${call.began} /></dd></div>
       <div><dt>Took</dt><dd>${call.is_open ? "still open" : duration(call.duration_s)}</dd></div>
       <div><dt>Id</dt><dd><${Id} value=${call.invocation_id} length=${16} /></dd></div>
-      ${invocation.parent_invocation_id && html`<div><dt>Made by</dt><dd><${Link} to=${`/calls/${invocation.parent_invocation_id}`}>another call<//></dd></div>`}
+      ${invocation.parent_invocation_id && html`<div><dt>Made by</dt><dd><${Link}
+          to=${`/calls/${invocation.parent_invocation_id}`}>another call<//></dd></div>`}
       ${call.process && html`<div><dt>Process</dt><dd><${Text} value=${call.process} /></dd></div>`}
     </dl>
     ${call.approval_id && call.is_open && call.status === "awaiting_approval" && html`<${Notice} tone="warn" title="This call waits for an answer">
       <${Link} to=${`/approvals/${encodeURIComponent(call.approval_id)}`} class="button primary">Decide<//><//>`}
     <div class="card"><h2>Result</h2><${ResultView} call=${call} isPending=${call.is_open} /></div>
     <div class="card"><h2>Phases</h2><${Waterfall} phases=${call.phases} isOpen=${call.is_open} /></div>
-    <div class="card"><h2>Arguments</h2><${Arguments} input=${invocation.call_input ?? invocation.permission_input ?? invocation.observable_input ?? invocation.model_input ?? null} />
+    <div class="card"><h2>Arguments</h2><${Arguments}
+        input=${invocation.call_input ?? invocation.permission_input ?? invocation.observable_input ?? invocation.model_input ?? null} />
       <${Inputs} invocation=${invocation} mutations=${of("tool_input_mutation")} /></div>
     <div class="card"><h2>Decision</h2><${Decisions} decisions=${of("tool_permission_decision")} rules=${byRef} /></div>
     <${Hooks} hooks=${of("tool_hook")} />
     <${ProgressList} updates=${of("tool_progress")} />
-    ${call.traceback && html`<details class="card"><summary>Traceback</summary><pre class="output" tabindex="0" aria-label="traceback"><${Text} value=${call.traceback} /></pre></details>`}
-    ${call.children.length > 0 && html`<div class="card"><h2>Calls that it made</h2><ul>${call.children.map((id) => html`<li><${Link} to=${`/calls/${id}`}><${Text} value=${id} /><//></li>`)}</ul></div>`}
+    ${call.traceback && html`<details class="card"><summary>Traceback</summary><pre class="output" tabindex="0" aria-label="traceback">
+        <${Text} value=${call.traceback} /></pre></details>`}
+    ${call.children.length > 0 && html`<div class="card"><h2>Calls that it made</h2><ul>${call.children.map((id) => html`<li><${Link}
+        to=${`/calls/${id}`}><${Text} value=${id} /><//></li>`)}</ul></div>`}
     <${Events} events=${call.events} />
     <details class="card"><summary>All records as JSON</summary><${JsonTree} value=${{ invocation, records }} open=${1} /></details>`;
 }

@@ -24,22 +24,27 @@ export function CallsPage() {
     ${data && data.items.length > 0 && html`<div class="card table-card ${isLoading ? "stale" : ""}"><${CallRows} calls=${data.items} /></div>
       <${More} key=${address} address=${address} cursor=${data.next_cursor} />`}
     ${data && data.items.length === 0 && html`<${Empty} title=${isFiltered ? "No call matches" : "No calls yet"}>
-      ${isFiltered ? html`<button type="button" onClick=${() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Remove the filters</button>` : "Calls of agents appear here by themselves."}<//>`}`;
+      ${isFiltered ? html`<button type="button"
+          onClick=${() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Remove the filters</button>` : "Calls of agents appear here by themselves."}<//>`}`;
 }
 
 function Filters({ filters, isFiltered }) {
   const field = (name, label, placeholder, isSearch = false) => html`<label>${label}
-    <${SlowInput} value=${filters[name]} placeholder=${placeholder} isSearch=${isSearch} onChange=${(value) => setQuery({ [name]: value })} /></label>`;
+    <${SlowInput} value=${filters[name]} placeholder=${placeholder} isSearch=${isSearch}
+        onChange=${(value) => setQuery({ [name]: value })} /></label>`;
   return html`<form class="filters" role="search" aria-label="filter calls" onSubmit=${(event) => event.preventDefault()}>
     ${field("containing", "Text", "in arguments or result", true)}
     <label>Status <select value=${filters.status} onChange=${(event) => setQuery({ status: event.target.value })}>
-      <option value="">any</option>${STATUSES.map((name) => html`<option value=${name} selected=${filters.status === name}>${name.replaceAll("_", " ")}</option>`)}</select></label>
+      <option value="">any</option>${STATUSES.map((name) => html`<option value=${name}
+          selected=${filters.status === name}>${name.replaceAll("_", " ")}</option>`)}</select></label>
     ${field("tool", "Tool", "files.*")}
     ${field("actor", "Caller", "agent:*")}
     <label>Time <select value=${filters.since} onChange=${(event) => setQuery({ since: event.target.value })}>
       ${SPANS.map(([value, text]) => html`<option value=${value} selected=${filters.since === value}>${text}</option>`)}</select></label>
-    <label class="check"><input type="checkbox" checked=${filters.open === "true"} onChange=${(event) => setQuery({ open: event.target.checked ? "true" : "" })} /> Open only</label>
-    ${isFiltered && html`<button type="button" class="small" onClick=${() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Clear</button>`}
+    <label class="check"><input type="checkbox" checked=${filters.open === "true"}
+        onChange=${(event) => setQuery({ open: event.target.checked ? "true" : "" })} /> Open only</label>
+    ${isFiltered && html`<button type="button" class="small"
+        onClick=${() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Clear</button>`}
   </form>`;
 }
 
@@ -52,7 +57,8 @@ export function SlowInput({ value, placeholder, isSearch, onChange }) {
     const timer = setTimeout(() => onChange(text), 250);
     return () => clearTimeout(timer);
   }, [text]);
-  return html`<input type="search" value=${text} placeholder=${placeholder} data-search=${isSearch || undefined} onInput=${(event) => setText(event.target.value)} />`;
+  return html`<input type="search" value=${text} placeholder=${placeholder} data-search=${isSearch || undefined}
+      onInput=${(event) => setText(event.target.value)} />`;
 }
 
 /** Older pages, loaded on request. */

@@ -36,7 +36,8 @@ function Overview() {
 
 function Now({ now }) {
   if (!now) return html`<p class="now muted">…</p>`;
-  return html`<p class="now"><span><b>${now.running}</b> running</span><span class=${now.waiting > 0 ? "is-waiting" : ""}><b>${now.waiting}</b> waiting</span>
+  return html`<p class="now"><span><b>${now.running}</b> running</span><span class=${now.waiting > 0 ? "is-waiting" : ""}>
+      <b>${now.waiting}</b> waiting</span>
     ${now.deferred > 0 && html`<span><b>${now.deferred}</b> deferred</span>`}</p>`;
 }
 
@@ -46,12 +47,18 @@ function Plots({ stats }) {
   const percent = (part) => (totals.calls > 0 ? `${((part / totals.calls) * 100).toFixed(part === 0 ? 0 : 1)} %` : "–");
   const shared = { buckets, bucketSeconds };
   return html`<section class="plots" aria-label="statistics">
-    <${BarPlot} ...${shared} title="Calls" value=${totals.calls.toLocaleString("en")} sentence=${`${count(totals.calls, "call")} in the last ${span}, of which ${totals.errors} failed and ${totals.denied} were denied.`}
+    <${BarPlot} ...${shared} title="Calls" value=${totals.calls.toLocaleString("en")}
+        sentence=${`${count(totals.calls, "call")} in the last ${span}, of which ${totals.errors} failed and ${totals.denied} were denied.`}
       series=${[{ name: "ok", tone: "good", of: (each) => Math.max(0, each.calls - each.errors - each.denied) }, { name: "denied", tone: "wait", of: (each) => each.denied }, { name: "failed", tone: "bad", of: (each) => each.errors }]} />
-    <${LinePlot} ...${shared} title="Latency" value=${totals.p50_s === null ? "–" : `${duration(totals.p50_s)} median`} sentence=${totals.p50_s === null ? "no calls ended." : `half of the calls took at most ${duration(totals.p50_s)}, 95 of 100 at most ${duration(totals.p95_s)}, 99 of 100 at most ${duration(totals.p99_s)}.`}
+    <${LinePlot} ...${shared} title="Latency" value=${totals.p50_s === null ? "–" : `${duration(totals.p50_s)} median`}
+        sentence=${totals.p50_s === null ? "no calls ended." : `half of the calls took at most ${duration(totals.p50_s)}, 95 of 100 at most ${duration(totals.p95_s)}, 99 of 100 at most ${duration(totals.p99_s)}.`}
       series=${[{ name: "p50", tone: "busy", of: (each) => each.p50_s }, { name: "p95", tone: "wait", of: (each) => each.p95_s }, { name: "p99", tone: "bad", of: (each) => each.p99_s }]} />
-    <${BarPlot} ...${shared} title="Errors" value=${percent(totals.errors)} sentence=${`${count(totals.errors, "call")} failed in the last ${span}.`} series=${[{ name: "failed", tone: "bad", of: (each) => each.errors }]} />
-    <${BarPlot} ...${shared} title="Denials" value=${totals.denied.toLocaleString("en")} sentence=${`${count(totals.denied, "call")} were denied in the last ${span}.`} series=${[{ name: "denied", tone: "wait", of: (each) => each.denied }]} />
+    <${BarPlot} ...${shared} title="Errors" value=${percent(totals.errors)}
+        sentence=${`${count(totals.errors, "call")} failed in the last ${span}.`}
+        series=${[{ name: "failed", tone: "bad", of: (each) => each.errors }]} />
+    <${BarPlot} ...${shared} title="Denials" value=${totals.denied.toLocaleString("en")}
+        sentence=${`${count(totals.denied, "call")} were denied in the last ${span}.`}
+        series=${[{ name: "denied", tone: "wait", of: (each) => each.denied }]} />
   </section>
   ${stats.is_cut && html`<p class="muted">There were more calls than could be counted; the numbers are of the latest ones.</p>`}`;
 }
@@ -73,14 +80,16 @@ function Running() {
   const { data, error } = useResource("/v1/calls?open=true&limit=8", { when: concernsCalls, quiet: 1000 });
   return html`<section class="card" aria-labelledby="running-heading"><h2 id="running-heading">Open now</h2>
     <${Failure} error=${error} />
-    ${data && (data.items.length > 0 ? html`<${CallRows} calls=${data.items} isShort />` : html`<p class="muted">No call is open at the moment.</p>`)}</section>`;
+    ${data && (data.items.length > 0 ? html`<${CallRows}
+        calls=${data.items} isShort />` : html`<p class="muted">No call is open at the moment.</p>`)}</section>`;
 }
 
 function Failed() {
   const { data, error } = useResource("/v1/calls?limit=60&since=24h", { when: concernsCalls, quiet: 1000 });
   const failed = (data?.items ?? []).filter((call) => call.error_class && !call.is_open).slice(0, 6);
   const latest = (data?.items ?? []).filter((call) => !call.is_open).slice(0, 6);
-  return html`<section class="card" aria-labelledby="failed-heading"><h2 id="failed-heading">${failed.length > 0 ? "Latest failures" : "Latest calls"}</h2>
+  return html`<section class="card" aria-labelledby="failed-heading">
+      <h2 id="failed-heading">${failed.length > 0 ? "Latest failures" : "Latest calls"}</h2>
     <${Failure} error=${error} />
     ${data && (failed.length > 0 ? html`<${CallRows} calls=${failed} isShort />`
       : latest.length > 0 ? html`<p class="muted">No call failed in the last day.</p><${CallRows} calls=${latest} isShort />`

@@ -27,7 +27,8 @@ function KeyForm() {
     }
   };
   return html`<form class="inline" onSubmit=${enter}>
-    <label>Key <input type="password" autocomplete="off" spellcheck=${false} value=${key} placeholder="atk_…" onInput=${(event) => setKey(event.target.value)} /></label>
+    <label>Key <input type="password" autocomplete="off" spellcheck=${false} value=${key} placeholder="atk_…"
+        onInput=${(event) => setKey(event.target.value)} /></label>
     <button type="submit" disabled=${key.trim() === ""}>Log in</button>
     <${Failure} error=${problem} />
   </form>`;

@@ -31,7 +31,8 @@ export function PolicyPage() {
     ${rules.items?.length === 0 && html`<${Empty} title="No rules">Tools that read only run without a question; all others are asked about.<//>`}
     ${[...layers].map(([source, items]) => html`<section class="card table-card" key=${source} aria-label=${LAYERS[source] ?? source}>
       <h2><${Text} value=${LAYERS[source] ?? source} /></h2>
-      <table class="rules"><thead class="sr-only"><tr><th scope="col">Behavior</th><th scope="col">Conditions</th><th scope="col">Place</th><th scope="col">Actions</th></tr></thead>
+      <table class="rules"><thead class="sr-only"><tr><th scope="col">Behavior</th><th scope="col">Conditions</th><th scope="col">Place</th>
+          <th scope="col">Actions</th></tr></thead>
         <tbody>${items.map((rule) => html`<${RuleRow} key=${rule.rule_ref} rule=${rule} reload=${rules.reload} />`)}</tbody></table></section>`)}`;
 }
 
@@ -48,10 +49,12 @@ function RuleRow({ rule, reload }) {
   };
   return html`<tr>
     <td><${Chip} value=${rule.behavior} /></td>
-    <td><code><${Text} value=${conditionsText(rule.conditions)} /></code>${rule.reason && html`<div class="muted">“<${Text} value=${rule.reason} />”</div>`}
+    <td><code><${Text} value=${conditionsText(rule.conditions)} /></code>${rule.reason && html`<div class="muted">“<${Text}
+        value=${rule.reason} />”</div>`}
       ${rule.expires_at && html`<div class="muted">until <${Time} at=${rule.expires_at} /></div>`}</td>
     <td class="muted"><${Text} value=${rule.place ?? rule.rule_ref} /></td>
-    <td>${rule.is_remembered && rule.approval_id && has("operator", "approver") && html`<button type="button" class="small danger" onClick=${() => setAsking(true)}>Forget…</button>`}
+    <td>${rule.is_remembered && rule.approval_id && has("operator", "approver") && html`<button type="button" class="small danger"
+        onClick=${() => setAsking(true)}>Forget…</button>`}
       ${isAsking && html`<${Confirm} title="Forget this rule?" action="Forget the rule" onConfirm=${forget} onClose=${() => setAsking(false)}>
         <pre class="output" tabindex="0"><${Text} value=${ruleText({ behavior: rule.behavior, ...rule.conditions })} /></pre>
         <p>Calls that it matches are asked about again.</p><//>`}</td></tr>`;
@@ -83,12 +86,15 @@ function TryCall({ byRef }) {
   return html`<form class="card" aria-labelledby="try-heading" onSubmit=${run}>
     <h2 id="try-heading">Try a call</h2><p class="muted">It shows what the rules would decide. Nothing runs.</p>
     <div class="fields">
-      <label>Tool <input list="tool-names" data-search value=${name} spellcheck=${false} onInput=${(event) => setName(event.target.value)} onChange=${(event) => setQuery({ tool: event.target.value.trim() })} />
+      <label>Tool <input list="tool-names" data-search value=${name} spellcheck=${false} onInput=${(event) => setName(event.target.value)}
+          onChange=${(event) => setQuery({ tool: event.target.value.trim() })} />
         <datalist id="tool-names">${(names?.items ?? []).map((each) => html`<option value=${each.name}></option>`)}</datalist></label>
-      <label>Caller (optional) <input value=${actor} spellcheck=${false} placeholder="agent:billing" onChange=${(event) => setQuery({ actor: event.target.value.trim() })} /></label>
+      <label>Caller (optional) <input value=${actor} spellcheck=${false} placeholder="agent:billing"
+          onChange=${(event) => setQuery({ actor: event.target.value.trim() })} /></label>
     </div>
     ${tool && unknown && html`<${Failure} error=${unknown} />`}
-    ${known && html`<${SchemaForm} key=${known.tool_id} schema=${known.input_schema} value=${value} errors=${outcome?.errors ?? []} onChange=${edit} />`}
+    ${known && html`<${SchemaForm} key=${known.tool_id} schema=${known.input_schema} value=${value} errors=${outcome?.errors ?? []}
+        onChange=${edit} />`}
     <div class="actions"><button type="submit" class="primary" disabled=${!known}>Try</button></div>
     <${Failure} error=${error} />
     ${outcome && html`<${Outcome} outcome=${outcome} byRef=${byRef} />`}
@@ -100,7 +106,9 @@ function Outcome({ outcome, byRef }) {
   return html`<div class="answer" role="status">
     <p><${Chip} value=${outcome.behavior} /> <${Text} value=${outcome.reason} /> <span class="muted">mode <${Text} value=${outcome.mode} /></span></p>
     ${outcome.rule_refs.length > 0 && html`<span class="label">Decided by</span><${RuleRefs} refs=${outcome.rule_refs} byRef=${byRef} />`}
-    ${outcome.overridden_rule_refs.length > 0 && html`<span class="label">Overridden</span><${RuleRefs} refs=${outcome.overridden_rule_refs} byRef=${byRef} />`}
-    ${rule && html`<${Snippet} label="The smallest rule that would allow it" text=${typeof rule.value === "string" ? rule.value : ruleText(rule.rule)} />`}
+    ${outcome.overridden_rule_refs.length > 0 && html`<span class="label">Overridden</span><${RuleRefs} refs=${outcome.overridden_rule_refs}
+        byRef=${byRef} />`}
+    ${rule && html`<${Snippet} label="The smallest rule that would allow it"
+        text=${typeof rule.value === "string" ? rule.value : ruleText(rule.rule)} />`}
   </div>`;
 }

@@ -15,7 +15,8 @@ export function SourcesPage() {
   const ill = (data?.items ?? []).filter(({ state }) => state !== "ready").length;
   return html`<h1 tabindex="-1">Sources</h1>
     <p class="lead">${data ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : "\u00a0"}
-      ${(ill > 0 || wanted) && html` <button type="button" class="small" onClick=${() => setQuery({ state: wanted ? "" : "not-ready" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
+      ${(ill > 0 || wanted) && html` <button type="button" class="small"
+          onClick=${() => setQuery({ state: wanted ? "" : "not-ready" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} />`}
     ${data && data.items.length === 0 && html`<${Empty} title="No sources">Add one to the settings file, for example <code>[sources.github]</code> with <code>kind = "mcp"</code>.<//>`}
@@ -26,14 +27,17 @@ function Source({ source }) {
   return html`<section class="card source" aria-label=${source.name} data-row tabindex="-1">
     <header class="row spread"><h2><${Text} value=${source.name} /></h2><${Chip} value=${source.state} /></header>
     <dl class="facts">
-      <div><dt>Kind</dt><dd><${Text} value=${source.kind ?? "unknown"} />${source.protocol && html` <span class="muted"><${Text} value=${source.protocol} /></span>`}</dd></div>
+      <div><dt>Kind</dt><dd><${Text} value=${source.kind ?? "unknown"} />${source.protocol && html` <span class="muted"><${Text}
+          value=${source.protocol} /></span>`}</dd></div>
       <div><dt>Tools</dt><dd><${Link} to=${`/tools?source=${encodeURIComponent(source.name)}`}>${source.tools.toLocaleString("en")}<//></dd></div>
       <div><dt>Since</dt><dd><${Time} at=${source.since} relative /></dd></div>
       ${source.state !== "ready" && html`<div><dt>Tries</dt><dd>${source.tries}</dd></div>`}
       ${source.next_try_at && html`<div><dt>Next try</dt><dd><${Time} at=${source.next_try_at} /></dd></div>`}
     </dl>
-    ${source.last_error && html`<div><span class="label">Last error</span><pre class="output" tabindex="0" aria-label="last error"><${Text} value=${source.last_error} /></pre></div>`}
-    ${source.withheld.length > 0 && html`<details><summary>${count(source.withheld.length, "tool is", "tools are")} withheld</summary><ul>${source.withheld.map((each) => html`<li><${Text} value=${each} /></li>`)}</ul></details>`}
+    ${source.last_error && html`<div><span class="label">Last error</span><pre class="output" tabindex="0" aria-label="last error"><${Text}
+        value=${source.last_error} /></pre></div>`}
+    ${source.withheld.length > 0 && html`<details><summary>${count(source.withheld.length, "tool is", "tools are")} withheld</summary>
+        <ul>${source.withheld.map((each) => html`<li><${Text} value=${each} /></li>`)}</ul></details>`}
     ${source.has_log && has("operator", "auditor") && html`<${Log} name=${source.name} />`}
   </section>`;
 }

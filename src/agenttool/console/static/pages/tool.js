@@ -20,7 +20,8 @@ export function ToolPage({ id }) {
     ${tool && html`<h1 tabindex="-1"><${Text} value=${tool.name} /> <${Chip} value=${tool.state} /></h1>
       <p class="lead pre-line"><${Text} value=${tool.description} /></p>
       <${Risk} risk=${tool.risk} />
-      ${tool.state !== "loaded" && tool.why && html`<${Notice} title=${`Why it is ${tool.state}`}><${Text} value=${tool.why} /> ${tool.would_change && html`<${Text} value=${tool.would_change} />`}<//>`}
+      ${tool.state !== "loaded" && tool.why && html`<${Notice} title=${`Why it is ${tool.state}`}><${Text}
+          value=${tool.why} /> ${tool.would_change && html`<${Text} value=${tool.would_change} />`}<//>`}
       <dl class="facts row-facts">
         <div><dt>Source</dt><dd><${Text} value=${tool.source} /></dd></div>
         <div><dt>Tokens</dt><dd>${tool.tokens?.toLocaleString("en") ?? "–"}</dd></div>
@@ -31,7 +32,8 @@ export function ToolPage({ id }) {
       <details class="card"><summary>Input schema</summary><${JsonTree} value=${tool.input_schema} open=${3} /></details>
       <details class="card"><summary>Declaration, interface and profiles</summary>
         <${JsonTree} value=${{ declaration: tool.declaration, interface: tool.interface, execution_profile: tool.execution_profile, permission_profile: tool.permission_profile }} open=${1} /></details>
-      <p><${Link} to=${`/calls?tool=${encodeURIComponent(tool.name)}`}>Calls of this tool<//> · <${Link} to=${`/policy?tool=${encodeURIComponent(tool.name)}`}>Try its rules<//></p>`}`;
+      <p><${Link} to=${`/calls?tool=${encodeURIComponent(tool.name)}`}>Calls of this tool<//> · <${Link}
+          to=${`/policy?tool=${encodeURIComponent(tool.name)}`}>Try its rules<//></p>`}`;
 }
 
 /** Return arguments with the required members, so that the form shows what is needed. */
@@ -76,7 +78,9 @@ function Answer({ call: first }) {
     when: ({ event, data: { invocation_id: changed } }) => event === "answer" || (event === "call" && changed === first.invocation_id), every: 2000,
   });
   const call = data ?? first;
-  return html`<div class="answer" role="status"><p><${Chip} value=${call.status} /> <${Link} to=${`/calls/${encodeURIComponent(call.invocation_id)}`}>See the call<//></p>
-    ${!call.result && call.approval_id && html`<${Notice} tone="warn" title="It waits for an answer"><${Link} to=${`/approvals/${encodeURIComponent(call.approval_id)}`} class="button">Decide<//><//>`}
+  return html`<div class="answer" role="status"><p><${Chip} value=${call.status} /> <${Link}
+      to=${`/calls/${encodeURIComponent(call.invocation_id)}`}>See the call<//></p>
+    ${!call.result && call.approval_id && html`<${Notice} tone="warn" title="It waits for an answer"><${Link}
+        to=${`/approvals/${encodeURIComponent(call.approval_id)}`} class="button">Decide<//><//>`}
     ${call.result && html`<${ResultView} call=${call} />`}</div>`;
 }

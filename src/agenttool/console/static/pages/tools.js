@@ -16,7 +16,8 @@ export function ToolsPage() {
   const isFiltered = Boolean(filters.query || filters.state || filters.source);
   return html`<h1 tabindex="-1">Tools</h1>
     <form class="filters" role="search" aria-label="find tools" onSubmit=${(event) => event.preventDefault()}>
-      <label class="grow">Search <${SlowInput} value=${filters.query} placeholder="what should the tool do?" isSearch onChange=${(value) => setQuery({ query: value, cursor: "" })} /></label>
+      <label class="grow">Search <${SlowInput} value=${filters.query} placeholder="what should the tool do?" isSearch
+          onChange=${(value) => setQuery({ query: value, cursor: "" })} /></label>
       <label>State <select onChange=${(event) => setQuery({ state: event.target.value, cursor: "" })}>
         ${STATES.map(([name, text]) => html`<option value=${name} selected=${filters.state === name}>${text}</option>`)}</select></label>
       <label>Source <select onChange=${(event) => setQuery({ source: event.target.value, cursor: "" })}>
@@ -26,19 +27,22 @@ export function ToolsPage() {
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} rows=${6} />`}
     ${data && data.items.length > 0 && html`<div class="card table-card ${isLoading ? "stale" : ""}"><${ToolRows} tools=${data.items} /></div>`}
-    ${data && data.items.length === 0 && html`<${Empty} title=${isFiltered ? "No tool matches" : "No tools"}>${isFiltered ? "Try fewer words, or another state." : "Declare tools in the settings file."}<//>`}
+    ${data && data.items.length === 0 && html`<${Empty}
+        title=${isFiltered ? "No tool matches" : "No tools"}>${isFiltered ? "Try fewer words, or another state." : "Declare tools in the settings file."}<//>`}
     <p class="row">${filters.cursor && html`<button type="button" onClick=${() => setQuery({ cursor: "" })}>First page</button>`}
       ${data?.next_cursor && html`<button type="button" onClick=${() => setQuery({ cursor: data.next_cursor })}>Next page</button>`}</p>`;
 }
 
 function ToolRows({ tools }) {
   return html`<table class="tools"><caption class="sr-only">Tools</caption>
-    <thead><tr><th scope="col">Tool</th><th scope="col">State</th><th scope="col">Source</th><th scope="col" class="number"><abbr title="what its definition costs a model">Tokens</abbr></th></tr></thead>
+    <thead><tr><th scope="col">Tool</th><th scope="col">State</th><th scope="col">Source</th><th scope="col" class="number">
+        <abbr title="what its definition costs a model">Tokens</abbr></th></tr></thead>
     <tbody>${tools.map((tool) => html`<tr key=${tool.tool_id}>
       <th scope="row"><${Link} to=${`/tools/${encodeURIComponent(tool.tool_id)}`} data-row><${Text} value=${tool.name} /><//>
         <div class="muted description"><${Text} value=${firstLine(tool.description)} /></div></th>
       <td><${Chip} value=${tool.state} /> ${tool.read_only && html`<${Chip} value="reads only" tone="plain" />`}
-        ${tool.state !== "loaded" && tool.why && html`<div class="why-absent"><${Text} value=${tool.why} />${tool.would_change && html` <span class="muted"><${Text} value=${tool.would_change} /></span>`}</div>`}</td>
+        ${tool.state !== "loaded" && tool.why && html`<div class="why-absent"><${Text}
+            value=${tool.why} />${tool.would_change && html` <span class="muted"><${Text} value=${tool.would_change} /></span>`}</div>`}</td>
       <td><${Text} value=${tool.source} /></td><td class="number">${tool.tokens?.toLocaleString("en") ?? "–"}</td></tr>`)}</tbody></table>`;
 }
 
