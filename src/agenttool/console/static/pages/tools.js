@@ -41,8 +41,7 @@ function ToolRows({ tools }) {
       <th scope="row"><${Link} to=${`/tools/${encodeURIComponent(tool.tool_id)}`} data-row><${Text} value=${tool.name} /><//>
         <div class="muted description"><${Text} value=${firstLine(tool.description)} /></div></th>
       <td><${Chip} value=${tool.state} /> ${tool.read_only && html`<${Chip} value="reads only" tone="plain" />`}
-        ${tool.state !== "loaded" && tool.why && html`<div class="why-absent"><${Text}
-            value=${tool.why} />${tool.would_change && html` <span class="muted"><${Text} value=${tool.would_change} /></span>`}</div>`}</td>
+        ${tool.state !== "loaded" && tool.why && html`<div class="why-absent"><${Text} value=${tool.why.replace(`${tool.name} is ${tool.state}, `, "")} /></div>`}</td>
       <td><${Text} value=${tool.source} /></td><td class="number">${tool.tokens?.toLocaleString("en") ?? "–"}</td></tr>`)}</tbody></table>`;
 }
 
