@@ -116,7 +116,7 @@ export function Risk({ risk }) {
 function About({ approval }) {
   return html`<div class="part" role="group" aria-label="the tool and the call"><dl class="facts">
       <div><dt>Source</dt><dd><${Text} value=${approval.source ?? "unknown"} /></dd></div>
-      <div><dt>Definition</dt><dd><${Id} value=${approval.declaration_digest} /> ${changeText(approval.changed_since_approved)}</dd></div>
+      <div><dt>Definition</dt><dd><${Id} value=${approval.declaration_digest} /> ${approval.changed_since_approved === true && html`<${Chip} value="changed since last approved" tone="wait" />`}</dd></div>
       <div><dt>Who waits</dt><dd><${Text} value=${approval.actor ?? "unknown caller"} /> in <${Link}
           to=${`/calls/${approval.invocation_id}`}>this call<//></dd></div>
     </dl>
@@ -125,9 +125,4 @@ function About({ approval }) {
       <p><${Link} to=${`/tools/${encodeURIComponent(approval.tool_id)}`}>The tool<//> <span class="muted">mode <${Text}
           value=${approval.mode ?? "default"} />, digest of what you see</span> <${Id} value=${approval.shown_digest} /></p>
     </details></div>`;
-}
-
-function changeText(isChanged) {
-  if (isChanged === true) return html`<${Chip} value="changed since last approved" tone="wait" />`;
-  return isChanged === false ? html`<span class="muted">as last approved</span>` : html`<span class="muted">not approved before</span>`;
 }
