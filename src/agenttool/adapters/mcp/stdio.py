@@ -81,8 +81,8 @@ class PipeReader:
         self._begun_bytes += len(first)
         is_long = self._begun_bytes > self._max_bytes
         if is_long and len(self._begun) > 1:  # keep the beginning and the end only
-            joined = self._begun[0][:_EDGE_BYTES], b"".join(self._begun[1:])[-_EDGE_BYTES:]
-            self._begun = [*joined]
+            whole = b"".join(self._begun)
+            self._begun = [whole[:_EDGE_BYTES], whole[_EDGE_BYTES:][-_EDGE_BYTES:]]
         if not newline:
             return None
         line, self._begun, count, self._begun_bytes = b"".join(self._begun), [], self._begun_bytes, 0
