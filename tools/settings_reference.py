@@ -15,6 +15,7 @@ from agenttool.adapters.rap.settings import read_source
 from agenttool.config import Config, load_config
 from agenttool.config.settings import (
     CredentialTable,
+    JwtTable,
     McpProfileTable,
     PermissionsTable,
     SearchTable,
@@ -91,6 +92,16 @@ env = "GITHUB_TOKEN"
 actors = { "user:ada" = { file = "ada.token" }, "user:bob" = { env = "BOB_TOKEN" } }""",
     ),
     _Section("[server]", ServerSetting, '[server]\nport = 8642\ntoken_env = "AGENTTOOL_TOKEN"'),
+    _Section(
+        "[server.jwt]",
+        JwtTable,
+        """[server.jwt]
+issuer = "https://login.example"
+audience = "agenttool"
+jwks_url = "https://login.example/keys.json"
+roles_claim = "realm_access.roles"
+leeway_s = 60""",
+    ),
     _Section(
         "[mcp.NAME]",
         McpProfileTable,

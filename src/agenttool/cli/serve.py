@@ -26,7 +26,8 @@ from agenttool.cli.http_server import Application, bind, is_public, local_url, p
 from agenttool.cli.keys import login_link
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
-from agenttool.config import Config, ServerSetting, load_config
+from agenttool.config import Config, JwtTable, ServerSetting, load_config
+from agenttool.config.table import read_table
 from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
@@ -110,10 +111,15 @@ def server_options(server: ServerSetting, url: str) -> ServerOptions:
     Raises:
         ConfigError: a setting is invalid, or the extra for JWTs is missing.
     """
-    token_env = server.token_env
+    token_env, verify_jwt = server.token_env, None
+    if server.jwt is not None:
+        from agenttool.server.jwt_verifier import JwtVerifier  # noqa: PLC0415 -- an extra
+
+        verify_jwt = JwtVerifier(read_table(server.jwt, JwtTable, "[server.jwt]"))
     return ServerOptions(
         url=url,
         token=None if token_env is None else Bearer(read_variable("token_env of [server]", token_env)),
+        verify_jwt=verify_jwt,
         requires_key=server.requires_key,
         approves_own_calls=server.approves_own_calls,
         origins=[check_origin(each) for each in server.origins],

@@ -2,12 +2,13 @@
 
 from agenttool.config.layers import AUTO, SETTINGS_FILE, load_config, rule_files, settings_layers
 from agenttool.config.reader import environment, read_config, starter_rules
-from agenttool.config.settings import Config, ServerSetting, Setting, StoreSetting, SurfaceSetting
+from agenttool.config.settings import Config, JwtTable, ServerSetting, Setting, StoreSetting, SurfaceSetting
 
 __all__ = [
     "AUTO",
     "SETTINGS_FILE",
     "Config",
+    "JwtTable",
     "ServerSetting",
     "Setting",
     "StoreSetting",

@@ -135,6 +135,9 @@ def _place_effects(config: Config) -> Iterator[tuple[str, str]]:
     if config.server is not None:
         yield "serve", f"on {config.server.host}:{config.server.port}"
         yield from (("serve", f"web pages of {each}") for each in config.server.origins)
+        for jwt in (config.server.jwt,) if config.server.jwt else ():
+            yield "allow", f"requests with tokens of {_text(jwt.get('issuer'))}"
+            yield from (("connect to", _origin(str(jwt["jwks_url"]))) for _ in range("jwks_url" in jwt))
     yield from (("serve", f"the profile {name} to MCP clients") for name in config.mcp)
     if config.search_model is not None:
         yield "load", f"the search model {config.search_model}"
@@ -144,8 +147,11 @@ def _replaced(config: Config, user: Config) -> Iterator[str]:
     """Return the settings of the user that a project replaces."""
     if user.store is not None and config.store is not None:
         yield "[store]"
-    if user.server is not None and user.server.token_env and config.server is not None and config.server.token_env:
-        yield "[server] token_env"
+    if user.server is not None and config.server is not None:
+        for key in ("token_env", "jwt"):
+            yield from (
+                f"[server] {key}" for _ in range(bool(getattr(user.server, key) and getattr(config.server, key)))
+            )
     for table, own, others in (
         ("sources", user.sources, config.sources),
         ("credentials", user.credentials, config.credentials),

@@ -13,6 +13,7 @@ from typing import Self, TypeVar, cast
 
 from agenttool.config.settings import (
     Config,
+    JwtTable,
     PermissionsTable,
     SearchTable,
     ServerSetting,
@@ -23,7 +24,7 @@ from agenttool.config.settings import (
 )
 from agenttool.config.table import TableError, members_of, read_table, suggestion
 from agenttool.errors import ConfigError
-from agenttool.records import JsonObject, Part, RuleSource
+from agenttool.records import Json, JsonObject, Part, RuleSource
 
 _T = TypeVar("_T", bound=Part)
 
@@ -73,20 +74,22 @@ class SettingsFile:
         return f"{self.file}:{self.line(*names, key=key)}"
 
     def table(self, name: str, kind: type[_T]) -> _T | None:
-        """Return the struct of a table; None if it is not written.
+        """Return the struct of a table, such as `server` or `server.jwt`; None if it is not written.
 
         Raises:
             ConfigError: it is not a table, or a key is unknown, missing or invalid.
         """
-        table = self.tables.get(name)
+        names, table = name.split("."), cast("Json", self.tables)
+        for each in names:
+            table = table.get(each) if isinstance(table, dict) else table
         if table is None:
             return None
         if not isinstance(table, dict):
-            raise ConfigError(f"{self.place(name)}: {name} must be a table; write [{name}]")
+            raise ConfigError(f"{self.place(*names)}: {name} must be a table; write [{name}]")
         try:
             return read_table(table, kind, f"[{name}]")
         except TableError as error:
-            raise ConfigError(f"{self.place(name, key=error.key)}: {error}") from error
+            raise ConfigError(f"{self.place(*names, key=error.key)}: {error}") from error
 
     def _lines(self, pattern: str) -> list[int]:
         found = re.compile(pattern)
@@ -154,6 +157,7 @@ def config_in(written: SettingsFile, *, source: RuleSource) -> Config:
             raise ConfigError(f"{written.place(name)}: no setting is called {name!r}; {suggestion(name, _KNOWN)}")
     permissions = written.table("permissions", PermissionsTable) or PermissionsTable()
     search = written.table("search", SearchTable)
+    written.table("server.jwt", JwtTable)
     return Config(
         rules=(*_list(written, "rules", source), *(starter_rules(source) if permissions.rules else ())),
         hooks=_list(written, "hooks", source),

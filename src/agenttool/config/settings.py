@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from agenttool.config.table import Meta, Switch, Text, suggestion
+from agenttool.config.table import Meta, Switch, Text, Texts, suggestion
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part, RuleSource
 
@@ -180,6 +181,54 @@ MODES = ("accept_edits", "default", "read_only")
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 
+_LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+_Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
+
+class JwtTable(Part, frozen=True, kw_only=True):
+    """The table `[server.jwt]`: whose JSON Web Tokens are accepted as credentials. Needs `agenttool[jwt]`.
+
+    Attributes:
+        issuer: the issuer, exactly as in the claim `iss`.
+        audience: the audiences, of which the claim `aud` must have one.
+        jwks_url: the URL of the issuer's public keys, with https; http only for this machine.
+        public_key_file: a PEM file with the one public key, in place of `jwks_url`.
+        algorithms: the signature algorithms that are accepted, all with public keys.
+        subject_claim: the claim with the subject.
+        roles_claim: the claim with the roles, a list or words in one text. `a.b` is the member `b` of the claim `a`.
+            Unknown roles are ignored. A token without a known role is a caller.
+        tenant_claim: the claim with the tenant, which each token must then have. Default: the default tenant.
+        leeway_s: how much the clocks of the issuer and the server may differ.
+    """
+
+    issuer: Text
+    audience: Texts
+    jwks_url: Text | None = None
+    public_key_file: Text | None = None
+    algorithms: Annotated[
+        tuple[_Algorithm, ...],
+        Meta(min_length=1, description='a list of algorithms with public keys; write ["RS256"]'),
+    ] = ("RS256", "ES256")
+    subject_claim: Text = "sub"
+    roles_claim: Text = "roles"
+    tenant_claim: Text | None = None
+    leeway_s: Annotated[float, Meta(ge=0, le=300, description="a number of seconds up to 300; write 30")] = 30.0
+
+    def __post_init__(self) -> None:
+        """Check what depends on several keys.
+
+        Raises:
+            ValueError: there is not one place of keys, or its URL is not safe.
+        """
+        if (self.jwks_url is None) == (self.public_key_file is None):
+            raise ValueError("[server.jwt] needs jwks_url or public_key_file; write one of them")
+        if self.jwks_url is not None:
+            parts = urlsplit(self.jwks_url)
+            is_local = parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
+            if not parts.hostname or not (parts.scheme == "https" or is_local):
+                raise ValueError(f"jwks_url must use https, got {self.jwks_url!r}; http is for this machine only")
+
+
 class ServerSetting(Part, frozen=True, kw_only=True):
     """The table `[server]`: the listening address of the server, and its public URL.
 
@@ -192,6 +241,7 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         approves_own_calls: whether an approver may answer for its own calls. Default: false.
         max_requests_per_s: how many requests one identity may send. Default: no limit.
         origins: the origins of web pages that may send requests, each with scheme, host and port.
+        jwt: the table `[server.jwt]`. Default: no JSON Web Token is accepted.
     """
 
     host: Annotated[str, Meta(description="a text; write it in quotes")] = "127.0.0.1"
@@ -204,6 +254,7 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0, le=1e6, description="a number of requests above 0; write 100")] | None
     ) = None
     origins: tuple[Text, ...] = ()
+    jwt: Annotated[JsonObject, Meta(description="a table; write [server.jwt]")] | None = None
 
     @property
     def reached(self) -> str | None:

@@ -67,6 +67,11 @@ class Grant(Part, frozen=True, kw_only=True):
         )
 
 
+def is_subject(name: str) -> bool:
+    """Return whether a text can name a subject: printable, without spaces around it."""
+    return 0 < len(name) <= MAX_SUBJECT and name.isprintable() and name == name.strip()
+
+
 class AccessGrants:
     """The grants of all tenants of a server, in the documents of its default tenant.
 
@@ -95,7 +100,7 @@ class AccessGrants:
             ConfigError: the subject or the lifetime is invalid.
             StoreError: it could not be stored.
         """
-        if not subject or len(subject) > MAX_SUBJECT or not subject.isprintable() or subject != subject.strip():
+        if not is_subject(subject):
             raise ConfigError(f"a subject is a name of 1 to {MAX_SUBJECT} printable characters, got {subject!r}")
         if lifetime_s is not None and not 0 < lifetime_s < 1e10:  # noqa: PLR2004 -- some hundred years
             raise ConfigError(f"the lifetime of a key must be a positive number of seconds, got {lifetime_s!r}")
