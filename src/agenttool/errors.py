@@ -7,10 +7,12 @@ AgentToolError
 │   └── KeyConflict    an idempotency key was used for another call
 ├── CallerError     the client of a call cannot be asked for input
 ├── RecordError     a document does not fit its schema; names the JSON pointer
+├── GatewayError    a server refused a request of the HTTP client, or did not answer
 ├── ReplyError      a model's reply is of another format, an error, or incomplete
 └── StoreError      a store failed to read or write
 """
 
+from collections.abc import Mapping
 from typing import cast
 
 from agenttool.records.error import ToolError
@@ -69,6 +71,33 @@ class RecordError(AgentToolError):
 
 class ReplyError(AgentToolError):
     """A model's reply cannot be used: it has another format, it is an error, or its stream ended early."""
+
+
+class GatewayError(AgentToolError):
+    """A server refused a request of `agenttool.client`, or did not answer it.
+
+    Attributes:
+        detail: what was wrong, and what to do.
+        status: of the response; None if there was none, or if it cannot be read.
+        pointer: the place in the request: a JSON pointer into the body, `?name` or `header:name`.
+        reason: a stable code, such as `answered` or `idempotency_conflict`.
+        members: the complete problem document.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        status: int | None = None,
+        pointer: str | None = None,
+        reason: str | None = None,
+        members: Mapping[str, object] | None = None,
+    ) -> None:
+        """Take the members of a problem document."""
+        place = f" (at {pointer!r})" if pointer else ""
+        super().__init__(detail + place if status is None else f"{status}: {detail}{place}")
+        self.detail, self.status, self.pointer, self.reason = detail, status, pointer, reason
+        self.members = members or {}
 
 
 class StoreError(AgentToolError):

@@ -47,19 +47,19 @@ class LoopProxy(Generic[_Target]):
         self.loop = loop
 
 
-def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, _T]) -> _T:
+def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, _T]) -> _T:
     """Run a coroutine on an event loop in another thread and wait for its result.
 
     Raises:
-        ConfigError: the runtime is closed.
+        ConfigError: the runtime or client is closed.
     """
     if loop.is_closed():
         work.close()
-        raise ConfigError("this runtime is closed; open another one")
+        raise ConfigError("this runtime or client is closed; open another one")
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
-def _awaited(
+def awaited(
     method: Callable[Concatenate[_Target, _P], Coroutine[object, object, _T]],
 ) -> Callable[Concatenate[LoopProxy[_Target], _P], _T]:
     """Return a method that calls a coroutine method on the event loop and waits for its result."""
@@ -69,7 +69,7 @@ def _awaited(
         async def work() -> _T:
             return await method(self.target, *args, **kwargs)
 
-        return _run(self.loop, work())
+        return run_on(self.loop, work())
 
     return call
 
@@ -82,12 +82,12 @@ def _called(method: Callable[Concatenate[_Target, _P], _T]) -> Callable[Concaten
         async def work() -> _T:
             return method(self.target, *args, **kwargs)
 
-        return _run(self.loop, work())
+        return run_on(self.loop, work())
 
     return call
 
 
-def _iterated(
+def iterated(
     method: Callable[Concatenate[_Target, _P], AsyncIterator[_T]],
 ) -> Callable[Concatenate[LoopProxy[_Target], _P], Iterator[_T]]:
     """Return a generator method that reads an asynchronous generator item by item."""
@@ -106,11 +106,11 @@ def _iterated(
                 await items.aclose()
 
         try:
-            while found := _run(self.loop, following()):
+            while found := run_on(self.loop, following()):
                 yield found[0]
         finally:
             if not self.loop.is_closed():
-                _run(self.loop, close())
+                run_on(self.loop, close())
 
     return iterate
 
@@ -131,45 +131,45 @@ def _wrapped(
 class SyncApprovals(LoopProxy[ApprovalQueue]):
     """`rt.approvals` for code without an event loop."""
 
-    list = _awaited(ApprovalQueue.list)
-    get = _awaited(ApprovalQueue.get)
-    decide = _awaited(ApprovalQueue.decide)
-    rules = _awaited(ApprovalQueue.rules)
-    forget = _awaited(ApprovalQueue.forget)
+    list = awaited(ApprovalQueue.list)
+    get = awaited(ApprovalQueue.get)
+    decide = awaited(ApprovalQueue.decide)
+    rules = awaited(ApprovalQueue.rules)
+    forget = awaited(ApprovalQueue.forget)
 
 
 class SyncJournal(LoopProxy[JournalView]):
     """`rt.journal` for code without an event loop."""
 
-    invocation = _awaited(JournalView.invocation)
-    result = _awaited(JournalView.result)
-    payload = _awaited(JournalView.payload)
-    events = _iterated(JournalView.events)
-    export = _iterated(JournalView.export)
-    retain = _awaited(JournalView.retain)
+    invocation = awaited(JournalView.invocation)
+    result = awaited(JournalView.result)
+    payload = awaited(JournalView.payload)
+    events = iterated(JournalView.events)
+    export = iterated(JournalView.export)
+    retain = awaited(JournalView.retain)
 
 
 class SyncDeferred(LoopProxy[DeferredCalls]):
     """`rt.deferred` for code without an event loop."""
 
-    list = _awaited(DeferredCalls.list)
-    get = _awaited(DeferredCalls.get)
-    unsettled = _awaited(DeferredCalls.unsettled)
-    deliver = _awaited(DeferredCalls.deliver)
-    ask = _awaited(DeferredCalls.ask)
+    list = awaited(DeferredCalls.list)
+    get = awaited(DeferredCalls.get)
+    unsettled = awaited(DeferredCalls.unsettled)
+    deliver = awaited(DeferredCalls.deliver)
+    ask = awaited(DeferredCalls.ask)
 
 
 class SyncPrompts(LoopProxy[PromptQueue]):
     """`rt.prompts` for code without an event loop."""
 
-    list = _awaited(PromptQueue.list)
-    choose = _awaited(PromptQueue.choose)
+    list = awaited(PromptQueue.list)
+    choose = awaited(PromptQueue.choose)
 
 
 class SyncSources(LoopProxy[AttachedSources]):
     """`rt.sources` for code without an event loop."""
 
-    status = _awaited(AttachedSources.status)
+    status = awaited(AttachedSources.status)
     get = _called(AttachedSources.get)
     find = _called(AttachedSources.find)
     all_of = _called(AttachedSources.all_of)
@@ -190,10 +190,10 @@ class SyncModelTools(LoopProxy[ModelTools]):
     """The tools of one conversation, for code without an event loop."""
 
     request = _called(ModelTools.request)
-    answer = _awaited(ModelTools.answer)
-    resume = _awaited(ModelTools.resume)
+    answer = awaited(ModelTools.answer)
+    resume = awaited(ModelTools.resume)
     repair = _called(ModelTools.repair)
-    load = _awaited(ModelTools.load)
+    load = awaited(ModelTools.load)
 
     @property
     def surface(self) -> ToolSurface:
@@ -256,20 +256,20 @@ class SyncRuntime(LoopProxy[Runtime]):
         self.prompts = SyncPrompts(target.prompts, loop)
         self.sources = SyncSources(target.sources, loop)
 
-    call = _awaited(Runtime.call)
-    batch = _awaited(Runtime.batch)
-    stream_batch = _iterated(Runtime.stream_batch)
-    start = _awaited(Runtime.start)
-    start_call = _awaited(Runtime.start_call)
-    wait = _awaited(Runtime.wait)
+    call = awaited(Runtime.call)
+    batch = awaited(Runtime.batch)
+    stream_batch = iterated(Runtime.stream_batch)
+    start = awaited(Runtime.start)
+    start_call = awaited(Runtime.start_call)
+    wait = awaited(Runtime.wait)
     new_invocation_id = _called(Runtime.new_invocation_id)
-    cancel = _awaited(Runtime.cancel)
+    cancel = awaited(Runtime.cancel)
     cancel_all = _called(Runtime.cancel_all)
     interrupt = _called(Runtime.interrupt)
     open_calls = _called(Runtime.open_calls)
-    recover = _awaited(Runtime.recover)
+    recover = awaited(Runtime.recover)
 
-    surface = _awaited(Runtime.surface)
+    surface = awaited(Runtime.surface)
     find_surface = _called(Runtime.find_surface)
     default_surface = _called(Runtime.default_surface)
     offer_read_result = _called(Runtime.offer_read_result)
@@ -277,22 +277,22 @@ class SyncRuntime(LoopProxy[Runtime]):
     denial = _called(Runtime.denial)
     current = _called(Runtime.current)
     offered = _called(Runtime.offered)
-    search = _awaited(Runtime.search)
-    prepare_search = _awaited(Runtime.prepare_search)
-    load = _awaited(Runtime.load)
-    change = _awaited(Runtime.change)
+    search = awaited(Runtime.search)
+    prepare_search = awaited(Runtime.prepare_search)
+    load = awaited(Runtime.load)
+    change = awaited(Runtime.change)
     declare = _called(Runtime.declare)
     retire = _called(Runtime.retire)
 
-    run = _awaited(Runtime.run)
-    tools_for = _wrapped(_awaited(Runtime.tools_for), SyncModelTools)
+    run = awaited(Runtime.run)
+    tools_for = _wrapped(awaited(Runtime.tools_for), SyncModelTools)
     child = _wrapped(_called(Runtime.child), _sync_runtime)
     in_thread = _wrapped(_called(Runtime.in_thread), _sync_runtime)
 
     def __enter__(self) -> Self:
         """Return this runtime, connected."""
         if self._thread is None:
-            _run(self.loop, self.target.__aenter__())
+            run_on(self.loop, self.target.__aenter__())
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -304,11 +304,11 @@ class SyncRuntime(LoopProxy[Runtime]):
         if self.loop.is_closed():
             return
         try:
-            _run(self.loop, self.target.close())
+            run_on(self.loop, self.target.close())
         finally:
             if self._thread is not None:
                 atexit.unregister(self.close)
-                _end_loop(self.loop, self._thread)
+                end_loop(self.loop, self._thread)
 
     @property
     def thread(self) -> Thread:
@@ -344,21 +344,27 @@ def _opens(method: Callable[_P, Runtime]) -> Callable[[Callable[..., SyncRuntime
 @_opens(Runtime.open)
 def open(*args: object, **options: object) -> SyncRuntime:  # noqa: A001 -- `sync.open`, as `Runtime.open`
     """Open a runtime on an event loop of its own, and connect its sources; close it with `close` or a `with` block."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
-    thread.start()
+    loop, thread = start_loop()
 
     async def start() -> Runtime:
         return await Runtime.open(*args, **options).__aenter__()
 
     try:
-        return SyncRuntime(_run(loop, start()), loop, thread)
+        return SyncRuntime(run_on(loop, start()), loop, thread)
     except BaseException:
-        _end_loop(loop, thread)
+        end_loop(loop, thread)
         raise
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+def start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """Start an event loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
+    thread.start()
+    return loop, thread
+
+
+def end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """Stop an event loop and its thread; a caller that still waits in another thread gets a cancellation."""
 
     async def cancel_rest() -> None:
@@ -367,7 +373,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
 
-    _run(loop, cancel_rest())
+    run_on(loop, cancel_rest())
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

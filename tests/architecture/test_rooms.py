@@ -41,6 +41,7 @@ KNOWS = {
         "rap/",
         "results/",
         "stores/",
+        "client.py",
         "server/",
         "testing/",
         "conformance/",

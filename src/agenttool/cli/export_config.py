@@ -17,7 +17,7 @@ from agenttool.config import environment, load_config
 from agenttool.records import Json, JsonObject
 
 
-class Client(StrEnum):
+class ConfiguredClient(StrEnum):
     """An MCP client whose settings are known."""
 
     CLAUDE_CODE = "claude-code"
@@ -27,12 +27,16 @@ class Client(StrEnum):
     FILE = "file"
 
 
-_TOKEN = {Client.CLAUDE_CODE: "${%s}", Client.CURSOR: "${env:%s}", Client.VSCODE: "${env:%s}"}
+_TOKEN = {
+    ConfiguredClient.CLAUDE_CODE: "${%s}",
+    ConfiguredClient.CURSOR: "${env:%s}",
+    ConfiguredClient.VSCODE: "${env:%s}",
+}
 """How each client writes an environment variable in a header."""
 
 
 def export_config(  # noqa: PLR0913 -- one for each option of the command
-    client: Annotated[Client, typer.Argument(help="The client; `file` is a plain mcpServers file")],
+    client: Annotated[ConfiguredClient, typer.Argument(help="The client; `file` is a plain mcpServers file")],
     *,
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the server in the client")] = "agenttool",
     url: Annotated[
@@ -66,7 +70,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
         entry = _program(here, given)
     else:
         entry = _address(client, f"{url.rstrip('/')}/{profile}" if profile else url, token_env)
-    key = "servers" if client is Client.VSCODE else "mcpServers"
+    key = "servers" if client is ConfiguredClient.VSCODE else "mcpServers"
     typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
     if not as_json:
         print_text(Console(stderr=True), _place(client, here), "dim")
@@ -81,20 +85,20 @@ def _program(here: Path, options: Iterable[tuple[str, str | Path | None]]) -> Js
     return {"command": str(script) if script.is_file() else sys.executable, "args": args}
 
 
-def _address(client: Client, url: str, token_env: str | None) -> JsonObject:
+def _address(client: ConfiguredClient, url: str, token_env: str | None) -> JsonObject:
     entry: JsonObject = {"url": url}
-    if client is Client.CLAUDE_DESKTOP:  # its file has no servers with a URL
+    if client is ConfiguredClient.CLAUDE_DESKTOP:  # its file has no servers with a URL
         header = [f"Authorization: Bearer ${{{token_env}}}"] if token_env else []
         args: list[Json] = ["-y", "mcp-remote", url, *(word for each in header for word in ("--header", each))]
         return {"command": "npx", "args": args}
-    if client is not Client.CURSOR:
+    if client is not ConfiguredClient.CURSOR:
         entry = {"type": "http", **entry}
     if token_env is not None:
         entry["headers"] = {"Authorization": "Bearer " + _TOKEN.get(client, "${%s}") % token_env}
     return entry
 
 
-def _place(client: Client, here: Path) -> str:
+def _place(client: ConfiguredClient, here: Path) -> str:
     home = Path.home()
     roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
     files = [str(each.path) for each in client_files(home, here, roaming, sys.platform) if each.client == client]

@@ -221,7 +221,7 @@ async def describe(request: ApiRequest[Q, B], question: Question) -> Approval:
         source=None if declaration is None else declaration.namespace,
         description="" if declaration is None else declaration.description,
         input=raw(question.shown),
-        input_schema=None if schema is None else raw(schema),
+        input_schema=raw(schema),
         input_digest=question.input_digest,
         shown_digest=question.shown_digest,
         declaration_digest=question.declaration_digest,

@@ -44,6 +44,7 @@ from agenttool.server.messages import (
     CancelReply,
     PayloadItem,
     PhaseItem,
+    raw,
     raw_record,
     raw_typed,
 )
@@ -140,7 +141,7 @@ def _state(invocation_id: str, invocation: ToolInvocation | None, result: ToolRe
         tool="" if invocation is None else tool_name(invocation.tool_id),
         approval_id=asked if is_open and status == "awaiting_approval" else None,
         expires_at=None,
-        result=None if result is None else raw_record(result),
+        result=raw(None) if result is None else raw_record(result),
     )
 
 

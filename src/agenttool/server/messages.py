@@ -20,11 +20,13 @@ def _record(name: str) -> Meta:
 
 
 AnyObject: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+ObjectOrNull: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
 AnyJson: TypeAlias = Annotated[Raw, Meta(description="any JSON value")]
 AnyRecord: TypeAlias = Annotated[
     Raw, Meta(extra_json_schema={"type": "object", "description": "a record; `record_type` names its type"})
 ]
 Invocation: TypeAlias = Annotated[Raw, _record("tool_invocation")]
+ResultOrNull: TypeAlias = Annotated[ObjectOrNull, Meta(description="a record of the type `tool_result`, or null")]
 Result: TypeAlias = Annotated[Raw, _record("tool_result")]
 Event: TypeAlias = Annotated[Raw, _record("tool_event")]
 Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
@@ -179,7 +181,7 @@ class CallReply(ApiReply):
     tool: str
     approval_id: str | None
     expires_at: str | None
-    result: Result | None
+    result: ResultOrNull
 
 
 class CallListQuery(ApiQuery):
@@ -314,7 +316,7 @@ class Approval(ApiReply):
     source: str | None
     description: str
     input: AnyJson
-    input_schema: AnyObject | None
+    input_schema: ObjectOrNull
     input_digest: str
     shown_digest: str
     declaration_digest: str

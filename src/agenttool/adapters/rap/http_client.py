@@ -96,11 +96,13 @@ class RequestOptions(NamedTuple):
         caller: on whose behalf, for the limits on requests and lookups; if empty, the destination's host counts.
         send_once: whether it must not be sent again even if a reused connection turns out to be closed.
         max_idle_s: how long a reused connection may have been idle. The server may close an older one at any moment.
+        reader: takes the body of a response of status 200 as it arrives, at the pace at which it is read.
     """
 
     caller: str = ""
     send_once: bool = False
     max_idle_s: float = IDLE_S
+    reader: asyncio.StreamReader | None = None
 
 
 DEFAULT_OPTIONS = RequestOptions()
@@ -229,20 +231,25 @@ class HttpClient:
             if reused is not None:
                 progress.is_sent = True
                 try:
-                    return await self._use(reused, endpoint, request, max_bytes)
+                    return await self._use(reused, endpoint, request, max_bytes, options.reader)
                 except ConnectionError:  # the other side closed it at the same time
                     if reused.received or options.send_once:
                         raise
             addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
             connection = await _connect(endpoint, addresses)
             progress.is_sent = True
-            return await self._use(connection, endpoint, request, max_bytes)
+            return await self._use(connection, endpoint, request, max_bytes, options.reader)
 
     async def _use(
-        self, connection: "HttpConnection", endpoint: "HttpEndpoint", request: bytes, max_bytes: int
+        self,
+        connection: "HttpConnection",
+        endpoint: "HttpEndpoint",
+        request: bytes,
+        max_bytes: int,
+        reader: asyncio.StreamReader | None,
     ) -> "RawResponse":
         try:
-            response = await connection.exchange(request, max_bytes)
+            response = await connection.exchange(request, max_bytes, reader)
         except BaseException:  # also if the request was canceled after its response came
             connection.close()
             raise
@@ -360,6 +367,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._response: asyncio.Future[RawResponse] | None = None
+        self._reader: asyncio.StreamReader | None = None
         self._body = bytearray()
         self._max_bytes = self.received = self._status = 0
         self._is_reusable = self._has_length = False
@@ -370,8 +378,10 @@ class HttpConnection(asyncio.Protocol):
         """Whether another exchange may start."""
         return self._transport is not None and self._response is None and not self._transport.is_closing()
 
-    async def exchange(self, request: bytes, max_bytes: int) -> RawResponse:
+    async def exchange(self, request: bytes, max_bytes: int, reader: asyncio.StreamReader | None = None) -> RawResponse:
         """Send a request and return its response, with up to `max_bytes` of the body.
+
+        A reader gets the body instead, if the status is 200; it can pause the connection, which is then not reused.
 
         Raises:
             ConnectionError: the connection failed, or the response is not HTTP.
@@ -382,6 +392,9 @@ class HttpConnection(asyncio.Protocol):
         self._is_reusable = self._has_length = False
         self._body.clear()
         self._max_bytes, self.received, self._status = max_bytes, 0, 0
+        self._reader = reader
+        if reader is not None:
+            reader.set_transport(self._transport)
         try:
             self._transport.write(request)
             return await self._response
@@ -436,8 +449,11 @@ class HttpConnection(asyncio.Protocol):
         self._status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        """Store a part of the body, up to the limit."""
-        if len(self._body) <= self._max_bytes:
+        """Store a part of the body, up to the limit; a reader gets all of it."""
+        if self._reader is not None and self._status == ACCEPTED:
+            self.received -= len(data)
+            self._reader.feed_data(data)
+        elif len(self._body) <= self._max_bytes:
             self._body += data
             if len(self._body) > self._max_bytes:
                 self._complete()
@@ -445,7 +461,7 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Complete the response, unless it is one of status 1xx, which precede the final one."""
         if self._status >= _FIRST_FINAL_STATUS and self._response is not None and not self._response.done():
-            self._is_reusable = self._parser.should_keep_alive()
+            self._is_reusable = self._reader is None and self._parser.should_keep_alive()
             self._complete()
 
     def _complete(self) -> None:

@@ -1,0 +1,450 @@
+"""The client of the HTTP API, for programs in other processes: `Client`, and `AsyncClient` with the same methods.
+
+```python
+from agenttool.client import Client
+
+with Client("http://127.0.0.1:8642", key="atk_…") as gateway:
+    print(gateway.call("files.read_file", {"path": "a.txt"}).text)
+```
+
+A request is repeated after a failure only if that is safe: it changes nothing, or it has an idempotency key.
+"""
+
+import asyncio
+import atexit
+import secrets
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import suppress
+from typing import Literal, NamedTuple, Self, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from agenttool.adapters.rap.http_client import ACCEPTED, HttpClient, HttpReply, RequestOptions
+from agenttool.adapters.rap.limiter import ConcurrencyLimits
+from agenttool.adapters.ssrf import SsrfPolicy
+from agenttool.codec import json_bytes, parse_object, read
+from agenttool.errors import ConfigError, GatewayError, RecordError
+from agenttool.records import Json, JsonObject, ToolResult, ToolSearchResult
+from agenttool.server.messages import (
+    MAX_WAIT_S,
+    AnswerReply,
+    Approval,
+    ApprovalList,
+    BatchReply,
+    CallDetail,
+    CallList,
+    CallReply,
+    CancelReply,
+    Me,
+    SourceList,
+    ToolDetail,
+    ToolPage,
+    given,
+)
+from agenttool.sync import LoopProxy, awaited, end_loop, iterated, run_on, start_loop
+
+DEFAULT_URL = "http://127.0.0.1:8642"
+FIRST_DELAY_S, MAX_DELAY_S = 0.25, 8.0
+"""The delay before a request is repeated, which doubles up to the second value."""
+
+MAX_RETRY_AFTER_S = 60.0
+"""If the server asks for a longer delay, the request fails at once."""
+
+MAX_REPLY_BYTES = 64_000_000
+_TIMEOUT_S = MAX_WAIT_S + 30.0
+_MAX_EVENT_BYTES = 1_000_000
+_TRIES_LATER = frozenset((408, 425, 429, 500, 502, 503, 504))
+_FIRST_ERROR = 400
+_S = TypeVar("_S")
+
+
+class GatewayEvent(NamedTuple):
+    """One message of the event stream: ids and a summary; read details by id.
+
+    Attributes:
+        event: `ready`, `call`, `catalog`, `answer` or `reset`; after `reset`, read everything again.
+        position: where the stream continues after this event.
+        data: its members, as the reference of the HTTP API lists them.
+    """
+
+    event: str
+    position: int
+    data: JsonObject
+
+
+def json_value(member: msgspec.Raw) -> Json:
+    """Return a member of a reply that is any JSON, such as `Approval.input`; None if it is absent."""
+    found = given(member)
+    return None if found is None else msgspec.json.decode(found)
+
+
+def result_of(call: CallReply) -> ToolResult | None:
+    """Return the result of a call; None while the call is open."""
+    found = given(call.result)
+    return None if found is None else read(found, ToolResult)
+
+
+class AsyncClient:
+    """A client of one server, for code with an event loop: `async with AsyncClient(url, key=…) as gateway`."""
+
+    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = 3) -> None:
+        """Take the address of the server, an API key or token, and how often a safe request is repeated.
+
+        Raises:
+            ConfigError: the address is not one of http or https.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ConfigError(f"not the address of a server: {url!r}; write one such as {DEFAULT_URL!r}")
+        self._url = url.rstrip("/")
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._retries = retries
+        limits = ConcurrencyLimits(
+            total=1000, per_owner=1000, per_key=1000, timeout_s=_TIMEOUT_S, queue_timeout_s=_TIMEOUT_S
+        )
+        self._http = HttpClient(SsrfPolicy.parse([parts.hostname]), limits=limits)
+
+    async def __aenter__(self) -> Self:
+        """Return this client; it connects with the first request."""
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        surface_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Call a tool and wait for its result, also while the call waits for an approval.
+
+        A failed call is a result with `is_error`. The request has an idempotency key, so the call is made once.
+
+        Raises:
+            GatewayError: the server refused the request, or did not answer.
+            TimeoutError: the call has not ended in time; it continues, and `wait` waits for it.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        call = await self._start(tool, arguments, surface_id, idempotency_key, _wait_s(deadline))
+        result = result_of(call)
+        return await self._wait(call.invocation_id, deadline) if result is None else result
+
+    async def start(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        surface_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> CallReply:
+        """Start a call and return its state at once; `wait` returns its result."""
+        return await self._start(tool, arguments, surface_id, idempotency_key, 0.0)
+
+    async def _start(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json] | None,
+        surface_id: str | None,
+        idempotency_key: str | None,
+        wait_s: float,
+    ) -> CallReply:
+        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id)
+        key = idempotency_key or secrets.token_hex(16)
+        path = _path("/v1/calls", wait=wait_s)
+        return _decoded(await self._post(path, body, key=key), CallReply)
+
+    async def wait(self, invocation_id: str, *, timeout_s: float | None = None) -> ToolResult:
+        """Wait for the end of a call by long polling, and return its result.
+
+        Raises:
+            GatewayError: the server refused the request, or did not answer.
+            TimeoutError: the call has not ended in time; it continues.
+        """
+        return await self._wait(invocation_id, None if timeout_s is None else time.monotonic() + timeout_s)
+
+    async def _wait(self, invocation_id: str, deadline: float | None) -> ToolResult:
+        while True:
+            call = await self.get(invocation_id, wait_s=_wait_s(deadline))
+            if (result := result_of(call)) is not None:
+                return result
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"{invocation_id} has not ended in time ({call.status}); wait for it again")
+
+    async def get(self, invocation_id: str, *, wait_s: float | None = None) -> CallDetail:
+        """Return everything that is recorded of a call; with `wait_s`, once it has ended or after that time."""
+        return _decoded(await self._get(_path("/v1/calls", invocation_id, wait=wait_s)), CallDetail)
+
+    async def calls(  # noqa: PLR0913 -- one for each filter
+        self,
+        *,
+        status: str | None = None,
+        tool: str | None = None,
+        actor: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        containing: str | None = None,
+        is_open: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> CallList:
+        """Return a page of calls, open ones first, then the newest; pass its `next_cursor` for the next page."""
+        path = _path(
+            "/v1/calls",
+            status=status,
+            tool=tool,
+            actor=actor,
+            since=since,
+            until=until,
+            containing=containing,
+            open="true" if is_open else None,
+            limit=limit,
+            cursor=cursor,
+        )
+        return _decoded(await self._get(path), CallList)
+
+    async def cancel(self, invocation_id: str) -> CancelReply:
+        """Ask to cancel a call; the reply says whether the request was accepted, and `wait` how the call ended."""
+        return _decoded(await self._post(_path("/v1/calls", invocation_id, "cancel"), {}, is_safe=True), CancelReply)
+
+    async def batch(self, calls: Iterable[JsonObject], *, surface_id: str | None = None) -> list[ToolResult]:
+        """Make calls together: objects with `tool`, `arguments` and `depends_on`; return their results in order.
+
+        The request is sent once: after an error, `calls` shows which of them were made.
+        """
+        reply = await self._post("/v1/batches", _members(calls=list(calls), surface_id=surface_id))
+        return [read(bytes(each), ToolResult) for each in _decoded(reply, BatchReply).results]
+
+    async def approvals(self, *, tool: str | None = None, limit: int = 50, cursor: str | None = None) -> ApprovalList:
+        """Return a page of the calls that wait for an answer, the oldest first."""
+        return _decoded(await self._get(_path("/v1/approvals", tool=tool, limit=limit, cursor=cursor)), ApprovalList)
+
+    async def approval(self, approval_id: str) -> Approval:
+        """Return one call that waits for an answer."""
+        return _decoded(await self._get(_path("/v1/approvals", approval_id)), Approval)
+
+    async def decide(
+        self,
+        approval: Approval,
+        answer: Literal["allow", "deny"],
+        *,
+        input: JsonObject | None = None,  # noqa: A002 -- as in `Runtime.approvals.decide`
+        message: str | None = None,
+        remember: JsonObject | None = None,
+        scope: Literal["session", "store"] = "store",
+    ) -> AnswerReply:
+        """Answer an approval as it was shown: its digest goes with the answer.
+
+        `input` runs other arguments, and `remember` adds a rule, such as one of the approval's `suggested_updates`.
+        The answer is sent once.
+
+        Raises:
+            GatewayError: it was refused; `reason` is `answered`, `expired`, `own_call` or another code.
+        """
+        rule: JsonObject | None = None if remember is None else {"rule": remember, "scope": scope}
+        body = _members(answer=answer, shown_digest=approval.shown_digest, input=input, message=message, remember=rule)
+        return _decoded(await self._post(_path("/v1/approvals", approval.approval_id), body), AnswerReply)
+
+    async def tools(
+        self,
+        *,
+        query: str | None = None,
+        source: str | None = None,
+        state: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ToolPage:
+        """Return a page of tools by name; with `query`, the best matches first."""
+        path = _path("/v1/tools", query=query, source=source, state=state, limit=limit, cursor=cursor)
+        return _decoded(await self._get(path), ToolPage)
+
+    async def tool(self, name: str) -> ToolDetail:
+        """Return one tool with its schema and records, by its qualified name or id."""
+        return _decoded(await self._get(_path("/v1/tools", name)), ToolDetail)
+
+    async def search(self, query: str, *, limit: int = 10, surface_id: str | None = None) -> ToolSearchResult:
+        """Find tools as a model would: by words, `select:NAME` or `regex:PATTERN`."""
+        body = _members(query=query, limit=limit, surface_id=surface_id)
+        return read(await self._post("/v1/search", body, is_safe=True), ToolSearchResult)
+
+    async def sources(self) -> SourceList:
+        """Return the state of the sources of tools."""
+        return _decoded(await self._get("/v1/sources"), SourceList)
+
+    async def me(self) -> Me:
+        """Return the identity of this client, and what the server says about itself."""
+        return _decoded(await self._get("/v1/me"), Me)
+
+    async def status(self) -> JsonObject:
+        """Return what is waiting in the server: calls, prompts, approvals and sources."""
+        return parse_object(await self._get("/v1/status"))
+
+    async def events(self, after: int | None = None) -> AsyncGenerator[GatewayEvent]:
+        """Follow the events after a position, or new ones; the first is `ready`. Lost connections are opened again.
+
+        Raises:
+            GatewayError: the credentials are refused or were revoked, or the server does not answer any more.
+        """
+        position, is_first, failures = after, True, 0
+        while True:
+            reader = asyncio.StreamReader(limit=_MAX_EVENT_BYTES)
+            headers = {**self._headers, "Accept": "text/event-stream"}
+            options = RequestOptions(reader=reader, send_once=True)
+            url = self._url + _path("/v1/events", after=position)
+            request = asyncio.ensure_future(self._http.get(url, headers, options=options))
+            request.add_done_callback(lambda _, ended=reader: ended.feed_eof())
+            try:
+                async for event in _events_in(reader):
+                    failures = 0
+                    position = event.position
+                    if event.event != "ready" or is_first:
+                        yield event
+                    is_first = False
+                reply = await request
+            finally:
+                request.cancel()
+            if reply.status != ACCEPTED and not _may_repeat(reply):
+                raise _error_of(reply)
+            failures += 1
+            if failures > self._retries:
+                raise _error_of(reply)
+            await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+
+    async def _get(self, path: str) -> bytes:
+        return await self._send(path, None, self._headers, is_safe=True)
+
+    async def _post(self, path: str, body: JsonObject, *, key: str | None = None, is_safe: bool = False) -> bytes:
+        headers = self._headers if key is None else {**self._headers, "Idempotency-Key": key}
+        return await self._send(path, json_bytes(body), headers, is_safe=is_safe or key is not None)
+
+    async def _send(self, path: str, body: bytes | None, headers: Mapping[str, str], *, is_safe: bool) -> bytes:
+        """Send a request and return the body of its reply; repeat it after a failure if that is safe.
+
+        Raises:
+            GatewayError: the last reply was an error, or there was none.
+        """
+        url, options, failures = self._url + path, RequestOptions(send_once=not is_safe), 0
+        while True:
+            if body is None:
+                reply = await self._http.get(url, headers, max_bytes=MAX_REPLY_BYTES, options=options)
+            else:
+                reply = await self._http.post(url, body, headers, max_bytes=MAX_REPLY_BYTES, options=options)
+            if reply.status is not None and reply.status < _FIRST_ERROR:
+                return reply.body
+            failures += 1
+            if not is_safe or failures > self._retries or not _may_repeat(reply):
+                raise _error_of(reply)
+            await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+
+
+def _members(**members: Json) -> JsonObject:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _path(base: str, *parts: str, **query: str | float | None) -> str:
+    words = urlencode({name: value for name, value in query.items() if value is not None})
+    return "/".join((base, *(quote(each, safe="") for each in parts))) + (f"?{words}" if words else "")
+
+
+def _wait_s(deadline: float | None) -> float:
+    return MAX_WAIT_S if deadline is None else min(max(deadline - time.monotonic(), 0.0), MAX_WAIT_S)
+
+
+def _decoded(body: bytes, kind: type[_S]) -> _S:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        detail = f"the reply is not a {kind.__name__}: {error}; is this address a gateway of this version?"
+        raise GatewayError(detail) from error
+
+
+def _may_repeat(reply: HttpReply) -> bool:
+    if reply.is_refused or reply.retry_after_s > MAX_RETRY_AFTER_S:
+        return False
+    return reply.status is None or reply.status in _TRIES_LATER
+
+
+def _error_of(reply: HttpReply) -> GatewayError:
+    """Return the exception of a problem document, or of a reply that is none."""
+    if reply.status is None:
+        return GatewayError(f"the server did not answer: {reply.fault}; check its address and that it runs")
+    problem: JsonObject = {}
+    with suppress(RecordError):
+        problem = parse_object(reply.body)
+    texts = {name: value for name, value in problem.items() if isinstance(value, str)}
+    detail = texts.get("detail") or f"the server answered {reply.status}"
+    return GatewayError(
+        detail, status=reply.status, pointer=texts.get("pointer"), reason=texts.get("reason"), members=problem
+    )
+
+
+async def _events_in(reader: asyncio.StreamReader) -> AsyncGenerator[GatewayEvent]:
+    """Parse server-sent events as this server writes them; comments, `retry` and `closed` are left out."""
+    with suppress(asyncio.IncompleteReadError):
+        while True:
+            block = (await reader.readuntil(b"\n\n")).decode()
+            fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+            if "event" not in fields or "data" not in fields:
+                continue
+            data = parse_object(fields["data"])
+            position = data.get("position")
+            if isinstance(position, int):
+                yield GatewayEvent(fields["event"], position, data)
+
+
+class Client(LoopProxy[AsyncClient]):
+    """A client of one server, for code without an event loop: `with Client(url, key=…) as gateway`."""
+
+    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = 3) -> None:
+        """Take the address of the server, an API key or token, and how often a safe request is repeated.
+
+        Raises:
+            ConfigError: the address is not one of http or https.
+        """
+        target = AsyncClient(url, key=key, retries=retries)
+        loop, self._thread = start_loop()
+        super().__init__(target, loop)
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        """Return this client; it connects with the first request."""
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Close this client."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections and the event loop; closing it again does nothing."""
+        if not self.loop.is_closed():
+            atexit.unregister(self.close)
+            run_on(self.loop, self.target.close())
+            end_loop(self.loop, self._thread)
+
+    call = awaited(AsyncClient.call)
+    start = awaited(AsyncClient.start)
+    wait = awaited(AsyncClient.wait)
+    get = awaited(AsyncClient.get)
+    calls = awaited(AsyncClient.calls)
+    cancel = awaited(AsyncClient.cancel)
+    batch = awaited(AsyncClient.batch)
+    approvals = awaited(AsyncClient.approvals)
+    approval = awaited(AsyncClient.approval)
+    decide = awaited(AsyncClient.decide)
+    tools = awaited(AsyncClient.tools)
+    tool = awaited(AsyncClient.tool)
+    search = awaited(AsyncClient.search)
+    sources = awaited(AsyncClient.sources)
+    me = awaited(AsyncClient.me)
+    status = awaited(AsyncClient.status)
+    events = iterated(AsyncClient.events)

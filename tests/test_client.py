@@ -1,0 +1,264 @@
+"""The client of the HTTP API against a server on loopback: both classes, failures, approvals and events."""
+
+import asyncio
+import inspect
+import json
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from agenttool import Runtime, client, tool
+from agenttool.client import AsyncClient, Client, json_value, result_of
+from agenttool.errors import ConfigError, GatewayError
+from agenttool.ports.identity import AccessRole
+from agenttool.server.app import ServerOptions, serve_runtime
+from agenttool.server.grants import GrantKind
+
+BOUND_S = 60
+
+
+@tool(namespace="math", read_only=True, open_world=False)
+def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+
+@tool(namespace="mail")
+def send(to: str) -> str:
+    """Send a letter."""
+    return f"sent to {to}"
+
+
+class Served:
+    """A runtime on a port of loopback, in a thread of its own."""
+
+    def __init__(self, serve_app):
+        self._serve_app, self._is_ready = serve_app, threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._is_ready.wait(BOUND_S)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._is_over.set)
+        self._thread.join(BOUND_S)
+
+    async def _serve(self):
+        self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
+        opened = Runtime.open(store="memory:", tools=[add, send], approve="wait")
+        async with (
+            opened as rt,
+            serve_runtime(rt, ServerOptions()) as self._app,
+            self._serve_app(self._app, lifespan="off") as self.url,
+        ):
+            self._is_ready.set()
+            await self._is_over.wait()
+
+    def key(self, subject, *roles):
+        add_key = partial(
+            self._app.grants.add,
+            GrantKind.KEY,
+            subject=subject,
+            roles=[AccessRole(each) for each in roles],
+            created_by="test",
+        )
+        return asyncio.run_coroutine_threadsafe(add_key(), self._loop).result(BOUND_S)[0]
+
+
+@pytest.fixture(scope="module")
+def served(serve_app):
+    with Served(serve_app) as found:
+        yield found
+
+
+@contextmanager
+def answering(*replies):
+    """Serve fixed replies, one for each request: a status and a body, or none to close the connection."""
+    seen, left = [], list(replies)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.command, self.headers["idempotency-key"]))
+            self.rfile.read(int(self.headers["content-length"] or 0))
+            if (reply := left.pop(0)) is None:
+                return
+            self.send_response(reply[0])
+            body = json.dumps(reply[1]).encode()
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 -- the name that the server looks for
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Repeat requests without a delay."""
+    monkeypatch.setattr(client, "FIRST_DELAY_S", 0.0)
+
+
+def public(kind):
+    return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_methods_with_the_same_parameters():
+    found = {name: inspect.signature(each) for name, each in public(Client).items()}
+    assert found == {name: inspect.signature(each) for name, each in public(AsyncClient).items()}
+
+
+def test_a_call_returns_the_result_and_is_recorded_once(served):
+    with Client(served.url, key=served.key("agent:one", "caller")) as gateway:
+        assert gateway.call("math.add", {"a": 19, "b": 23}).structured_content == 42
+        failed = gateway.call("math.add", {"a": "x"})
+        listed = gateway.calls(limit=10)
+        assert (failed.is_error, [each.status for each in listed.items]) == (True, ["schema_parse_failed", "succeeded"])
+        assert result_of(gateway.get(listed.items[1].invocation_id)).structured_content == 42
+
+
+async def test_the_asynchronous_client_does_the_same(served):
+    async with AsyncClient(served.url, key=served.key("agent:two", "caller")) as gateway:
+        started = await gateway.start("math.add", {"a": 1}, idempotency_key="two")
+        assert (await gateway.wait(started.invocation_id)).structured_content == 2
+        again = await gateway.call("math.add", {"a": 1}, idempotency_key="two")
+        assert again.invocation_id == started.invocation_id
+        results = await gateway.batch([{"tool": "math.add", "arguments": {"a": number}} for number in range(3)])
+        assert [each.structured_content for each in results] == [1, 2, 3]
+        with pytest.raises(GatewayError) as refused:
+            await gateway.call("math.add", {"a": 2}, idempotency_key="two")
+        assert (refused.value.status, refused.value.reason) == (409, "idempotency_conflict")
+
+
+def test_tools_sources_and_the_own_identity_are_typed(served):
+    with Client(served.url) as gateway:
+        assert {each.name for each in gateway.tools().items} >= {"math.add", "mail.send"}
+        assert gateway.tool("math.add").read_only
+        assert gateway.search("add two numbers").matches[0].name == "math.add"
+        assert gateway.sources().items == []
+        me = gateway.me()
+        assert (me.subject, me.roles, me.server.is_demo) == ("local", ["caller"], False)
+        assert gateway.status()["store_fault"] is None
+
+
+def test_an_approval_is_answered_as_it_was_shown(served):
+    approver = served.key("user:bob", "approver")
+    with Client(served.url) as caller, Client(served.url, key=approver) as gateway:
+        started = caller.start("mail.send", {"to": "ada"})
+        with pytest.raises(TimeoutError, match=started.invocation_id):
+            caller.wait(started.invocation_id, timeout_s=0)
+        (approval,) = [each for each in gateway.approvals().items if each.invocation_id == started.invocation_id]
+        assert json_value(approval.input) == {"to": "ada"}
+        with pytest.raises(GatewayError) as refused:
+            gateway.decide(approval, "allow", input={"to": 3})
+        assert (refused.value.status, refused.value.pointer, refused.value.reason) == (422, "/input/to", "bad_input")
+        assert gateway.decide(approval, "allow", input={"to": "grace"}).by == "user:bob"
+        assert caller.wait(started.invocation_id).text == "sent to grace"
+        with pytest.raises(GatewayError) as forbidden:
+            caller.approvals()
+        assert forbidden.value.status == 403
+
+
+def test_a_waiting_call_is_canceled(served):
+    with Client(served.url) as gateway:
+        started = gateway.start("mail.send", {"to": "eve"})
+        assert gateway.cancel(started.invocation_id).accepted
+        assert gateway.wait(started.invocation_id).status == "canceled"
+
+
+async def test_events_are_followed_and_continued_after_a_position(served):
+    async with asyncio.timeout(BOUND_S), AsyncClient(served.url, key=served.key("user:aud", "auditor")) as gateway:
+        events = gateway.events()
+        ready = await anext(events)
+        assert ready.event == "ready"
+        async with AsyncClient(served.url) as caller:
+            made = await caller.call("math.add", {"a": 5})
+        seen = await anext(each async for each in events if each.data.get("invocation_id") == made.invocation_id)
+        await events.aclose()
+        later = gateway.events(after=ready.position)
+        again = await anext(each async for each in later if each.data.get("invocation_id") == made.invocation_id)
+        assert again.position <= seen.position
+        await later.aclose()
+
+
+def test_events_are_refused_without_the_role(served):
+    with Client(served.url) as gateway, pytest.raises(GatewayError) as refused:
+        next(gateway.events())
+    assert refused.value.status == 403
+
+
+ME = {
+    "subject": "local",
+    "tenant": "default",
+    "roles": [],
+    "kind": "local",
+    "key_id": None,
+    "expires_at": None,
+    "server": {
+        "version": "1",
+        "is_demo": False,
+        "is_durable": False,
+        "approves_own_calls": False,
+        "url": "",
+        "mcp_url": None,
+    },
+}
+BUSY = (503, {"detail": "draining"})
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_request_that_changes_nothing_is_repeated():
+    with answering(None, BUSY, (200, ME)) as (url, seen), Client(url) as gateway:
+        assert gateway.me().subject == "local"
+        assert len(seen) == 3
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_call_is_repeated_with_the_same_idempotency_key():
+    state = {"invocation_id": "inv_1", "status": "running", "tool": "a.b", "approval_id": None}
+    reply = (202, {**state, "expires_at": None, "result": None})
+    with answering(BUSY, None, reply) as (url, seen), Client(url) as gateway:
+        assert gateway.start("a.b").status == "running"
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+    assert seen[0][1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_batch_is_sent_once():
+    with answering(BUSY, BUSY) as (url, seen), Client(url) as gateway:
+        with pytest.raises(GatewayError) as failed:
+            gateway.batch([{"tool": "a.b"}])
+        assert (failed.value.status, failed.value.detail, len(seen)) == (503, "draining", 1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_requests_are_not_repeated_for_ever_and_not_after_a_refusal():
+    with answering(BUSY, BUSY, BUSY, (400, {"detail": "bad", "pointer": "?limit"})) as (url, seen):
+        with Client(url, retries=2) as gateway:
+            with pytest.raises(GatewayError, match="draining"):
+                gateway.me()
+            with pytest.raises(GatewayError) as refused:
+                gateway.me()
+        assert (refused.value.status, refused.value.pointer, len(seen)) == (400, "?limit", 4)
+
+
+def test_an_address_without_a_server_is_named_with_its_remedy(free_port):
+    with Client(f"http://127.0.0.1:{free_port()}", retries=0) as gateway, pytest.raises(GatewayError, match="runs"):
+        gateway.me()
+    with pytest.raises(ConfigError, match="not the address of a server"):
+        Client("ftp://127.0.0.1")
