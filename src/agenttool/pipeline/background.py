@@ -164,7 +164,7 @@ class BackgroundCalls:
 
     async def _until_ended(self, invocation_id: InvocationId) -> ToolResult:
         pause_s = POLL_S
-        with self._core.registry.waiter() as call_ended:
+        with self._core.registry.waiter(invocation_id) as call_ended:
             while (result := await self._stored_result(invocation_id)) is None:
                 call_ended.clear()
                 with suppress(TimeoutError):

@@ -135,27 +135,27 @@ class CallRegistry:
     """The open calls of a runtime, and the waiters for their ends."""
 
     def __init__(self) -> None:
-        """Start without calls."""
         self.calls: dict[InvocationId, Call] = {}
-        self.ended = 0
-        """The number of ended calls."""
-        self._waiters: list[asyncio.Event] = []
+        self.ended = 0  # the number of ended calls
+        self._waiters: dict[InvocationId | None, set[asyncio.Event]] = {}
 
     def remove(self, invocation_id: InvocationId) -> None:
-        """Remove an ended call and wake all waiters."""
+        """Remove an ended call; wake the waiters for it, and those for any call."""
         self.calls.pop(invocation_id, None)
-        for waiter in self._waiters:
+        for waiter in (*self._waiters.get(invocation_id, ()), *self._waiters.get(None, ())):
             waiter.set()
 
     @contextmanager
-    def waiter(self) -> Generator[asyncio.Event]:
-        """Return an event that is set whenever a call ends."""
-        event = asyncio.Event()
-        self._waiters.append(event)
+    def waiter(self, invocation_id: InvocationId | None = None) -> Generator[asyncio.Event]:
+        """Return an event that is set when a call ends; without an id, whenever any call ends."""
+        event, waiting = asyncio.Event(), self._waiters.setdefault(invocation_id, set())
+        waiting.add(event)
         try:
             yield event
         finally:
-            self._waiters.remove(event)
+            waiting.discard(event)
+            if not waiting:
+                del self._waiters[invocation_id]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
