@@ -1,9 +1,11 @@
-"""A server stops in bounded time, even if a function cannot be stopped."""
+"""A server stops in bounded time, even if a function cannot be stopped, and refuses hostile requests."""
 
 import json
 import queue
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -120,3 +122,149 @@ def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeo
     assert child.returncode == 0
     assert texts["ring"] == "rung"
     assert "may or may not have done its work" in texts["hold"]
+
+
+WITH_PATIENCE = """
+import sys
+from agenttool.adapters.rap import listener
+from agenttool.cli import main
+listener.HEAD_TIMEOUT_S = float(sys.argv.pop(1))
+listener.REQUEST_TIMEOUT_S = 2 * listener.HEAD_TIMEOUT_S
+main.main()
+"""
+"""The command, but with another patience for the head of a request."""
+
+POST = b"POST /v1/calls HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+MAX_CONNECTIONS = 20
+ROOM_KB = 100_000
+
+
+@pytest.fixture
+def gateway(request, running, tmp_path):
+    """`agenttool serve` with few connections: its process, and what connects to it. The parameter is its patience."""
+    settings = tmp_path / "settings.toml"
+    settings.write_text(f'[store]\nurl = "sqlite:calls.db"\n[server]\nmax_connections = {MAX_CONNECTIONS}\n')
+    program = [
+        "-c",
+        WITH_PATIENCE,
+        getattr(request, "param", "0.5"),
+        "serve",
+        "--json",
+        "--port",
+        "0",
+        "--settings",
+        str(settings),
+    ]
+    with running(tmp_path, program) as (child, told):
+        port = int(told["url"].rpartition(":")[2])
+        yield child, lambda: socket.create_connection(("127.0.0.1", port), timeout=BOUND_S)
+
+
+def ending(connection, *pieces):
+    """Send pieces until the server closes the connection; return what it answered."""
+    with connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+            answer = b""
+            while data := connection.recv(65_536):
+                answer += data
+        except ConnectionError:
+            return b""
+        return answer
+
+
+def is_served(connect):
+    return ending(connect(), b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").startswith(
+        b"HTTP/1.1 200"
+    )
+
+
+def memory_kb(child):
+    """The most memory that a process has used."""
+    with open(f"/proc/{child.pid}/status", encoding="ascii") as status:  # noqa: PTH123 -- not a file of its own
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+UNFINISHED = {
+    "nothing": b"",
+    "a head": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: ",
+    "a body": POST + b"Content-Length: 100\r\n\r\n{",
+    "chunks": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+}
+
+
+@pytest.mark.parametrize("begun", UNFINISHED.values(), ids=UNFINISHED)
+def test_requests_that_never_end_are_closed_while_others_are_served(gateway, begun):
+    _, connect = gateway
+    slow = [connect() for _ in range(MAX_CONNECTIONS - 2)]
+    for each in slow:
+        each.sendall(begun)
+    assert is_served(connect)
+    answers = [ending(each) for each in slow]
+    assert all(not each or each.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")) for each in answers)
+    assert is_served(connect)
+
+
+@pytest.mark.parametrize("gateway", ["3600"], indirect=True)
+def test_beyond_the_limit_idle_connections_make_room(gateway):
+    _, connect = gateway
+    silent = [connect() for _ in range(3 * MAX_CONNECTIONS)]
+    assert is_served(connect)
+    for each in silent[: 2 * MAX_CONNECTIONS]:
+        assert ending(each) == b""
+    for each in silent[2 * MAX_CONNECTIONS :]:
+        each.close()
+
+
+def test_heads_and_bodies_of_any_size_are_refused_in_bounded_memory(gateway):
+    child, connect = gateway
+    assert is_served(connect)
+    before, block = memory_kb(child), b"x" * 1_000_000
+    chunk = b"%x\r\n%s\r\n" % (len(block), block)
+    heads = [
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: ", *([block] * 200)),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", *([b"A: b\r\n" * 100_000] * 50)),
+        (b"GET /", *([block] * 200)),
+    ]
+    bodies = [
+        (POST + b"Content-Length: 200000000\r\n\r\n", *([block] * 200)),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n", *([chunk] * 200)),
+    ]
+    for pieces in (*heads, *bodies):
+        answer = ending(connect(), *pieces)
+        assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413", b"HTTP/1.1 431"))
+    assert is_served(connect)
+    assert memory_kb(child) - before < ROOM_KB
+
+
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+AMBIGUOUS = {
+    "length and chunks": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "coded twice": b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "a coding with a tab": b"Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+    "a negative length": b"Content-Length: -1\r\n\r\n",
+    "two hosts": b"Host: elsewhere.example\r\nContent-Length: 2\r\n\r\n{}",
+    "a space before the colon": b"Content-Length : 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("rest", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_requests_that_proxies_may_read_differently_are_refused_and_hide_no_other(gateway, rest):
+    _, connect = gateway
+    answer = ending(connect(), POST + rest + HIDDEN)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_connections_fit_into_the_open_files_that_are_allowed():
+    script = """
+import resource
+from agenttool.cli.http_server import fit_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400))
+print(fit_open_files(100), resource.getrlimit(resource.RLIMIT_NOFILE)[0], fit_open_files(6000))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=BOUND_S)
+    assert done.stdout.split() == ["100", "356", "144"]
+    assert "max_connections" in done.stderr

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
-from agenttool.adapters.rap.listener import GRACE_S, TimedHttpProtocol, abort_incomplete_requests
+from agenttool.adapters.rap.listener import GRACE_S, MAX_CONNECTIONS, TimedHttpProtocol, abort_incomplete_requests
 from agenttool.cli.output import warn
 from agenttool.errors import ConfigError
 
@@ -25,6 +26,9 @@ Application: TypeAlias = ASGIApp
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _EXIT_AT_SIGNAL = 3
 _EXIT_STATUS = 1
+
+OTHER_FILES = 256
+"""So many open files are left for the store, for sources and for pages, besides those of connections."""
 
 STOP_TIMEOUT_S = 25.0
 """The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""
@@ -74,18 +78,22 @@ def _exit_now(number: int, frame: FrameType | None) -> None:
 
 
 def run_server(
-    listening: socket.socket, app: AbstractAsyncContextManager[Application], announce: Callable[[], None]
+    listening: socket.socket,
+    app: AbstractAsyncContextManager[Application],
+    announce: Callable[[], None],
+    max_connections: int = MAX_CONNECTIONS,
 ) -> None:
     """Serve an application on a socket until a signal stops it; call `announce` once it serves.
 
+    Beyond `max_connections`, idle connections are closed.
     The process exits with status 1 if the server does not stop in time.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    stop = SignalStop()
+    stop, protocol = SignalStop(), TimedHttpProtocol.limited(fit_open_files(max_connections))
 
     async def serve() -> None:
         async with _handle_signals(stop), app as entered:
-            stop.server = HttpServer(entered, announce)
+            stop.server = HttpServer(entered, announce, protocol)
             stop.drain = getattr(entered, "drain", None)
             await stop.server.serve(sockets=[listening])
 
@@ -115,11 +123,11 @@ async def _handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
 class HttpServer(uvicorn.Server):
     """Serves one application on one socket, calls `announce` once it does, and stops in bounded time."""
 
-    def __init__(self, app: ASGIApp, announce: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, announce: Callable[[], None], protocol: type[TimedHttpProtocol]) -> None:
         """Configure the server."""
         config = uvicorn.Config(
             app,
-            http=TimedHttpProtocol,
+            http=protocol,
             ws="none",
             lifespan="off",  # the caller enters its own contexts, so that it can report their errors
             log_config=None,
@@ -154,6 +162,26 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
         if not wait:
             abort_incomplete_requests(self.server_state.connections)
+
+
+def fit_open_files(max_connections: int) -> int:
+    """Return how many connections the limit on open files permits, after raising that limit as far as allowed.
+
+    Without a file for each connection, the store could not open its own files either.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max_connections + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return max_connections
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    fitting = max(1, most - OTHER_FILES)
+    if fitting < max_connections:
+        warn(
+            f"{max_connections} connections need {wanted} open files, and {most} are allowed: this serves {fitting};"
+            " raise the limit (ulimit -n, or LimitNOFILE of systemd), or set max_connections of [server]"
+        )
+    return fitting
 
 
 def bind(host: str, port: int) -> socket.socket:

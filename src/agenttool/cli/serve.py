@@ -97,7 +97,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             if opens:
                 webbrowser.open(served.links[0])
 
-        run_server(listening, served.open(), announce)
+        run_server(listening, served.open(), announce, server.max_connections)
 
 
 def _is_unconfigured(loaded: Config, tools: list[Tool], store: str | None) -> bool:

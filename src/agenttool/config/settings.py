@@ -240,6 +240,8 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         requires_key: whether programs on this machine need a key, too. Default: they may make calls without one.
         approves_own_calls: whether an approver may answer for its own calls. Default: false.
         max_requests_per_s: how many requests one identity may send. Default: no limit.
+        max_connections: how many connections are open at once. Beyond that, idle ones are closed. Requests that wait
+            and event streams need one each.
         origins: the origins of web pages that may send requests, each with scheme, host and port.
         jwt: the table `[server.jwt]`. Default: no JSON Web Token is accepted.
     """
@@ -253,6 +255,9 @@ class ServerSetting(Part, frozen=True, kw_only=True):
     max_requests_per_s: (
         Annotated[float, Meta(gt=0, le=1e6, description="a number of requests above 0; write 100")] | None
     ) = None
+    max_connections: Annotated[
+        int, Meta(ge=10, le=1_000_000, description="a number of connections from 10 on; write 6000")
+    ] = 6000
     origins: tuple[Text, ...] = ()
     jwt: Annotated[JsonObject, Meta(description="a table; write [server.jwt]")] | None = None
 

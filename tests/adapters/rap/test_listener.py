@@ -314,7 +314,7 @@ async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once():
 
 
 async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
-    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(listener.TimedHttpProtocol, "max_connections", 3)
     async with echo_server() as connect:
         first, _ = await connect()
         silent = [await connect() for _ in range(2)]
@@ -326,7 +326,7 @@ async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
 
 
 async def test_those_who_have_had_their_answer_make_room_for_newcomers(monkeypatch):
-    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(listener.TimedHttpProtocol, "max_connections", 2)
     async with echo_server() as connect:
         for _ in range(5):
             reader, writer = await connect()

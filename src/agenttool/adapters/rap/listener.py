@@ -36,7 +36,7 @@ MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
 
 MAX_CONNECTIONS = 500
-"""Beyond this number a connection with an incomplete request is closed, or else an idle one."""
+"""Beyond this number a connection with an incomplete request is closed, or else an idle one. A gateway sets its own."""
 
 TAKEOVER_POLL_S = 0.5
 """How often a standby listener tries to bind its port."""
@@ -91,19 +91,27 @@ class TimedHttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits on the time, the overhead and the number of incomplete requests.
 
     Attributes:
+        max_connections: how many connections the server has at most.
         is_request_pending: whether a request, or the rest of one, is awaited.
     """
+
+    max_connections = MAX_CONNECTIONS
 
     _previous_cycle: RequestResponseCycle | None = None
     _timer: asyncio.TimerHandle | None = None
     is_request_pending = True
     _overhead = 0
 
+    @classmethod
+    def limited(cls, max_connections: int) -> type["TimedHttpProtocol"]:
+        """Return the protocol of a server with another limit on connections."""
+        return type(cls.__name__, (cls,), {"max_connections": max_connections})
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- the library's own signature
         """Start the timeout; above the connection limit, close the connection that waited longest."""
         super().connection_made(transport)
         self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._check_head)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self.max_connections:
             others = (
                 each for each in self.connections - {self} if isinstance(each, TimedHttpProtocol) and each.is_idle
             )
