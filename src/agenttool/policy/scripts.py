@@ -9,11 +9,15 @@ from collections.abc import Callable
 
 MAX_SCRIPT = 1000
 
-_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?|[+~]\d+)"
+# A delimiter within a bracket expression does not end the pattern. Backslashes before brackets are read differently by
+# different versions of sed, so they are not understood.
+_SED_BRACKET = r"\[\^?+\]?+(?:\[:\w+:\]|[^\[\]\\\n]|\\[^\[\]\n])*+\]"
+_SED_ADDRESS = rf"(?:\d+|\$|/(?:[^/\[\\\n]|\\.|{_SED_BRACKET})*/I?|[+~]\d+)"
 _SED_COMMAND = re.compile(
     rf"[\s;{{}}]*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS}|~\d+)?\s*!?\s*)?(?:"
-    r"[={}dDgGhHlnNpPqQxz]\d*|[aic]\\?\s[^\n]*|:[a-z]+|[bt]\s?[a-z]*"
-    r"|[sy]([/|#,:@!%_+])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*"
+    r"[={}dDgGhHlnNpPqQxz]\d*|[aic](?:\\\n|\\?[ \t])[^\n]*|:[a-z]+|[bt] ?[a-z]*"
+    rf"|s([/|#,:@!%_+])(?:(?!\1)[^\[\\\n]|\\.|{_SED_BRACKET})*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*"
+    r"|y([/|#,:@!%_+])(?:(?!\2)[^\[\\\n]|\\.)*\2(?:(?!\2)[^\\\n]|\\.)*\2"
     r")\s*(?=[;}\n]|$|(?<=\{))[;\s]*"
 )
 
