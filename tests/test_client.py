@@ -5,69 +5,16 @@ import inspect
 import json
 import threading
 from contextlib import contextmanager
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from served_runtime import Served
 
-from agenttool import Runtime, client, tool
+from agenttool import client
 from agenttool.client import AsyncClient, Client, json_value, result_of
 from agenttool.errors import ConfigError, GatewayError
-from agenttool.ports.identity import AccessRole
-from agenttool.server.app import ServerOptions, serve_runtime
-from agenttool.server.grants import GrantKind
 
 BOUND_S = 60
-
-
-@tool(namespace="math", read_only=True, open_world=False)
-def add(a: int, b: int = 1) -> int:
-    """Add two whole numbers."""
-    return a + b
-
-
-@tool(namespace="mail")
-def send(to: str) -> str:
-    """Send a letter."""
-    return f"sent to {to}"
-
-
-class Served:
-    """A runtime on a port of loopback, in a thread of its own."""
-
-    def __init__(self, serve_app):
-        self._serve_app, self._is_ready = serve_app, threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-
-    def __enter__(self):
-        self._thread.start()
-        assert self._is_ready.wait(BOUND_S)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._is_over.set)
-        self._thread.join(BOUND_S)
-
-    async def _serve(self):
-        self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
-        opened = Runtime.open(store="memory:", tools=[add, send], approve="wait")
-        async with (
-            opened as rt,
-            serve_runtime(rt, ServerOptions()) as self._app,
-            self._serve_app(self._app, lifespan="off") as self.url,
-        ):
-            self._is_ready.set()
-            await self._is_over.wait()
-
-    def key(self, subject, *roles):
-        add_key = partial(
-            self._app.grants.add,
-            GrantKind.KEY,
-            subject=subject,
-            roles=[AccessRole(each) for each in roles],
-            created_by="test",
-        )
-        return asyncio.run_coroutine_threadsafe(add_key(), self._loop).result(BOUND_S)[0]
 
 
 @pytest.fixture(scope="module")

@@ -147,9 +147,10 @@ class AsyncClient:
         *,
         surface_id: str | None = None,
         idempotency_key: str | None = None,
+        wait_s: float = 0.0,
     ) -> CallReply:
-        """Start a call and return its state at once; `wait` returns its result."""
-        return await self._start(tool, arguments, surface_id, idempotency_key, 0.0)
+        """Start a call and return its state, at once or after `wait_s`; `wait` returns its result."""
+        return await self._start(tool, arguments, surface_id, idempotency_key, wait_s)
 
     async def _start(
         self,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from rich.text import Text
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, find_settings, open_journal
+from agenttool.cli.options import SettingsOption, StoreOptions, UrlOption, find_settings, open_journal, server_url
 from agenttool.cli.output import figures, plain_table, print_error, print_text
 from agenttool.cli.prompt import (
     BY_HELP,
@@ -109,11 +109,23 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         int | None, typer.Option(min=1, metavar="N", help=f"At most N; {DEFAULT_LIMIT} without a terminal")
     ] = None,
     newest: Annotated[bool, typer.Option("--newest", help="Newest first, not oldest first")] = False,
+    url: UrlOption = None,
     count: Annotated[bool, typer.Option("--count", help="Only print how many wait, tool by tool")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
     _check_place(save)
+    local = {"from": places, "containing": containing, "after": after, "newest": newest, "count": count}
+    server = server_url(url, store=store, settings=settings, by=by, **local)
+    if server is not None:
+        asked = _parse_answer(words or [], message, edited, remember)
+        if asked is None:
+            from agenttool.cli.remote import print_approvals  # noqa: PLC0415 -- it loads the HTTP client
+
+            print_approvals(server, tool, limit or DEFAULT_LIMIT, as_json=as_json)
+        else:
+            _answer_on(server, asked, shown, message, save, as_json=as_json)
+        return
     options = StoreOptions(store, settings).or_default()
     options.existing_file()
     # A command suggested without --settings finds the default file by itself.
@@ -137,6 +149,36 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         raise
     if status:
         raise typer.Exit(status)
+
+
+def _answer_on(
+    server: str,
+    asked: "ApprovalAnswer | PromptAnswer",
+    shown: str | None,
+    message: str | None,
+    save: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Answer a question of a server."""
+    if isinstance(asked, PromptAnswer):
+        raise ConfigError("prompts of providers cannot be answered with --url; answer on the machine of the server")
+    from agenttool.cli.remote import answer_approval  # noqa: PLC0415 -- it loads the HTTP client
+
+    done = answer_approval(
+        server,
+        asked.approval_id,
+        "deny" if isinstance(asked.answer, Deny) else "allow",
+        shown=shown,
+        message=message,
+        edited=cast("JsonObject", asked.answer.input) if isinstance(asked.answer, Edit) else None,
+        suggestion=asked.suggestion,
+        scope=save,
+    )
+    if done is None:
+        raise typer.Exit(REJECTED)
+    words = f"{done['approval_id']}: {done['answer']} by {done['by']}"
+    print_json(done) if as_json else print_text(Console(), words, "green")
 
 
 def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import INTERRUPTED, print_text
 from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
@@ -74,9 +74,14 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         Path | None, typer.Option(metavar="FILE", help="Write the output there, complete; several go to numbered files")
     ] = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
+    url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
     """Call one tool with every check, and ask for approval if needed."""
+    server = server_url(url, **{"from": places}, settings=settings, store=store, out=out, by=by)
+    if server is not None:
+        _call_on(server, name, read_arguments(words or [], args, args_file), as_json=as_json)
+        return
     terminal, options = Terminal(), StoreOptions(store, settings)
     is_durable = options.file is not None
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
@@ -110,6 +115,20 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             terminal.print_hint(f"agenttool show {result.invocation_id}{options.journal_arguments}")
     if result.is_error:
         raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
+
+
+def _call_on(server: str, name: str, arguments: "Arguments", *, as_json: bool) -> None:
+    """Make a call on a server; approvals are answered elsewhere."""
+    from agenttool.cli.remote import call_tool  # noqa: PLC0415 -- it loads the HTTP client
+
+    invocation_id, result = call_tool(server, name, arguments.for_schema)
+    if result is None:
+        words = f"{invocation_id} waits for an answer: agenttool approvals --url {shlex.quote(server)}"
+        print_json({"invocation_id": invocation_id}) if as_json else print_text(Terminal().console, words)
+        raise typer.Exit(PARKED)
+    print_json(to_json(result)) if as_json else print_result(result)
+    if result.is_error:
+        raise typer.Exit(INTERRUPTED if result.status == "canceled" else 1)
 
 
 class CallOutcome(NamedTuple):

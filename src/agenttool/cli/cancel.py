@@ -8,7 +8,7 @@ from rich.console import Console
 
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import print_error, print_text
 from agenttool.cli.prompt import BY_HELP
 from agenttool.codec import to_json
@@ -27,7 +27,7 @@ TIMEOUT_S = 15.0
 _POLL_S = 0.05
 
 
-def cancel(
+def cancel(  # noqa: PLR0913 -- one for each option of the command
     call: Annotated[
         str, typer.Argument(metavar="CALL", help="Begin or end of the id of the call, as `agenttool log` prints it")
     ],
@@ -38,6 +38,7 @@ def cancel(
     settings: SettingsOption = None,
     places: ToolsOption = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
+    url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else")] = False,
 ) -> None:
     """Cancel an open call, whichever process runs it.
@@ -46,6 +47,13 @@ def cancel(
     once. The command waits for the result. It exits with 0 if the call was canceled, and
     with 1 if it was not.
     """
+    server = server_url(url, **{"from": places}, store=store, settings=settings, by=by)
+    if server is not None:
+        from agenttool.cli.remote import cancel_call  # noqa: PLC0415 -- it loads the HTTP client
+
+        if not cancel_call(server, call, as_json=as_json):
+            raise typer.Exit(NOT_CANCELED)
+        return
     options = StoreOptions(store, settings).or_default()
     with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
         invocation_id = find_call(reader, call).invocation.invocation_id

@@ -75,6 +75,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "agenttool call add a=19 b=23 --from mytools",
         'agenttool call send --args \'{"to": "ada", "amount": 5}\' --store calls.db',
         "agenttool call chart --from mytools --out chart.png",
+        "agenttool call math.add a=19 b=23 --url http://127.0.0.1:8642",
     ),
     "tools": ("agenttool tools --from mytools", "agenttool tools --from mytools --why math.add"),
     "search": ("agenttool search add two numbers --from mytools", "agenttool search select:math.add --from mytools"),

@@ -13,7 +13,7 @@ from rich.text import Text
 from agenttool.cli.call_list import CallPrinter
 from agenttool.cli.event_log import EventFilter, EventSelection, JournalFollower, print_events
 from agenttool.cli.format import print_json, short_id
-from agenttool.cli.options import JournalOption, open_journal
+from agenttool.cli.options import MAX_PAGE, JournalOption, UrlOption, open_journal, server_url
 from agenttool.cli.output import figures, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
@@ -63,6 +63,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     call: Annotated[str | None, typer.Option(metavar="ID", help="With --events: only this call")] = None,
     sizes: Annotated[bool, typer.Option("--sizes", help="Only print the size of the journal, tool by tool")] = False,
     store: JournalOption = None,
+    url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines")] = False,
 ) -> None:
     """List calls, one line each, by time, tool, status, user or text.
@@ -75,6 +76,15 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     in the journal, and payloads stored outside of it, are not searched by --containing.
     """
     check_status(status)
+    server = server_url(url, store=store, follow=follow, events=events, after=after, call=call, sizes=sizes)
+    if server is not None:
+        number = min(limit or TERMINAL_LIMIT, MAX_PAGE)
+        times = {"since": since, "until": until}
+        wanted_calls = {"tool": tool, "status": status, "actor": by, "containing": containing, **times}
+        from agenttool.cli.remote import print_calls  # noqa: PLC0415 -- it loads the HTTP client
+
+        print_calls(server, number, as_json=as_json, is_open=is_open, **wanted_calls)
+        return
     moments = (parse_time("--since", since), parse_time("--until", until))
     is_filtered = any(each is not None for each in (tool, status, by, containing, call, since, until))
     _refuse_combination(

@@ -15,6 +15,12 @@ from agenttool.journal.steps import STEPS
 from agenttool.stores.location import StoreParts, open_store, store_location, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
 
+URL, KEY, KEY_FILE = "AGENTTOOL_URL", "AGENTTOOL_KEY", "AGENTTOOL_KEY_FILE"
+"""The variables that name a server, and the key for it or its file."""
+
+MAX_PAGE = 200
+"""So many items a server returns at a time."""
+
 STORE_FILE = "agenttool.db"
 """The file of the store if neither options nor settings name one."""
 
@@ -35,6 +41,24 @@ SettingsOption = Annotated[
         "--settings", metavar="FILE", help=f"Only this settings file; default: {SETTINGS_FILE} here or above, and yours"
     ),
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help=f"Use this server; default: {URL}. Its key: {KEY} or {KEY_FILE}"),
+]
+
+
+def server_url(url: str | None, **local: object) -> str | None:
+    """Return the server of a command: `--url`, or else `AGENTTOOL_URL` unless an option names something local.
+
+    Raises:
+        ConfigError: `--url` is combined with an option that a server does not have.
+    """
+    given = [name for name, value in local.items() if value not in (None, False)]
+    if url is None:
+        return None if given else environment([URL]).get(URL) or None
+    if given:
+        raise ConfigError(f"--{given[0].replace('_', '-')} does not work with --url; leave one of them out")
+    return url
 
 
 def read_variable(setting: str, name: str) -> str:

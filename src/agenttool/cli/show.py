@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import duration, print_json, printable_lines, status_style, utc
-from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
+from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, UrlOption, open_journal, server_url
 from agenttool.cli.output import heading, indented, print_blocks
 from agenttool.cli.recorded_call import open_call_state
 from agenttool.cli.render import (
@@ -23,6 +23,7 @@ from agenttool.cli.render import (
     timeline_table,
 )
 from agenttool.codec import to_json
+from agenttool.errors import ConfigError
 from agenttool.history.listed_call import owner_text, tool_name
 from agenttool.history.printable import printable
 from agenttool.history.recorded_call import RecordedCall, find_call
@@ -36,9 +37,20 @@ def show(
     ] = None,
     *,
     store: JournalOption = None,
+    url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one call: its inputs, who decided, and its result."""
+    """Show one call: its inputs, who decided, and its result.
+
+    With --url, ID is the whole id of the call, and its records are printed as JSON.
+    """
+    if (server := server_url(url, store=store)) is not None:
+        if part is None:
+            raise ConfigError("with --url, name the call by its whole id; `agenttool log --json` prints ids")
+        from agenttool.cli.remote import print_call  # noqa: PLC0415 -- it loads the HTTP client
+
+        print_call(server, part)
+        return
     with open_journal(store) as reader:
         call = find_call(reader, part)
     if as_json:

@@ -9,7 +9,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import duration, print_json, short_id
-from agenttool.cli.options import JournalOption, JsonOption, SettingsOption, StoreOptions, find_settings, open_journal
+from agenttool.cli.options import (
+    JournalOption,
+    JsonOption,
+    SettingsOption,
+    StoreOptions,
+    UrlOption,
+    find_settings,
+    open_journal,
+    server_url,
+)
 from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
 from agenttool.cli.recorded_call import fault_state, waiting_for_tools
 from agenttool.config import load_config
@@ -26,12 +35,24 @@ SHOWN_CALLS = 20
 """So many open calls are printed; `agenttool log --open` prints all of them."""
 
 
-def status(*, store: JournalOption = None, settings: SettingsOption = None, as_json: JsonOption = False) -> None:
+def status(
+    *,
+    store: JournalOption = None,
+    settings: SettingsOption = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show open calls, approvals, sources, processes and the store.
 
     It only reads the store, so it also works on a full disk and beside other processes. A source is listed with
     the fault that a process recorded last, and with the time of its next attempt.
+    With --url, the status of the server is printed as JSON.
     """
+    if (server := server_url(url, store=store, settings=settings)) is not None:
+        from agenttool.cli.remote import print_status  # noqa: PLC0415 -- it loads the HTTP client
+
+        print_status(server)
+        return
     options = StoreOptions(store, settings).or_default()
     kinds = {
         name: str(each.members.get("kind", "")) for name, each in load_config(find_settings(settings)).sources.items()

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, find_settings
+from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.codec import to_json
 from agenttool.config.layers import SETTINGS_FILE
@@ -60,9 +60,16 @@ def tools(
     why: Annotated[str | None, typer.Option(metavar="NAME", help="Explain why a model cannot see this tool")] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,
+    url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tools of a module, and the facts assumed about them."""
+    server = server_url(url, **{"from": places, "as": viewers}, settings=settings)
+    if server is not None:
+        from agenttool.cli.remote import print_tools  # noqa: PLC0415 -- it loads the HTTP client
+
+        print_tools(server, why, as_json=as_json)
+        return
     viewer, given = parse_viewer(viewers), load_tools(places or [])
 
     async def read_tools() -> tuple[list[Record], ToolSurface]:
@@ -251,12 +258,14 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     viewers: ViewerOption = None,
     settings: SettingsOption = None,
+    url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
 ) -> None:
     """Find tools by what they do, or by exact name, as a model would."""
+    server = server_url(url, **{"from": places, "as": viewers}, settings=settings, model=model)
     viewer, tools = parse_viewer(viewers), load_tools(places or [])
 
-    async def search_tools() -> ToolSearchResult:
+    async def search_here() -> ToolSearchResult:
         config = find_settings(settings)
         async with Runtime.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"agenttool search {shlex.join(words)} --from MODULE")
@@ -264,7 +273,9 @@ def search(  # noqa: PLR0913 -- one for each option of the command
             await viewer_runtime.prepare_search()
             return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
 
-    result = asyncio.run(search_tools())
+    from agenttool.cli.remote import search_tools  # noqa: PLC0415 -- it loads the HTTP client
+
+    result = asyncio.run(search_here()) if server is None else search_tools(server, " ".join(words), limit)
     if as_json:
         print_json(to_json(result))
     else:

@@ -1,0 +1,231 @@
+"""Commands against a server: `--url` or `AGENTTOOL_URL` names it, and the key comes from the environment or a file."""
+
+import asyncio
+import os
+import shlex
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agenttool.cli.format import indented_json, print_json, print_result, short_id
+from agenttool.cli.options import KEY, KEY_FILE, MAX_PAGE
+from agenttool.cli.output import escape_markup, plain_table, print_error, print_text
+from agenttool.client import AsyncClient, json_value, result_of
+from agenttool.codec import parse_object, to_json
+from agenttool.config import environment
+from agenttool.errors import ConfigError, GatewayError
+from agenttool.history.printable import printable
+from agenttool.records import JsonObject, ResultStatus, ToolResult, ToolSearchResult
+from agenttool.server.messages import Approval, CallSummary, ToolSummary
+
+CANCEL_TIMEOUT_S = 15.0
+SHOWN_DIGITS = 6
+_POLL_S = 2.0
+_NOT_FOUND = 404
+_T = TypeVar("_T")
+
+
+def read_key() -> str | None:
+    """Return the key of the environment, or of the file that it names.
+
+    Raises:
+        ConfigError: the file cannot be read, or other users can read it.
+    """
+    found = environment([KEY, KEY_FILE])
+    if key := found.get(KEY):
+        return key.strip()
+    if not (name := found.get(KEY_FILE)):
+        return None
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise ConfigError(
+                    f"other users can use the key file {name!r} (mode {mode:04o}); run: chmod 600 {shlex.quote(name)}"
+                )
+            return file.read(1000).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise ConfigError(f"the key file {name!r} cannot be read: {error.strerror}; correct {KEY_FILE}") from error
+
+
+def _run(url: str, work: Callable[[AsyncClient], Awaitable[_T]]) -> _T:
+    async def run() -> _T:
+        async with AsyncClient(url, key=read_key()) as gateway:
+            return await work(gateway)
+
+    return asyncio.run(run())
+
+
+def call_tool(url: str, name: str, arguments: Callable[[JsonObject], JsonObject]) -> tuple[str, ToolResult | None]:
+    """Make a call, and wait for its end or for a question; return its id, and its result if it ended."""
+
+    async def work(gateway: AsyncClient) -> tuple[str, ToolResult | None]:
+        schema: JsonObject = {}
+        try:
+            schema = cast("JsonObject", json_value((await gateway.tool(name)).input_schema))
+        except GatewayError as error:
+            if error.status != _NOT_FOUND:  # the call itself explains best what is wrong with the name
+                raise
+        call = await gateway.start(name, arguments(schema), wait_s=_POLL_S)
+        while (result := result_of(call)) is None and call.approval_id is None:
+            call = await gateway.get(call.invocation_id, wait_s=_POLL_S)
+        return call.invocation_id, result
+
+    return _run(url, work)
+
+
+def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
+    """Print the tools of a server, or why a model does not see one."""
+
+    async def work(gateway: AsyncClient) -> list[ToolSummary]:
+        if why is not None:
+            return [await gateway.tool(why)]
+        page = await gateway.tools(limit=MAX_PAGE)
+        found = page.items
+        while page.next_cursor is not None:
+            page = await gateway.tools(limit=MAX_PAGE, cursor=page.next_cursor)
+            found += page.items
+        return found
+
+    found = _run(url, work)
+    if as_json:
+        for each in found:
+            _print_struct(each)
+    elif why is not None:
+        typer.echo(printable(f"{found[0].name} is {found[0].state}: {found[0].why}"))
+    else:
+        rows = ((each.name, each.state, each.description.split("\n")[0]) for each in found)
+        Console().print(plain_table("tool", "state", "description", rows=map(_escaped, rows)))
+
+
+def search_tools(url: str, query: str, limit: int) -> ToolSearchResult:
+    """Return the tools of a server that a search finds."""
+    return _run(url, lambda gateway: gateway.search(query, limit=limit))
+
+
+def print_approvals(url: str, tool: str | None, limit: int, *, as_json: bool) -> None:
+    """Print the calls that wait for an answer, the oldest first."""
+    page = _run(url, lambda gateway: gateway.approvals(tool=tool, limit=limit))
+    for each in page.items:
+        _print_struct(each) if as_json else _print_approval(Console(), each, url)
+    if not page.items and not as_json:
+        print_text(Console(stderr=True), "no call waits for an answer", "dim")
+
+
+def answer_approval(  # noqa: PLR0913 -- the parts of an answer
+    url: str,
+    approval_id: str,
+    answer: Literal["allow", "deny"],
+    *,
+    shown: str | None,
+    message: str | None,
+    edited: JsonObject | None,
+    suggestion: int | None,
+    scope: str,
+) -> JsonObject | None:
+    """Answer a question as it was shown; return who answered, or None if it was shown otherwise, which is printed.
+
+    Raises:
+        ConfigError: the rule to remember is not one of those suggested, or cannot be added there.
+        GatewayError: the server refuses the answer.
+    """
+    if scope not in ("store", "session"):
+        raise ConfigError(f"a server does not add rules to {scope!r}; use --save store or --save session")
+
+    async def work(gateway: AsyncClient) -> JsonObject | None:
+        approval = await gateway.approval(approval_id)
+        digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
+        if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
+            found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
+            print_error(
+                "not_shown", f"{approval_id}: {found}; read it again, then answer with --shown {_mark(approval)}"
+            )
+            return None
+        rule = None if suggestion is None else _suggested(approval, suggestion)
+        done = await gateway.decide(approval, answer, input=edited, message=message, remember=rule, scope=scope)
+        return cast("JsonObject", msgspec.to_builtins(done))
+
+    return _run(url, work)
+
+
+def _suggested(approval: Approval, number: int) -> JsonObject:
+    if not 1 <= number <= len(approval.suggested_updates):
+        raise ConfigError(f"there is no suggested rule {number}; there are {len(approval.suggested_updates)}")
+    update = cast("JsonObject", json_value(approval.suggested_updates[number - 1]))
+    return cast("JsonObject", update["rule"])
+
+
+def _mark(approval: Approval) -> str:
+    return approval.shown_digest.partition(":")[2][:12]
+
+
+def _print_approval(console: Console, approval: Approval, url: str) -> None:
+    actor = f" for {approval.actor}" if approval.actor else ""
+    console.print(Text(printable(approval.tool_name), style="bold"), Text(printable(f"needs approval{actor}:")))
+    console.print(indented_json(json_value(approval.input)), soft_wrap=True)
+    console.print(Text(printable(f"Reason: {approval.reason.rstrip('.')}. Expires {approval.expires_at}.")))
+    if approval.why_not:
+        console.print(Text(printable(f"You cannot answer: {approval.why_not}"), style="yellow"))
+    words = f"answer {approval.approval_id} allow --shown {_mark(approval)} --url {shlex.quote(url)}"
+    console.print(Text(f"agenttool approvals {words}", style="dim"), soft_wrap=True)
+
+
+def print_calls(url: str, limit: int, *, as_json: bool, is_open: bool, **filters: str | None) -> None:
+    """Print the newest calls, the newest last."""
+    page = _run(url, lambda gateway: gateway.calls(limit=limit, is_open=is_open, **filters))
+    if as_json:
+        for each in reversed(page.items):
+            _print_struct(each)
+    elif page.items:
+        columns = ("time", "id", "tool", "status", "seconds", "actor", "summary")
+        Console().print(plain_table(*columns, rows=map(_call_row, reversed(page.items))))
+    else:
+        print_text(Console(stderr=True), "no call matches", "dim")
+
+
+def _call_row(call: CallSummary) -> tuple[str, ...]:
+    words = (call.began[:19], short_id(call.invocation_id), call.tool, call.status, f"{call.duration_s:.3f}")
+    return _escaped((*words, call.actor or "", call.summary or call.error_class or ""))
+
+
+def print_call(url: str, invocation_id: str) -> None:
+    """Print everything that is recorded of a call, as JSON."""
+    _print_struct(_run(url, lambda gateway: gateway.get(invocation_id)))
+
+
+def print_status(url: str) -> None:
+    """Print what is waiting in a server, as JSON."""
+    print_json(_run(url, lambda gateway: gateway.status()))
+
+
+def cancel_call(url: str, invocation_id: str, *, as_json: bool) -> bool:
+    """Cancel a call, print its result, and return whether it was canceled."""
+
+    async def work(gateway: AsyncClient) -> ToolResult:
+        await gateway.cancel(invocation_id)
+        return await gateway.wait(invocation_id, timeout_s=CANCEL_TIMEOUT_S)
+
+    try:
+        result = _run(url, work)
+    except TimeoutError as error:
+        print_error("not_canceled", str(error))
+        return False
+    print_json(to_json(result)) if as_json else print_result(result)
+    if result.status is ResultStatus.CANCELED:
+        return True
+    print_error("not_canceled", f"{invocation_id}: it ended otherwise ({result.status.value})")
+    return False
+
+
+def _escaped(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(escape_markup(printable(each)) for each in words)
+
+
+def _print_struct(found: msgspec.Struct) -> None:
+    print_json(parse_object(msgspec.json.encode(found)))
