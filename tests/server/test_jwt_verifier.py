@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from starlette.testclient import TestClient
 
-from agenttool import Runtime
+from agenttool import Runtime, tool
 from agenttool.cli.serve import server_options
 from agenttool.config import JwtTable, ServerSetting, load_config
 from agenttool.errors import ConfigError
@@ -24,6 +24,12 @@ HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 ISSUER, AUDIENCE = "https://login.example", "agenttool"
 RSA_KEY, OTHER_KEY = (rsa.generate_private_key(65_537, 2048) for _ in range(2))
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+@tool(namespace="math", read_only=True, open_world=False)
+def add(a: int, b: int) -> int:
+    """Add two whole numbers."""
+    return a + b
 
 
 class Issuer:
@@ -136,6 +142,35 @@ def test_the_settings_name_the_claims(open_http):
     for wrong in ({"org": None}, {"org": "../x"}, {"org": 7}, {"email": None}, {"email": "local"}, {"email": ["a"]}):
         status, problem = me(http, signed(**{"email": "ada@example.org", "org": "default"} | wrong))
         assert (status, "claim" in problem["detail"]) == (401, True)
+
+
+RULES = """
+[roles]
+intern = ["user:kim"]
+
+[[rules]]
+name = "interns-do-not-add"
+behavior = "deny"
+tool = "math.add"
+role = "intern"
+"""
+
+
+def test_rules_by_role_match_the_subject_of_a_token(make_app, issuer, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(RULES)
+    verifier = JwtVerifier(JwtTable(issuer=ISSUER, audience=(AUDIENCE,), jwks_url=issuer.url))
+    app = make_app(lambda: Runtime.open(config=file, tools=[add]), verify_jwt=verifier)
+    with TestClient(app, **HERE) as http:
+        made = [
+            http.post(
+                "/v1/calls",
+                json={"tool": "add", "arguments": {"a": 1, "b": 2}},
+                headers={"authorization": f"Bearer {signed(sub=subject)}"},
+            ).json()
+            for subject in ("user:ada", "user:kim")
+        ]
+    assert [each["status"] for each in made] == ["succeeded", "denied"]
 
 
 def forged(header, key_text=b""):
