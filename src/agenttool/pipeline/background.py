@@ -26,6 +26,9 @@ from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, To
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
 
+OWN_POLL_S = 15.0
+"""How often it polls for the end of a call in this process, which wakes it; another process may have recovered it."""
+
 MAX_KEY = 255
 """The maximum length of an idempotency key."""
 
@@ -163,17 +166,20 @@ class BackgroundCalls:
             return await self._until_ended(invocation_id)
 
     async def _until_ended(self, invocation_id: InvocationId) -> ToolResult:
-        pause_s = POLL_S
-        with self._core.registry.waiter(invocation_id) as call_ended:
-            while (result := await self._stored_result(invocation_id)) is None:
-                call_ended.clear()
+        pause_s, registry = POLL_S, self._core.registry
+        with registry.waiter(invocation_id) as call_ended:
+            while True:
+                call_ended.clear()  # before the read, so that an end during the read is not lost
+                result = await self._stored_result(invocation_id)
+                if result is not None:
+                    return result
+                is_here = invocation_id in registry.calls
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
+                    async with asyncio.timeout(OWN_POLL_S if is_here else pause_s):
                         await call_ended.wait()
-                pause_s = min(1.1 * pause_s, MAX_POLL_S)
+                pause_s = pause_s if is_here else min(1.1 * pause_s, MAX_POLL_S)
                 if self._core.journal.is_closed:
                     raise ConfigError(f"the runtime was closed before {invocation_id} ended; wait in another one")
-            return result
 
     async def _stored_result(self, invocation_id: InvocationId) -> ToolResult | None:
         """Return the result of a call once it is stored durably."""
