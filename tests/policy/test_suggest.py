@@ -93,7 +93,12 @@ def exactly(*tests):
             'tool = "local.shell"\ncommand = ["git status", "npm test"]\n'
             + exactly('"/command" = { equals = "git status && npm test" }'),
         ),
-        ("local.shell", {"command": "make > out"}, 'tool = "local.shell"\ncommand = "make"\npath = "out"\n'),
+        (
+            "local.shell",
+            {"command": "make > out"},
+            'tool = "local.shell"\ncommand = "make"\npath = "out"\n'
+            + exactly('"/command" = { equals = "make > out" }'),
+        ),
         (
             "local.shell",
             {"command": "ls *.py"},

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from agenttool.codec import json_bytes
 from agenttool.config import Setting
 from agenttool.policy.decide import Policy
-from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import matches
 from agenttool.policy.paths import ResolvedPath, Steps, Workspace
 from agenttool.policy.rule_settings import read_rule, rule_toml
@@ -115,9 +114,9 @@ def _suffices(members: JsonObject, call: CallTargets) -> bool:
 
 
 def _by_commands(call: CallTargets) -> JsonObject | None:
-    """Return conditions on the exact words of every command, on every file that it writes, and on other arguments.
+    """Return conditions on the exact words of every command, on every file that it writes, and on all arguments.
 
-    The text of a single command may be spelled in another way. Of several commands, the order matters.
+    The text of the command is an argument, too: here-documents and pipes are input of a command, not words of it.
     """
     subcommands = [each for each in call.subcommands if not each.is_wrapper]
     words = [word for each in subcommands for word in (*each.assignments, *each.words)]
@@ -128,8 +127,7 @@ def _by_commands(call: CallTargets) -> JsonObject | None:
     commands: list[Json] = [
         *dict.fromkeys(shlex.join(word.text for word in (*each.assignments, *each.words)) for each in subcommands)
     ]
-    free = call.subject.fields.places.get(MatchingField.COMMAND, ()) if len(call.subcommands) == 1 else ()
-    pins = _by_arguments(call, frozenset(steps[0] for steps in free if len(steps) == 1))
+    pins = _by_arguments(call)
     return None if pins is None else {"command": commands, **({"path": paths} if paths else {}), **pins}
 
 
@@ -156,8 +154,8 @@ def _spelled(steps: Steps, workspace: Workspace) -> str:
     return start + "/".join(each if isinstance(each, str) else "**" for each in steps)
 
 
-def _by_arguments(call: CallTargets, free: frozenset[str] = frozenset()) -> JsonObject | None:
-    """Return conditions on the exact value of every argument that is not free, and on the absence of all others.
+def _by_arguments(call: CallTargets) -> JsonObject | None:
+    """Return conditions on the exact value of every argument, and on the absence of all others.
 
     A sensitive value is not repeated; the approver did not see it, so any value of that argument is covered. No rule is
     suggested if only sensitive values distinguish this call from others.
@@ -173,7 +171,6 @@ def _by_arguments(call: CallTargets, free: frozenset[str] = frozenset()) -> Json
     tests: JsonObject = {
         pointer_of([name]): {"present": True} if name in hidden else {"equals": value}
         for name, value in arguments.items()
-        if name not in free
     }
     tests.update({pointer_of([name]): {"present": False} for name in sorted(known - arguments.keys())})
     return {"argument": tests} if tests else {}
