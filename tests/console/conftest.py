@@ -91,7 +91,7 @@ def gateway(tmp_path):
     started.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def browser():
     with open_browser() as started:
         yield started
