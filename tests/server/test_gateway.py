@@ -151,6 +151,17 @@ def test_a_caller_sees_its_own_calls_only(http):
         assert http.post(f"/v1/calls/{made}/cancel", headers=headers).status_code == HTTPStatus.NOT_FOUND
 
 
+@pytest.mark.parametrize("query", [{}, {"containing": "4711"}, {"tool": "add"}, {"actor": "agent:ada"}])
+def test_no_filter_tells_a_caller_of_the_calls_of_others(http, query):
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+    own = call(http, "add", {"a": 4711}, ada).json()["invocation_id"]
+    for _ in range(2):
+        call(http, "add", {"a": 4711}, bob)
+    assert http.get("/v1/calls", params={**query, "limit": 1}).json() == {"items": [], "next_cursor": None}
+    (found,) = http.get("/v1/calls", params={**query, "limit": 2}, headers=ada).json()["items"]
+    assert found["invocation_id"] == own
+
+
 def test_stored_output_is_returned_by_the_call_that_owns_it_only(http):
     bob = key_of(http, "agent:bob", "caller")
     made = call(http, "long_text", {"lines": 20_000}).json()["invocation_id"]

@@ -9,7 +9,15 @@ from starlette.responses import Response
 
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
-from agenttool.history.listed_call import CallFilter, ListedCall, check_status, page_of_calls, parse_time, tool_name
+from agenttool.history.listed_call import (
+    CallFilter,
+    CallPage,
+    ListedCall,
+    check_status,
+    page_of_calls,
+    parse_time,
+    tool_name,
+)
 from agenttool.history.reader import JournalReader
 from agenttool.history.recorded_call import RecordedCall, read_call
 from agenttool.journal.projection import records_of
@@ -167,12 +175,11 @@ async def list_calls(request: ApiRequest[CallListQuery, NoBody]) -> Reply:
         by=query.actor,
         containing=query.containing,
         is_open=query.open,
+        owner=None if request.principal.has(*READERS) else request.principal.subject,
     )
-    own = None if request.principal.has(*READERS) else request.principal.subject
 
-    def read(reader: JournalReader) -> tuple[list[ListedCall], int | None]:
-        page = page_of_calls(reader, wanted, query.limit, _position(query.cursor))
-        return [each for each in page.calls if own is None or each.actor == own], page.before
+    def read(reader: JournalReader) -> CallPage:
+        return page_of_calls(reader, wanted, query.limit, _position(query.cursor))
 
     calls, before = await request.space.read(read)
     items = [summary_of(each) for each in calls]
