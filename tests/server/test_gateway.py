@@ -77,6 +77,25 @@ def test_a_call_returns_its_result_and_is_listed(http):
     assert [each["name"] for each in detail["phases"]][-1] == "succeeded"
 
 
+@pytest.mark.parametrize("levels", [150, 400, 1000])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/calls", '{"tool": "add", "arguments": %s}'),
+        ("/v1/batches", '{"calls": [{"tool": "add", "arguments": %s}]}'),
+        ("/v1/policy/try", '{"tool": "add", "arguments": %s}'),
+        ("/v1/policy/matches", '{"rule": %s}'),
+        ("/v1/surfaces", '{"role": %s}'),
+    ],
+)
+def test_a_body_that_is_nested_too_deeply_is_refused(http, path, body, levels):
+    everybody = key_of(http, "user:bob", "caller", "operator")
+    content = body % ('{"a":' * levels + "1" + "}" * levels)
+    answered = http.post(path, content=content, headers={**everybody, "content-type": "application/json"})
+    assert (answered.status_code, answered.headers["content-type"]) == (400, "application/problem+json")
+    assert "flatten it" in answered.json()["detail"]
+
+
 def test_a_call_that_fails_is_a_result(http):
     state = call(http, "add", {"a": "x"})
     assert (state.status_code, state.json()["result"]["is_error"]) == (200, True)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agenttool.adapters.rap.callback_urls import PATH as CALLBACKS
 from agenttool.adapters.rap.request_body import BodyBudget, is_json, read_body
 from agenttool.adapters.rap.source import RapClient
+from agenttool.codec import is_too_deep, parse_value
 from agenttool.console.pages import console_response, is_console_path
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
@@ -28,11 +29,15 @@ from agenttool.server.tenants import is_tenant_name
 MAX_BODY_BYTES = 1_000_000
 """The largest request body that is read."""
 
+MAX_LEVELS = 100
+"""So deeply a request body may be nested."""
+
 BODY_TIMEOUT_S = 30.0
 MIN_COMPRESSED_BYTES = 1_400
 MAX_BUCKETS = 10_000
 
 _DRAINING = "the server is stopping; send the request to the next one"
+_TOO_DEEP = f"the body has more than {MAX_LEVELS} levels; flatten it"
 _NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; run: pip install 'agenttool[mcp]'"
 _ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id"
 _RETRY = {"retry-after": "2", "connection": "close"}
@@ -187,7 +192,8 @@ class Gateway:
         """Read and decode the body of a request.
 
         Raises:
-            Problem: it is too large, arrives too slowly, is not JSON, or does not fit.
+            Problem: it is too large, arrives too slowly, is not JSON, is nested too deeply, or does not fit.
+            RecordError: it is not JSON, or is nested too deeply to be decoded.
         """
         if not route.has_body:
             return NO_BODY
@@ -201,6 +207,8 @@ class Gateway:
         except HTTPException as error:
             raise Problem(HTTPStatus(error.status_code), error.detail) from None
         try:
+            if body.count(b"{") + body.count(b"[") > MAX_LEVELS and is_too_deep(parse_value(body), MAX_LEVELS):
+                raise Problem(HTTPStatus.BAD_REQUEST, _TOO_DEEP)
             return route.decode(body)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise invalid_member(error, route.body.__struct_fields__) from None
