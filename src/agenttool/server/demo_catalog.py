@@ -10,7 +10,7 @@ from agenttool.adapters.python.declare import tool
 from agenttool.adapters.python.files import Media
 from agenttool.adapters.python.source import Tool
 from agenttool.errors import ConfigError
-from agenttool.records import JsonObject
+from agenttool.records import JsonObject, ResourceLock
 from agenttool.runtime import Runtime
 
 DEFERRED = 500
@@ -61,13 +61,23 @@ def _file_tools(folder: Path) -> list[Tool]:
         """Read a file of the demo folder."""
         return inside(name).read_text(encoding="utf-8")
 
-    @tool(namespace="files", destructive=True, open_world=False)
+    @tool(
+        namespace="files",
+        destructive=True,
+        concurrency_safe=True,
+        open_world=False,
+        locks=_file_lock,
+    )
     def write_file(name: str, content: str) -> str:
         """Write a file of the demo folder; a person is asked first."""
         inside(name).write_text(content, encoding="utf-8")
         return f"wrote {len(content)} characters to {name}"
 
     return [list_files, read_file, write_file]
+
+
+def _file_lock(given: JsonObject) -> list[ResourceLock]:
+    return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
 
 
 def _kinds() -> list[Tool]:
@@ -81,7 +91,7 @@ def _kinds() -> list[Tool]:
             await asyncio.sleep(1)
         return f"the report is complete after {seconds} s"
 
-    @tool(namespace="demo", destructive=True)
+    @tool(namespace="demo", destructive=True, concurrency_safe=True)
     def send_invoice(customer: str, amount: float, note: str = "") -> str:
         """Send an invoice to a customer; a person is asked first."""
         return f"sent an invoice over {amount:.2f} to {customer}" + (f": {note}" if note else "")
@@ -134,6 +144,7 @@ def _deferred(number: int) -> Tool:
         description=f"{verb.capitalize()} a {what} of the {where} division.",
         should_defer=True,
         read_only=is_read,
+        concurrency_safe=True,
         open_world=False,
     )
     def act(number: int = 1) -> str:
@@ -143,16 +154,19 @@ def _deferred(number: int) -> Tool:
 
 
 async def make_calls(runtime: Runtime) -> None:
-    """Make the first calls of an empty journal: one that runs, one that waits for approval, and one that failed."""
-    if runtime.inspection.log.last and await _has_calls(runtime):
-        return
+    """Start a call that runs long; on an empty journal, first some that wait, failed or ended."""
+    if not runtime.inspection.log.last or not await _has_calls(runtime):
+        await _make_first_calls(runtime)
+    await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)
+
+
+async def _make_first_calls(runtime: Runtime) -> None:
     await runtime.start("files.list_files", {}, actor_ref=ACTOR)
     await runtime.start("demo.make_chart", {}, actor_ref=ACTOR)
     await runtime.start("demo.flaky", {}, actor_ref=ACTOR)
     await runtime.start("demo.large_table", {"rows": 3000}, actor_ref=ACTOR)
     invoice: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
     await runtime.start("demo.send_invoice", invoice, actor_ref=ACTOR)
-    await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)
 
 
 async def _has_calls(runtime: Runtime) -> bool:
