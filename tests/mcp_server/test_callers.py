@@ -17,7 +17,7 @@ from agenttool import Runtime, tool
 from agenttool.config import read_config
 from agenttool.mcp.http import serve_http
 from agenttool.mcp.profiles import McpOptions, read_profiles
-from agenttool.ports.identity import AccessRole, Principal
+from agenttool.ports.identity import AccessRole, IdentityKind, Principal
 from agenttool.records import PermissionDecision, ToolInvocation
 
 STARTED = []
@@ -53,7 +53,9 @@ class Authenticated:
     async def __call__(self, scope, receive, send):
         subject = dict(scope["headers"]).get(b"x-subject")
         if subject is not None:
-            principal = Principal(subject=subject.decode(), tenant="t", roles=frozenset({AccessRole(ROLE)}))
+            principal = Principal(
+                subject=subject.decode(), kind=IdentityKind.KEY, tenant="t", roles=frozenset({AccessRole(ROLE)})
+            )
             scope.setdefault("state", {})["principal"] = principal
         await self.app(scope, receive, send)
 

@@ -30,8 +30,11 @@ def send(to: str) -> str:
 @pytest.fixture
 def serving(serve_app):
     @asynccontextmanager
-    async def serving(**options):
-        profiles = {"": McpOptions(), "readers": McpOptions(profile="readers", role=Role(name="r", tools=("local.*",)))}
+    async def serving(*, approves_own_calls=False, **options):
+        profiles = {
+            "": McpOptions(approves_own_calls=approves_own_calls),
+            "readers": McpOptions(profile="readers", role=Role(name="r", tools=("local.*",))),
+        }
         async with (
             Runtime.open(tools=[add, send], approve="wait") as runtime,
             serve_http(runtime, profiles) as mcp,
@@ -46,13 +49,25 @@ def serving(serve_app):
     return serving
 
 
-async def test_a_client_lists_calls_and_is_asked(serving, mode):
+async def test_a_client_lists_calls_and_is_asked_if_the_owner_allows_that(serving, mode):
     person = Person(decision="allow")
-    async with serving() as url, Client(f"{url}/mcp", mode=mode, elicitation_callback=person) as client:
+    async with (
+        serving(approves_own_calls=True) as url,
+        Client(f"{url}/mcp", mode=mode, elicitation_callback=person) as client,
+    ):
         assert [each.name for each in (await client.list_tools()).tools] == ["add", "read_result", "send"]
         assert text_of(await client.call_tool("add", {"a": 19, "b": 23})) == "42"
         assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
         assert len(person.asked) == 1
+
+
+async def test_a_local_program_without_a_key_cannot_approve_its_own_call(serving, mode):
+    person = Person(decision="allow")
+    async with serving() as url, Client(f"{url}/mcp", mode=mode, elicitation_callback=person) as client:
+        refused = await client.call_tool("send", {"to": "ada"})
+        assert refused.is_error
+        assert "agenttool approvals" in text_of(refused)
+        assert person.asked == []
 
 
 async def test_a_profile_has_an_endpoint_of_its_own(serving, mode):

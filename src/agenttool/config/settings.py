@@ -238,7 +238,7 @@ class ServerSetting(Part, frozen=True, kw_only=True):
         url: the URL at which other machines reach the server. Default: host and port.
         token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
         requires_key: whether programs on this machine need a key, too. Default: they may make calls without one.
-        approves_own_calls: whether an approver may answer for its own calls. Default: false.
+        approves_own_calls: whether callers may answer for their own calls, over MCP without a key, too. Default: false.
         max_requests_per_s: how many requests one identity may send. Default: no limit.
         max_connections: how many connections are open at once. Beyond that, idle ones are closed. Requests that wait
             and event streams need one each.

@@ -12,14 +12,14 @@ from mcp.server.auth.provider import AccessToken
 
 from agenttool.mcp.exchange import RequestContext
 from agenttool.policy.approvals import Approver
-from agenttool.ports.identity import AccessRole, Principal
+from agenttool.ports.identity import AccessRole, IdentityKind, Principal
 
 PRINCIPAL = "principal"
-"""The member of the scope's state with the principal; a local caller without a token has none."""
+"""The member of the scope's state with the principal."""
 
 
 def principal_in(scope: Mapping[str, object]) -> Principal | None:
-    """Return the authenticated principal of a request; None for a local caller.
+    """Return the authenticated principal of a request; None if the application around it authenticates no caller.
 
     Raises:
         PermissionError: there is one without a subject, so the caller is not known.
@@ -61,6 +61,12 @@ def approver_of(context: RequestContext) -> Approver:
 
 
 def may_approve(context: RequestContext, *, own_calls: bool) -> bool:
-    """Return whether the caller of a request may approve its own call; a local caller without a token may."""
+    """Return whether the caller of a request may approve its own call.
+
+    Over stdio, the user who started the server answers in the client. Over HTTP, the gateway knows a principal; the
+    owner must allow own calls, and a caller with a token needs the role.
+    """
     principal = principal_of(context)
-    return principal is None or (own_calls and principal.has(AccessRole.APPROVER))
+    if principal is None:
+        return True
+    return own_calls and (principal.kind is IdentityKind.LOCAL or principal.has(AccessRole.APPROVER))

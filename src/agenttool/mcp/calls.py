@@ -63,7 +63,7 @@ class ToolRun:
         answer_command: the command that answers open questions outside the client.
         approvals_url: the page of open questions; None if there is none.
         asks_client: whether questions may be answered in the client, which can answer without its user.
-        approves_own_calls: whether a caller with a token may approve its own calls, if it has the role of an approver.
+        approves_own_calls: whether callers over HTTP may approve their own calls; with a token they need the role.
     """
 
     runtime: Runtime

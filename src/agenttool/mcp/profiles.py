@@ -38,7 +38,7 @@ class McpOptions:
         answer_command: the command by which a person answers open questions.
         approvals_url: the page of open questions, below which each has its own; None if there is none.
         asks_client: whether an approval may be given in the client. Nothing proves that a person gives it there.
-        approves_own_calls: whether a caller with a token may approve its own calls, if it has the role of an approver.
+        approves_own_calls: whether callers over HTTP may approve their own calls; with a token they need the role.
     """
 
     name: str = "agenttool"

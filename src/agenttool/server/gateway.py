@@ -17,7 +17,7 @@ from agenttool.adapters.rap.request_body import BodyBudget, is_json, read_body
 from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import is_too_deep, parse_value
 from agenttool.console.pages import console_response, is_console_path
-from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
+from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.server.authentication import Identified
@@ -218,8 +218,7 @@ class Gateway:
         space = await self.tenants.get(identified.principal.tenant)
         if space.mcp is None:
             raise Problem(HTTPStatus.NOT_FOUND, _NO_MCP)
-        if identified.principal.kind is not IdentityKind.LOCAL:
-            scope.setdefault("state", {})["principal"] = identified.principal
+        scope.setdefault("state", {})["principal"] = identified.principal
         profile = scope["path"].removeprefix("/mcp").strip("/")
         scope["path_params"] = {"profile": profile} if profile else {}
         return space.mcp

@@ -93,7 +93,9 @@ def agenttool(folder, *words):
 def serving(folder, port):
     """Serve the tools in a process; yield it and the URL."""
     (folder / "mytools.py").write_text(TOOLS)
-    command = [sys.executable, "-m", "agenttool", "serve", "--from", "mytools", "--port", str(port), "--store", "x.db"]
+    (folder / "own.toml").write_text("[server]\napproves_own_calls = true\n")
+    command = [sys.executable, "-m", "agenttool", "serve", "--from", "mytools", "--store", "x.db"]
+    command += ["--settings", "own.toml", "--port", str(port)]
     with (
         (folder / "serve.log").open("a") as log,
         subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process,
