@@ -140,6 +140,23 @@ def test_an_edit_is_checked_before_it_is_accepted_and_then_runs(http):
     assert ended["result"]["content"][0]["text"] == "sent to grace"
 
 
+def test_an_approver_remembers_a_suggested_rule_and_only_an_operator_another(http):
+    bob = key_of(http, "user:bob", "approver")
+    ann = key_of(http, "user:ann", "approver", "operator")
+    wide = {"rule": {"behavior": "allow", "tool": "*"}, "scope": "session"}
+    call(http, "send", {"to": "ada"})
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    refused = answer(http, approval, "allow", bob, remember=wide)
+    problem = refused.json()
+    assert (refused.status_code, problem["reason"], problem["pointer"]) == (422, "bad_rule", "/remember/rule")
+    assert http.get("/v1/approvals", headers=bob).json()["items"][0]["approval_id"] == approval["approval_id"]
+    suggested = {**wide, "rule": approval["suggested_updates"][0]["rule"]}
+    assert answer(http, approval, "allow", bob, remember=suggested).status_code == 200
+    waiting = call(http, "send", {"to": "grace"}).json()["approval_id"]
+    approval = http.get(f"/v1/approvals/{waiting}", headers=ann).json()
+    assert answer(http, approval, "allow", ann, remember=wide).status_code == 200
+
+
 def test_a_local_program_without_a_key_cannot_approve(http):
     call(http, "send", {"to": "ada"})
     bob = key_of(http, "user:bob", "approver")

@@ -16,6 +16,7 @@ from agenttool.policy.approvals import (
     Refused,
     Remember,
     RememberScope,
+    suggested_rules,
 )
 from agenttool.policy.wildcards import fits
 from agenttool.ports.identity import AccessRole, Principal
@@ -85,7 +86,8 @@ async def answer_approval(request: ApiRequest[NoQuery, AnswerBody]) -> Reply:
     """Answer an approval. The first answer stands; the digest of what was shown goes with it.
 
     The `reason` of a refusal is `unknown` (404), `answered` with `answered_by` or `other_question` (409), `expired` or
-    `withdrawn` (410), `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403).
+    `withdrawn` (410), `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403). An approver may remember a
+    suggested rule; any other rule needs the role operator, too (422, `bad_rule`).
     """
     approval_id, body, principal, space = request.path["approval_id"], request.body, request.principal, request.space
     approvals = space.runtime.approvals
@@ -97,6 +99,8 @@ async def answer_approval(request: ApiRequest[NoQuery, AnswerBody]) -> Reply:
     answer = _answer_in(body)
     if question is not None and isinstance(answer, Edit):
         _check_edit(space, question, answer)
+    if question is not None and isinstance(answer, Remember) and not principal.has(AccessRole.OPERATOR):
+        _check_suggested(question, answer)
     outcome = await approvals.decide(
         approval_id, answer, by=Approver(principal=principal), shown_digest=Digest(body.shown_digest)
     )
@@ -148,6 +152,18 @@ def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
         first = misplaced(misfits[0])
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         raise Problem(status, first.message, pointer=f"/input{first.pointer}", reason=RefusalReason.BAD_INPUT.value)
+
+
+def _check_suggested(question: Question, answer: Remember) -> None:
+    """Reject a rule that was not suggested, because it could allow more than was asked.
+
+    Raises:
+        Problem: it was not suggested.
+    """
+    if answer.rule not in suggested_rules(question):
+        reason = RefusalReason.BAD_RULE
+        detail = "this rule is none of suggested_updates; send one of those, or let an operator answer"
+        raise Problem(_STATUSES[reason], detail, pointer=_POINTERS[reason], reason=reason.value)
 
 
 def misplaced(misfit: Misfit) -> Misplaced:
