@@ -150,7 +150,8 @@ def test_an_approver_remembers_a_suggested_rule_and_only_an_operator_another(htt
     problem = refused.json()
     assert (refused.status_code, problem["reason"], problem["pointer"]) == (422, "bad_rule", "/remember/rule")
     assert http.get("/v1/approvals", headers=bob).json()["items"][0]["approval_id"] == approval["approval_id"]
-    suggested = {**wide, "rule": approval["suggested_updates"][0]["rule"]}
+    expiring = {**approval["suggested_updates"][0]["rule"], "expires_at": "2999-01-01T00:00:00Z"}
+    suggested = {**wide, "rule": expiring}
     assert answer(http, approval, "allow", bob, remember=suggested).status_code == 200
     waiting = call(http, "send", {"to": "grace"}).json()["approval_id"]
     approval = http.get(f"/v1/approvals/{waiting}", headers=ann).json()

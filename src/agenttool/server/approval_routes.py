@@ -87,7 +87,7 @@ async def answer_approval(request: ApiRequest[NoQuery, AnswerBody]) -> Reply:
 
     The `reason` of a refusal is `unknown` (404), `answered` with `answered_by` or `other_question` (409), `expired` or
     `withdrawn` (410), `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403). An approver may remember a
-    suggested rule; any other rule needs the role operator, too (422, `bad_rule`).
+    suggested rule, also with an `expires_at`; any other rule needs the role operator, too (422, `bad_rule`).
     """
     approval_id, body, principal, space = request.path["approval_id"], request.body, request.principal, request.space
     approvals = space.runtime.approvals
@@ -155,12 +155,13 @@ def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
 
 
 def _check_suggested(question: Question, answer: Remember) -> None:
-    """Reject a rule that was not suggested, because it could allow more than was asked.
+    """Reject a rule that was not suggested, because it could allow more than was asked; it may expire earlier.
 
     Raises:
         Problem: it was not suggested.
     """
-    if answer.rule not in suggested_rules(question):
+    lasting = {name: value for name, value in answer.rule.items() if name != "expires_at"}
+    if all(each not in (answer.rule, lasting) for each in suggested_rules(question)):
         reason = RefusalReason.BAD_RULE
         detail = "this rule is none of suggested_updates; send one of those, or let an operator answer"
         raise Problem(_STATUSES[reason], detail, pointer=_POINTERS[reason], reason=reason.value)

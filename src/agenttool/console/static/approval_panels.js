@@ -5,7 +5,7 @@ import { JsonDifference, isSameJson } from "./difference.js";
 import { Link } from "./router.js";
 import { ruleText } from "./rules.js";
 import { SchemaForm } from "./schema_form.js";
-import { draft, setDraft } from "./session.js";
+import { draft, has, setDraft } from "./session.js";
 import { Text, count } from "./text.js";
 import { Time } from "./time.js";
 import { Failure, Notice } from "./widgets.js";
@@ -85,8 +85,8 @@ export function RememberPanel({ approval, isBusy, onAllow, onClose }) {
   return html`<div class="panel" role="group" aria-label="remember a rule">
     <p>This call runs, and calls that the rule matches are not asked about again.</p>
     <div class="fields">
-      ${select("It covers", choice.breadth, [...(suggested ? [["exact", "calls like exactly this one"]] : []), ["tool", "every call of this tool"]], (breadth) => pick({ breadth }), true)}
-      ${approval.actor && select("From", choice.isAnyActor ? "any" : "this", [["this", "this caller only"], ["any", "every caller"]], (value) => pick({ isAnyActor: value === "any" }))}
+      ${select("It covers", choice.breadth, [...(suggested ? [["exact", "calls like exactly this one"]] : []), ...(has("operator") || !suggested ? [["tool", "every call of this tool"]] : [])], (breadth) => pick({ breadth }), true)}
+      ${approval.actor && has("operator") && select("From", choice.isAnyActor ? "any" : "this", [["this", "this caller only"], ["any", "every caller"]], (value) => pick({ isAnyActor: value === "any" }))}
       ${select("Valid for", choice.expiry, EXPIRIES, (expiry) => pick({ expiry }))}
       ${select("Where", scope, [["store", "all processes on this store"], ["session", "this process, until it ends"]], setScope)}
     </div>
