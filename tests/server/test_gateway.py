@@ -267,6 +267,13 @@ def test_rules_and_statistics_describe_what_happened(http):
     assert http.post("/v1/keys", json={"subject": "x", "roles": ["caller"]}, headers=auditor).status_code == 403
 
 
+def test_counters_are_for_operators_and_auditors(http):
+    for role in ("operator", "auditor"):
+        assert "agenttool_open_calls 0" in http.get("/metrics", headers=key_of(http, "user:bob", role)).text
+    for headers in (None, key_of(http, "agent:ada", "caller"), key_of(http, "user:eve", "approver")):
+        assert http.get("/metrics", headers=headers).status_code == HTTPStatus.FORBIDDEN
+
+
 def test_a_stopping_server_refuses_new_requests(http):
     http.portal.call(_drain, http.app.state.served)
     refused = http.get("/v1/me")

@@ -80,7 +80,10 @@ async def get_health(request: ApiRequest[NoQuery, NoBody]) -> Response:
 
 
 async def get_metrics(request: ApiRequest[NoQuery, NoBody]) -> Response:
-    """Return counters in the text format of Prometheus."""
+    """Return counters in the text format of Prometheus; a scraper uses the key of an auditor.
+
+    The responses are those of the whole server, the other figures those of the tenant.
+    """
     gateway = request.gateway
     lines = ["# TYPE agenttool_http_responses_total counter"]
     lines += [

@@ -185,7 +185,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     _route("GET /v1/sessions", list_sessions, OPERATOR, SessionList),
     _route("DELETE /v1/sessions/{session_id}", revoke_session, OPERATOR, statuses=_NOTHING, problems=_MISSING),
     _route("GET /healthz", get_health, None, str, media="text/plain", problems=(S.SERVICE_UNAVAILABLE,)),
-    _route("GET /metrics", get_metrics, EVERY_ROLE, str, media="text/plain"),
+    _route("GET /metrics", get_metrics, AUDITING, str, media="text/plain"),
     _route("GET /openapi.json", get_openapi, None, AnyObject),
 )
 """Every route; the reference of the HTTP API is made from it and the docstrings of the handlers."""
