@@ -274,6 +274,14 @@ def test_counters_are_for_operators_and_auditors(http):
         assert http.get("/metrics", headers=headers).status_code == HTTPStatus.FORBIDDEN
 
 
+def test_what_waits_is_for_operators_auditors_and_local_programs(http):
+    for headers in (None, key_of(http, "user:bob", "operator"), key_of(http, "user:aud", "auditor")):
+        assert http.get("/v1/status", headers=headers).json()["waiting"] == []
+    for headers in (key_of(http, "agent:ada", "caller"), key_of(http, "user:eve", "approver")):
+        refused = http.get("/v1/status", headers=headers)
+        assert (refused.status_code, refused.json()["reason"]) == (403, "role")
+
+
 def test_a_stopping_server_refuses_new_requests(http):
     http.portal.call(_drain, http.app.state.served)
     refused = http.get("/v1/me")

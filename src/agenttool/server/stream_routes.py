@@ -11,13 +11,14 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from agenttool.adapters.rap.source import RapClient
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import Thread
+from agenttool.ports.identity import IdentityKind
 from agenttool.records import Json, JsonObject
 from agenttool.runtime import Runtime
 from agenttool.server.authentication import Identified
 from agenttool.server.event_hub import HEARTBEAT_S, encode
 from agenttool.server.messages import EventQuery, raw
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import AUDITING, ApiRequest, NoBody, NoQuery, Reply
 
 MAX_LISTED = 1000
 """The status lists at most this many entries of each kind."""
@@ -104,6 +105,9 @@ async def get_metrics(request: ApiRequest[NoQuery, NoBody]) -> Response:
 async def get_status(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     """Return what is waiting in the runtime, without arguments, texts and URLs.
 
+    A key, session or JWT needs the role operator or auditor. A program on this machine without a key, and the token of
+    the settings, need none.
+
     | Member | Meaning |
     | --- | --- |
     | `store_fault` | why the store cannot be used; null if it can |
@@ -116,6 +120,10 @@ async def get_status(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     | `faults` | the latest faults of RAP servers |
     | `more` | the lists that are longer than 1,000 entries and were cut |
     """
+    identified = cast("Identified", request.scope["state"]["identified"])
+    has_grant = identified.grant is not None or identified.principal.kind is IdentityKind.JWT
+    if has_grant and not identified.principal.has(*AUDITING):
+        raise Problem(HTTPStatus.FORBIDDEN, "this needs the role operator or auditor; use such a key", reason="role")
     return Reply(value=raw(await status_of(request.space.runtime)))
 
 
