@@ -32,6 +32,7 @@ _BLOCK = re.compile(
 )
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _VARIABLE = (
+    (re.compile(r"\bat[kls]_[\w-]{20,}"), "TOKEN"),
     (re.compile(r"(?<![0-9A-Za-z])(sha256:)?[0-9a-f]{8,64}(-\d+)?(?![0-9A-Za-z])"), "HEX"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d:\d\d(\.\d+)?\b"), "TIME"),
