@@ -19,14 +19,14 @@ from agenttool.server.messages import (
     SessionList,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 
 SESSION_S = 12 * 3600.0
 LINK_S = 15 * 60.0
 """How long a console session, and a login link, is valid."""
 
 
-async def log_in(request: ApiRequest[NoQuery, LoginBody]) -> Reply:
+async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
     """Exchange the token of a login link, or an API key, for a console session."""
     authenticator, body = request.gateway.authenticator, request.body
     grants = authenticator.grants
@@ -54,7 +54,7 @@ async def log_in(request: ApiRequest[NoQuery, LoginBody]) -> Reply:
     return Reply(value=_me(request.gateway.options.info, identified), headers={"set-cookie": cookie})
 
 
-async def log_out(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """End the console session of the request."""
     authenticator = request.gateway.authenticator
     if request.headers.get("cookie") is not None and not request.scope["state"].get("is_own_page"):
@@ -68,7 +68,7 @@ async def log_out(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     return Reply(status=HTTPStatus.NO_CONTENT, headers={"set-cookie": cookie})
 
 
-async def get_me(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_me(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return the identity of the request, and what a client may know about the server."""
     return Reply(value=_me(request.gateway.options.info, request.scope["state"]["identified"]))
 
@@ -90,13 +90,13 @@ def _moment(seconds: float | None) -> str | None:
     return None if seconds is None else timestamp(round(seconds * 1e9))
 
 
-async def list_keys(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def list_keys(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the API keys of the tenant, without their secrets."""
     found = await request.gateway.authenticator.grants.list(GrantKind.KEY, request.principal.tenant)
     return Reply(value=KeyList(items=[_key_item(each) for each in found]))
 
 
-async def add_key(request: ApiRequest[NoQuery, KeyBody]) -> Reply:
+async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> Reply:
     """Create an API key for the tenant; its secret is returned once and is not stored."""
     body = request.body
     token, grant = await request.gateway.authenticator.grants.add(
@@ -126,17 +126,17 @@ def _key_item(grant: Grant) -> KeyItem:
     )
 
 
-async def revoke_key(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def revoke_key(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Revoke an API key; its sessions and event streams end."""
     return await _revoke(request, GrantKind.KEY, request.path["key_id"])
 
 
-async def revoke_session(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def revoke_session(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """End a console session."""
     return await _revoke(request, GrantKind.SESSION, request.path["session_id"])
 
 
-async def _revoke(request: ApiRequest[NoQuery, NoBody], kind: GrantKind, grant_id: str) -> Reply:
+async def _revoke(request: ApiRequest[EmptyQuery, EmptyBody], kind: GrantKind, grant_id: str) -> Reply:
     authenticator = request.gateway.authenticator
     if not await authenticator.grants.revoke(kind, grant_id, request.principal.tenant):
         raise Problem(HTTPStatus.NOT_FOUND, f"there is no valid key or session {grant_id!r}; list them first")
@@ -144,7 +144,7 @@ async def _revoke(request: ApiRequest[NoQuery, NoBody], kind: GrantKind, grant_i
     return Reply(status=HTTPStatus.NO_CONTENT)
 
 
-async def list_sessions(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def list_sessions(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the console sessions of the tenant."""
     found = await request.gateway.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
     own: Identified = request.scope["state"]["identified"]

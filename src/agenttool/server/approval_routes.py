@@ -35,7 +35,7 @@ from agenttool.server.messages import (
     raw,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, B, NoBody, NoQuery, Q, Reply
+from agenttool.server.route import ApiRequest, B, EmptyBody, EmptyQuery, Q, Reply
 from agenttool.server.tenants import TenantSpace
 from agenttool.server.tool_routes import risk_of
 
@@ -58,7 +58,7 @@ _OWN_CALL = (
 _NO_ROLE = "answering needs the role approver"
 
 
-async def list_approvals(request: ApiRequest[ApprovalListQuery, NoBody]) -> Reply:
+async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> Reply:
     """List the calls that wait for an approval, the oldest first."""
     query, space = request.query, request.space
     after = None if query.cursor is None else ApprovalId(query.cursor)
@@ -77,12 +77,12 @@ async def list_approvals(request: ApiRequest[ApprovalListQuery, NoBody]) -> Repl
     return Reply(value=ApprovalList(items=items, next_cursor=after if len(found) == query.limit else None))
 
 
-async def get_approval(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return one open approval, with everything that an approver is shown."""
     return Reply(value=await describe(request, await _open_question(request.space, request.path["approval_id"])))
 
 
-async def answer_approval(request: ApiRequest[NoQuery, AnswerBody]) -> Reply:
+async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
     """Answer an approval. The first answer stands; the digest of what was shown goes with it.
 
     The `reason` of a refusal is `unknown` (404), `answered` with `answered_by` or `other_question` (409), `expired` or
@@ -172,7 +172,7 @@ def misplaced(misfit: Misfit) -> Misplaced:
     return Misplaced(pointer=misfit.pointer, message=f"expected {misfit.expected}; {misfit.advice}")
 
 
-async def check_input(request: ApiRequest[NoQuery, InputBody]) -> Reply:
+async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> Reply:
     """Check an edited input against the schema of the tool, without answering."""
     question = await _open_question(request.space, request.path["approval_id"])
     inspection = request.space.runtime.inspection
@@ -190,7 +190,9 @@ async def _open_question(space: TenantSpace, approval_id: str) -> Question:
     return question
 
 
-async def why_not_by(request: ApiRequest[NoQuery, AnswerBody], question: Question, principal: Principal) -> str | None:
+async def why_not_by(
+    request: ApiRequest[EmptyQuery, AnswerBody], question: Question, principal: Principal
+) -> str | None:
     """Return why an identity may not answer a question; None if it may."""
     return _why_not(request.gateway.options.info.approves_own_calls, await _actor(request.space, question), principal)
 

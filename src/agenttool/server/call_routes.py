@@ -57,7 +57,7 @@ from agenttool.server.messages import (
     raw_typed,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import READERS, ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, Reply
 from agenttool.server.tenants import TenantSpace
 
 DEFAULT_WAIT_S = 20.0
@@ -163,7 +163,7 @@ def _surface_of(space: TenantSpace, surface_id: str | None) -> ToolSurface | Non
     return surface
 
 
-async def list_calls(request: ApiRequest[CallListQuery, NoBody]) -> Reply:
+async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
     """List calls: the open ones first, then the ended ones, newest first. A caller sees its own calls."""
     query = request.query
     check_status(query.status)
@@ -222,7 +222,7 @@ def summary_of(call: ListedCall) -> CallSummary:
     )
 
 
-async def get_call(request: ApiRequest[CallQuery, NoBody]) -> Reply:
+async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     """Return everything that is recorded of a call; with `wait`, once it has ended or after so many seconds."""
     invocation_id = request.path["invocation_id"]
     await own_invocation(request.space, request.principal, invocation_id)
@@ -321,7 +321,7 @@ def stored_refs(records: "tuple[Record, ...] | list[Record]") -> dict[Digest, Re
     }
 
 
-async def cancel_call(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Request the cancellation of a call. A caller may cancel its own calls, an operator every call."""
     invocation_id, principal = request.path["invocation_id"], request.principal
     invocation = await own_invocation(request.space, principal, invocation_id)
@@ -333,7 +333,7 @@ async def cancel_call(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     return Reply(value=CancelReply(invocation_id=invocation_id, accepted=accepted), status=HTTPStatus.ACCEPTED)
 
 
-async def make_batch(request: ApiRequest[NoQuery, BatchBody]) -> Reply:
+async def make_batch(request: ApiRequest[EmptyQuery, BatchBody]) -> Reply:
     """Call several tools together, and return their results in the order of the calls."""
     calls = [
         ToolCall(
@@ -353,7 +353,7 @@ async def make_batch(request: ApiRequest[NoQuery, BatchBody]) -> Reply:
     return Reply(value=BatchReply(results=[raw_record(each) for each in results]))
 
 
-async def get_payload(request: ApiRequest[NoQuery, NoBody]) -> Response:
+async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
     invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
     await own_invocation(request.space, request.principal, invocation_id)

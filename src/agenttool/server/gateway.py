@@ -22,7 +22,7 @@ from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.server.authentication import Identified
 from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
-from agenttool.server.route import NO_BODY, NO_QUERY, AnyRoute, ApiRequest, NoQuery, Reply
+from agenttool.server.route import EMPTY_BODY, EMPTY_QUERY, AnyRoute, ApiRequest, EmptyQuery, Reply
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import is_tenant_name
 
@@ -196,7 +196,7 @@ class Gateway:
             RecordError: it is not JSON, or is nested too deeply to be decoded.
         """
         if not route.has_body:
-            return NO_BODY
+            return EMPTY_BODY
         kind = headers.get("content-type", "")
         if not is_json(kind):
             detail = f"the body must be JSON, got {kind!r}; send Content-Type: application/json"
@@ -238,7 +238,7 @@ class Gateway:
 
 def _read_query(route: AnyRoute, text: bytes) -> msgspec.Struct:
     if not text:
-        return NO_QUERY if route.query is NoQuery else _convert_query(route, {})
+        return EMPTY_QUERY if route.query is EmptyQuery else _convert_query(route, {})
     pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
     given = dict(pairs)
     if len(given) < len(pairs):

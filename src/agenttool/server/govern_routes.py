@@ -35,7 +35,7 @@ from agenttool.server.messages import (
     raw,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 from agenttool.world import SystemClock
 
 LOG_LINES = 200
@@ -62,7 +62,7 @@ class LoggingSource(Protocol):
         ...
 
 
-async def list_sources(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the sources of tools with their states and faults."""
     runtime = request.space.runtime
     declarations = [each.tool.declaration for each in runtime.inspection.tools()]
@@ -98,7 +98,7 @@ def _kind(source: object, *, is_rap: bool) -> str | None:
     return parts[2] if parts[:2] == ["agenttool", "adapters"] else type(source).__name__
 
 
-async def get_source_log(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return the last lines of the log of a source."""
     name = request.path["name"]
     source = request.space.runtime.sources.get(name)
@@ -108,7 +108,7 @@ async def get_source_log(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     return Reply(value=LogReply(lines=[*lines[-LOG_LINES:]]))
 
 
-async def list_rules(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def list_rules(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the rules in force: those of settings files and programs, and those that approvers asked to remember."""
     runtime = request.space.runtime
     await runtime.approvals.rules()
@@ -133,7 +133,7 @@ def rule_item(rule: Rule) -> RuleItem:
     )
 
 
-async def forget_rule(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def forget_rule(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     approval_id = request.path["approval_id"].removeprefix("session:")
     if not await request.space.runtime.approvals.forget(approval_id):
@@ -141,7 +141,7 @@ async def forget_rule(request: ApiRequest[NoQuery, NoBody]) -> Reply:
     return Reply(status=HTTPStatus.NO_CONTENT)
 
 
-async def try_policy(request: ApiRequest[NoQuery, TryBody]) -> Reply:
+async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> Reply:
     """Return what the rules would decide about a call; nothing runs, and nothing is recorded."""
     body, inspection = request.body, request.space.runtime.inspection
     entry = inspection.tool(body.tool)
@@ -165,7 +165,7 @@ async def try_policy(request: ApiRequest[NoQuery, TryBody]) -> Reply:
     )
 
 
-async def match_rule(request: ApiRequest[NoQuery, MatchBody]) -> Reply:
+async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> Reply:
     """Return how many of the newest calls a rule would cover, and some of them."""
     members = {**parse_object(bytes(request.body.rule), what="rule"), "behavior": "allow"}
     (rule,) = rules_in([{name: value for name, value in members.items() if name not in ("settles", "name")}])
@@ -193,7 +193,7 @@ def _is_matched(runtime: Runtime, rule: Rule, call: ListedCall) -> bool:
     return False
 
 
-async def get_stats(request: ApiRequest[StatsQuery, NoBody]) -> Reply:
+async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> Reply:
     """Return how many calls ended in each span of a window, how, and how long they took."""
     query, until_ns = request.query, SystemClock().now_ns()
     span_ns = query.window_s * 1_000_000_000 // query.buckets

@@ -11,7 +11,7 @@ import msgspec
 from agenttool import __version__
 from agenttool.records import Json, JsonObject
 from agenttool.server.messages import raw
-from agenttool.server.route import AnyRoute, ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import AnyRoute, ApiRequest, EmptyBody, EmptyQuery, Reply
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM: JsonObject = {
@@ -44,7 +44,7 @@ _KEY_HEADER: JsonObject = {
 }
 
 
-async def get_openapi(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_openapi(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return this document."""
     return Reply(value=raw(request.gateway.document), headers={"cache-control": "no-cache"})
 

@@ -17,15 +17,15 @@ from agenttool.server.state import ServerState
 from agenttool.server.tenants import TenantSpace
 
 
-class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EmptyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request without query parameters."""
 
 
-class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request without a body."""
 
 
-NO_QUERY, NO_BODY = NoQuery(), NoBody()
+EMPTY_QUERY, EMPTY_BODY = EmptyQuery(), EmptyBody()
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -98,7 +98,7 @@ class Route(Generic[Q, B]):
     @property
     def has_body(self) -> bool:
         """Whether it takes a body."""
-        return self.body is not NoBody  # pyright: ignore[reportUnnecessaryComparison] -- the type of a type variable
+        return self.body is not EmptyBody  # pyright: ignore[reportUnnecessaryComparison] -- the type of a type variable
 
     @cached_property
     def decode(self) -> Callable[[bytes], B]:

@@ -18,7 +18,7 @@ from agenttool.server.authentication import Identified
 from agenttool.server.event_hub import HEARTBEAT_S, encode
 from agenttool.server.messages import EventQuery, raw
 from agenttool.server.problem import Problem
-from agenttool.server.route import AUDITING, ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
 
 MAX_LISTED = 1000
 """The status lists at most this many entries of each kind."""
@@ -30,7 +30,7 @@ MAX_STREAMS = 8
 _UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /v1/status says why" for done in ("read", "used"))
 
 
-async def stream_events(request: ApiRequest[EventQuery, NoBody]) -> Response:
+async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     """Follow the events of all processes on the store, as server-sent events with ids and summaries only.
 
     `Last-Event-ID` or `after` continues after a position; `reset` says that this is not possible, so that the client
@@ -68,7 +68,7 @@ async def stream_events(request: ApiRequest[EventQuery, NoBody]) -> Response:
     return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
 
 
-async def get_health(request: ApiRequest[NoQuery, NoBody]) -> Response:
+async def get_health(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return `ok` as text, or 503 if the store cannot be read or written. Every client may ask."""
     runtime = request.space.runtime
     try:
@@ -80,7 +80,7 @@ async def get_health(request: ApiRequest[NoQuery, NoBody]) -> Response:
     return PlainTextResponse("ok")
 
 
-async def get_metrics(request: ApiRequest[NoQuery, NoBody]) -> Response:
+async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return counters in the text format of Prometheus; a scraper uses the key of an auditor.
 
     The responses are those of the whole server, the other figures those of the tenant.
@@ -102,7 +102,7 @@ async def get_metrics(request: ApiRequest[NoQuery, NoBody]) -> Response:
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def get_status(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return what is waiting in the runtime, without arguments, texts and URLs.
 
     A key, session or JWT needs the role operator or auditor. A program on this machine without a key, and the token of

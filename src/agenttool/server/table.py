@@ -77,9 +77,9 @@ from agenttool.server.route import (
     OPERATOR,
     READERS,
     AnyRoute,
+    EmptyBody,
+    EmptyQuery,
     Handler,
-    NoBody,
-    NoQuery,
     Route,
 )
 from agenttool.server.stream_routes import get_health, get_metrics, get_status, stream_events
@@ -95,8 +95,8 @@ def _route(  # noqa: PLR0913 -- the columns of the table
     roles: frozenset[AccessRole] | None,
     reply: object = None,
     *,
-    query: type[_Q] = NoQuery,
-    body: type[_B] = NoBody,
+    query: type[_Q] = EmptyQuery,
+    body: type[_B] = EmptyBody,
     statuses: tuple[S, ...] = (S.OK,),
     problems: tuple[S, ...] = (),
     media: str = "application/json",

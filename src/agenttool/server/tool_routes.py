@@ -35,7 +35,7 @@ from agenttool.server.messages import (
     raw_typed,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, NoBody, NoQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 from agenttool.server.tenants import TenantSpace
 
 _K = TypeVar("_K", Role, ModelCapabilities)
@@ -44,7 +44,7 @@ _SEARCHED = 100
 _STATES = ("loaded", "blocked", "excluded", "unoffered")
 
 
-async def list_tools(request: ApiRequest[ToolListQuery, NoBody]) -> Reply:
+async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
     """List all tools with the reason of every absence; with `query`, those that a search finds."""
     query, space = request.query, request.space
     surface = await _session_surface(space)
@@ -107,7 +107,7 @@ def _group(visibility: ToolVisibility) -> str:
     return visibility.state if visibility.state in _STATES else "deferred"
 
 
-async def get_tool(request: ApiRequest[NoQuery, NoBody]) -> Reply:
+async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return one tool, by its qualified name or its id, with its records."""
     name, space = request.path["name"], request.space
     entry = space.runtime.inspection.tool(name)
@@ -136,7 +136,7 @@ def risk_of(entry: Entry) -> JsonObject:
     return {**facts, "assumed": [name.removeprefix("is_") for name in _RISKS if not declares(interface, name)]}
 
 
-async def create_surface(request: ApiRequest[NoQuery, SurfaceBody]) -> Reply:
+async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
     """Create the surface of one context; return it with its `Location`.
 
     `role` has the members of `Role`, and `model` those of `ModelCapabilities`.
@@ -159,7 +159,7 @@ async def create_surface(request: ApiRequest[NoQuery, SurfaceBody]) -> Reply:
     return Reply(value=raw_record(surface), status=HTTPStatus.CREATED, headers=location)
 
 
-async def get_surface(request: ApiRequest[SurfaceQuery, NoBody]) -> Reply:
+async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply:
     """Return a surface; with `format`, the tools of a request in the format of a model's provider.
 
     A surface never changes. If a newer one replaced it, the `Link` header names that one.
@@ -180,7 +180,7 @@ async def get_surface(request: ApiRequest[SurfaceQuery, NoBody]) -> Reply:
     return Reply(value=raw((await runtime.tools_for(wanted, surface=surface)).request()), headers=newer)
 
 
-async def search(request: ApiRequest[NoQuery, SearchBody]) -> Reply:
+async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
     """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`)."""
     body, space = request.body, request.space
     if body.surface_id is None:

@@ -31,7 +31,7 @@ function You() {
       ${until && html`<div><dt>Until</dt><dd><${Time} at=${until} /></dd></div>`}
       <div><dt>Server</dt><dd>agenttool <${Text} value=${server.version} /></dd></div>
     </dl>
-    <p class="muted">${server.approves_own_calls ? "You may approve your own calls." : "Nobody may approve their own calls."}</p>
+    <p class="muted">${server.approves_own_calls ? "You may approve your own calls." : "Callers may not approve their own calls."}</p>
     ${kind === "session" ? html`<button type="button" onClick=${logout}>Log out</button>` : html`<${HowToLogin} />`}
   </section>`;
 }

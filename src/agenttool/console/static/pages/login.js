@@ -7,7 +7,7 @@ import { Failure, Notice } from "../widgets.js";
 /** A notice in place of what the reader's role does not show. */
 export function NeedsLogin({ what }) {
   return html`<${Notice} tone="warn" title=${`Log in to ${what}`}>
-    <p>You use this page as <b><${Text} value=${me.value?.subject ?? "nobody"} /></b>, with the role ${me.value?.roles.join(", ") || "none"}.</p>
+    <p>You use this page as <b><${Text} value=${me.value?.subject ?? "an unknown user"} /></b>, with the role ${me.value?.roles.join(", ") || "none"}.</p>
     <${HowToLogin} /><//>`;
 }
 

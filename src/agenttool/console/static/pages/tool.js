@@ -72,7 +72,7 @@ function Try({ tool }) {
   </form>`;
 }
 
-/** The call that was made: its result, or that it waits, kept current by events. */
+/** The call that was made: its result, or that it waits; events update it. */
 function Answer({ call: first }) {
   const { data } = useResource(first.result ? null : `/v1/calls/${encodeURIComponent(first.invocation_id)}`, {
     when: ({ event, data: { invocation_id: changed } }) => event === "answer" || (event === "call" && changed === first.invocation_id), every: 2000,
