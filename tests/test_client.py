@@ -185,6 +185,19 @@ def test_a_call_is_repeated_with_the_same_idempotency_key():
     assert seen[0][1]
 
 
+def test_a_batch_waits_for_its_approvals(served):
+    calls = [{"tool": "mail.send", "arguments": {"to": "eve"}}, {"tool": "math.add", "arguments": {"a": 1}}]
+    calls[1]["depends_on"] = [0]
+    with Client(served.url) as caller, Client(served.url, key=served.key("user:bob", "approver")) as gateway:
+        started = caller.start_batch(calls)
+        assert [(each.tool, result_of(each)) for each in started] == [("mail.send", None), ("math.add", None)]
+        with pytest.raises(TimeoutError):
+            caller.wait(started[1].invocation_id, timeout_s=0)
+        (approval,) = [each for each in gateway.approvals().items if each.invocation_id == started[0].invocation_id]
+        gateway.decide(approval, "allow")
+        assert [caller.wait(each.invocation_id).text for each in started] == ["sent to eve", "2"]
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_batch_is_sent_once():
     with answering(BUSY, BUSY) as (url, seen), Client(url) as gateway:

@@ -218,13 +218,28 @@ class AsyncClient:
         """Ask to cancel a call; the reply says whether the request was accepted, and `wait` how the call ended."""
         return _decoded(await self._post(_path("/v1/calls", invocation_id, "cancel"), {}, is_safe=True), CancelReply)
 
-    async def batch(self, calls: Iterable[JsonObject], *, surface_id: str | None = None) -> list[ToolResult]:
+    async def batch(
+        self, calls: Iterable[JsonObject], *, surface_id: str | None = None, timeout_s: float | None = None
+    ) -> list[ToolResult]:
         """Make calls together: objects with `tool`, `arguments` and `depends_on`; return their results in order.
 
-        The request is sent once: after an error, `calls` shows which of them were made.
+        It waits for all of them, also while calls wait for an approval. The request is sent once: after an error,
+        `calls` shows which of them were made.
+
+        Raises:
+            GatewayError: the server refused the request, or did not answer.
+            TimeoutError: a call has not ended in time; all calls continue, and `wait` waits for one.
         """
-        reply = await self._post("/v1/batches", _members(calls=list(calls), surface_id=surface_id))
-        return [read(bytes(each), ToolResult) for each in _decoded(reply, BatchReply).results]
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        started = await self.start_batch(calls, surface_id=surface_id, wait_s=_wait_s(deadline))
+        return [result_of(each) or await self._wait(each.invocation_id, deadline) for each in started]
+
+    async def start_batch(
+        self, calls: Iterable[JsonObject], *, surface_id: str | None = None, wait_s: float = 0.0
+    ) -> list[CallReply]:
+        """Start calls together, as `batch` does, and return their states in order, at once or after `wait_s`."""
+        body = _members(calls=list(calls), surface_id=surface_id)
+        return _decoded(await self._post(_path("/v1/batches", wait=wait_s), body), BatchReply).items
 
     async def approvals(self, *, tool: str | None = None, limit: int = 50, cursor: str | None = None) -> ApprovalList:
         """Return a page of the calls that wait for an answer, the oldest first."""
@@ -439,6 +454,7 @@ class Client(LoopProxy[AsyncClient]):
     calls = awaited(AsyncClient.calls)
     cancel = awaited(AsyncClient.cancel)
     batch = awaited(AsyncClient.batch)
+    start_batch = awaited(AsyncClient.start_batch)
     approvals = awaited(AsyncClient.approvals)
     approval = awaited(AsyncClient.approval)
     decide = awaited(AsyncClient.decide)

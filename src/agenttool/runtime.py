@@ -480,9 +480,11 @@ class Runtime(SurfaceAccess):
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
         surface = self._or_default(surface)
+        core, surfaces = self._core, self._surfaces
         planned = [
-            plan(self._core, self._surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref)
+            plan(core, surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref, unique)
             for each in calls
+            for unique in (unique_part(each.invocation_id),)
         ]
         async with aclosing(make_batch(planned, calls, policy).stream()) as items:
             async for item in items:
@@ -542,7 +544,7 @@ class Runtime(SurfaceAccess):
         """
         if invocation_id is not None and idempotency_key is not None:
             raise ConfigError("a call has an invocation_id or an idempotency_key, not both")
-        unique = None if invocation_id is None else unique_part(invocation_id)
+        unique = unique_part(invocation_id)
         key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
         chosen = self._or_default(surface)
         call = plan(self._core, self._surfaces, name, arguments, chosen, native_call_id, actor_ref, unique)

@@ -279,12 +279,14 @@ def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
     return f"key {json_bytes([actor_ref, idempotency_key]).decode()}"
 
 
-def unique_part(invocation_id: InvocationId) -> str:
-    """Return the unique part of an id that `new_invocation_id` made.
+def unique_part(invocation_id: InvocationId | None) -> str | None:
+    """Return the unique part of an id that `new_invocation_id` made; None for none.
 
     Raises:
         ConfigError: it is another id.
     """
+    if invocation_id is None:
+        return None
     unique = invocation_id.partition("_")[2] if isinstance(cast("object", invocation_id), str) else ""
     if len(unique) != _DIGITS or not INVOCATION.owns(invocation_id):
         raise ConfigError(f"{invocation_id!r} is not an id of new_invocation_id(); create one there and pass it")

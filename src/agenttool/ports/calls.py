@@ -49,6 +49,7 @@ class ToolCall:
         mapping: the provider's ids and names of the call, recorded with it.
         fault: why the request cannot run, such as a reply of the model that was cut off.
         shown: the part of its surface that the caller was shown.
+        invocation_id: an id of `Runtime.new_invocation_id`, if the caller must know it before the call runs.
     """
 
     name: str
@@ -59,3 +60,4 @@ class ToolCall:
     mapping: FunctionMapping | None = None
     fault: str | None = None
     shown: Shown = ALL_SHOWN
+    invocation_id: InvocationId | None = None

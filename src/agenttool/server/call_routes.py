@@ -1,7 +1,9 @@
 """The routes about calls: make, list, read and cancel them, and read their stored output."""
 
+import asyncio
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -30,6 +32,7 @@ from agenttool.records import (
     AbortReason,
     Digest,
     InvocationId,
+    InvocationStatus,
     Record,
     Ref,
     ResultPersistence,
@@ -37,6 +40,7 @@ from agenttool.records import (
     ToolInvocation,
     ToolResult,
     ToolSurface,
+    unresolved_tool,
 )
 from agenttool.server.messages import (
     AnswerItem,
@@ -229,7 +233,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     if request.query.wait:
         with suppress(TimeoutError):
             async with request.gateway.within(request.query.wait):
-                await request.space.runtime.wait(invocation_id)
+                await request.space.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
         return read_call(reader, InvocationId(invocation_id))
@@ -237,8 +241,24 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     try:
         call = await request.space.read(read)
     except ConfigError as error:
-        raise unknown_call(invocation_id) from error
+        planned = await request.space.invocation(invocation_id)
+        if planned is None:
+            raise unknown_call(invocation_id) from error
+        call = _unstarted(planned)
     return Reply(value=_detail(call))
+
+
+def _unstarted(invocation: ToolInvocation) -> RecordedCall:
+    return RecordedCall(
+        position=0,
+        invocation=invocation,
+        began_ns=time.time_ns(),
+        facts=(),
+        events=(),
+        records=(),
+        children=(),
+        owner=None,
+    )
 
 
 def unknown_call(invocation_id: str) -> Problem:
@@ -252,7 +272,7 @@ async def own_invocation(space: TenantSpace, principal: Principal, invocation_id
     Raises:
         Problem: there is none.
     """
-    invocation = await space.runtime.journal.invocation(invocation_id)
+    invocation = await space.invocation(invocation_id)
     if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
         raise unknown_call(invocation_id)
     return invocation
@@ -293,7 +313,7 @@ def _phases(call: RecordedCall, end_ns: int) -> list[PhaseItem]:
     moves = [
         (fact.at_ns, status.value) for fact in call.facts for _, status in fact.step.transitions if status is not None
     ]
-    ends = [*(at for at, _ in moves[1:]), end_ns]
+    ends = [*(at for at, _ in moves), end_ns][1:]
     return [
         PhaseItem(
             name=name,
@@ -333,14 +353,21 @@ async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     return Reply(value=CancelReply(invocation_id=invocation_id, accepted=accepted), status=HTTPStatus.ACCEPTED)
 
 
-async def make_batch(request: ApiRequest[EmptyQuery, BatchBody]) -> Reply:
-    """Call several tools together, and return their results in the order of the calls."""
+async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
+    """Call several tools together, and return the state of each in the order of the calls.
+
+    The response comes once all calls have ended, or after `wait` seconds, by default 20; then its status is 202, and
+    `GET /v1/calls/{invocation_id}` returns the state of each call. The status of a call that has not started, because
+    it depends on another one, is `planned`.
+    """
+    space, runtime, actor = request.space, request.space.runtime, request.principal.subject
     calls = [
         ToolCall(
             each.tool,
             bytes(each.arguments),
             native_call_id=each.native_call_id,
             depends_on=tuple(each.depends_on),
+            invocation_id=runtime.new_invocation_id(),
         )
         for each in request.body.calls
     ]
@@ -348,9 +375,36 @@ async def make_batch(request: ApiRequest[EmptyQuery, BatchBody]) -> Reply:
         if any(other >= place for other in each.depends_on):
             detail = "a call may depend on earlier calls only; use their places, from 0 on"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/calls/{place}/depends_on")
-    surface = _surface_of(request.space, request.body.surface_id)
-    results = await request.space.runtime.batch(calls, surface=surface, actor_ref=request.principal.subject)
-    return Reply(value=BatchReply(results=[raw_record(each) for each in results]))
+    planned = [_planned(space, each, actor) for each in calls]
+    surface = _surface_of(space, request.body.surface_id)
+    batch = space.start_batch(planned, runtime.batch(calls, surface=surface, actor_ref=actor))
+    results: Sequence[ToolResult | None] = [None] * len(calls)
+    wait = DEFAULT_WAIT_S if request.query.wait is None else request.query.wait
+    with suppress(TimeoutError):
+        async with request.gateway.within(max(wait, MIN_WAIT_S)):
+            results = await asyncio.shield(batch)
+    items = [
+        _state(
+            each.invocation_id,
+            await space.invocation(each.invocation_id),
+            result or await runtime.journal.result(each.invocation_id),
+        )
+        for each, result in zip(planned, results, strict=True)
+    ]
+    status = HTTPStatus.OK if batch.done() else HTTPStatus.ACCEPTED
+    return Reply(value=BatchReply(items=items), status=status)
+
+
+def _planned(space: TenantSpace, call: ToolCall, actor: str) -> ToolInvocation:
+    """Return the invocation of a call as it is before it starts."""
+    entry = space.runtime.inspection.tool(call.name)
+    return ToolInvocation(
+        invocation_id=call.invocation_id or InvocationId(""),
+        tool_id=unresolved_tool(call.name) if entry is None else entry.tool_id,
+        status=InvocationStatus.PLANNED,
+        actor_ref=actor,
+        created_at=timestamp(time.time_ns()),
+    )
 
 
 async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:

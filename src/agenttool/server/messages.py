@@ -27,7 +27,6 @@ AnyRecord: TypeAlias = Annotated[
 ]
 Invocation: TypeAlias = Annotated[Raw, _record("tool_invocation")]
 ResultOrNull: TypeAlias = Annotated[ObjectOrNull, Meta(description="a record of the type `tool_result`, or null")]
-Result: TypeAlias = Annotated[Raw, _record("tool_result")]
 Event: TypeAlias = Annotated[Raw, _record("tool_event")]
 Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
 
@@ -289,9 +288,9 @@ class BatchBody(ApiBody):
 
 
 class BatchReply(ApiReply):
-    """The results in the order of the calls."""
+    """The states of the calls, in their order; `result` is there for those that have ended."""
 
-    results: list[Result]
+    items: list[CallReply]
 
 
 # Approvals

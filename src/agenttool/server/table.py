@@ -144,7 +144,16 @@ ROUTES: tuple[AnyRoute, ...] = (
         statuses=(S.ACCEPTED,),
         problems=_MISSING,
     ),
-    _route("POST /v1/batches", make_batch, CALLER, BatchReply, body=BatchBody, problems=_MISSING),
+    _route(
+        "POST /v1/batches",
+        make_batch,
+        CALLER,
+        BatchReply,
+        query=CallQuery,
+        body=BatchBody,
+        statuses=_ENDED_OR_NOT,
+        problems=_MISSING,
+    ),
     _route(
         "GET /v1/results/{invocation_id}/payloads/{digest}",
         get_payload,

@@ -2,18 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from starlette.types import ASGIApp
 
 from agenttool.history.reader import JournalReader, MemoryReader
 from agenttool.journal.steps import STEPS
 from agenttool.ports.identity import DEFAULT_TENANT
-from agenttool.records import InvocationId, ToolSurface
+from agenttool.records import InvocationId, ToolInvocation, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
 from agenttool.server.lazy_app import LazyContext
@@ -37,6 +37,13 @@ def tenant_store(place: Path, tenant: str) -> Path:
     return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
 
 
+class _PlannedCall(NamedTuple):
+    """A call of a batch that runs; it is not recorded before it starts."""
+
+    invocation: ToolInvocation
+    batch: "asyncio.Task[list[ToolResult]]"
+
+
 class TenantSpace:
     """The runtime of one tenant, with what its requests use.
 
@@ -53,6 +60,7 @@ class TenantSpace:
         self.mcp = mcp
         self.events = EventHub(runtime)
         self.session_surface: ToolSurface | None = None
+        self._planned: dict[str, _PlannedCall] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["TenantSpace"]:
@@ -64,6 +72,38 @@ class TenantSpace:
             finally:
                 self.events.close("draining")
                 task.cancel()
+
+    def start_batch(
+        self, planned: Sequence[ToolInvocation], results: Coroutine[object, object, list[ToolResult]]
+    ) -> "asyncio.Task[list[ToolResult]]":
+        """Run a batch in a task that no request owns; its calls are known from now on."""
+        task = asyncio.create_task(results)  # noqa: TID251 -- it ends with its calls, which the runtime ends
+        self._planned |= {each.invocation_id: _PlannedCall(each, task) for each in planned}
+
+        def forget(_: "asyncio.Task[list[ToolResult]]") -> None:
+            for each in planned:
+                del self._planned[each.invocation_id]
+
+        task.add_done_callback(forget)
+        return task
+
+    async def invocation(self, invocation_id: str) -> ToolInvocation | None:
+        """Return the invocation of a call that is recorded, or that a running batch is going to start."""
+        recorded = await self.runtime.journal.invocation(invocation_id)
+        planned = self._planned.get(invocation_id)
+        return planned.invocation if recorded is None and planned is not None else recorded
+
+    async def wait(self, invocation_id: str) -> None:
+        """Wait for the end of a call; for one that its batch has not started yet, wait for the end of the batch.
+
+        Raises:
+            ConfigError: there is no such call.
+        """
+        planned = self._planned.get(invocation_id)
+        if planned is not None and await self.runtime.journal.invocation(invocation_id) is None:
+            await asyncio.wait([planned.batch])
+        else:
+            await self.runtime.wait(invocation_id)
 
     async def read(self, use: Callable[[JournalReader], _T]) -> _T:
         """Return what a function reads in the journal: in a thread for a file, here for a log in memory."""

@@ -1,0 +1,99 @@
+"""Batches over HTTP: their calls have ids at once, and may wait for an approval longer than a request does."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from agenttool import Runtime, tool
+from agenttool.ports.identity import AccessRole
+from agenttool.server.grants import GrantKind
+
+HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
+CALLS = [
+    {"tool": "math.double", "arguments": {"number": 2}},
+    {"tool": "mail.send", "arguments": {"to": "ada"}},
+    {"tool": "math.double", "arguments": {"number": 3}, "depends_on": [1]},
+]
+
+
+@tool(namespace="math", read_only=True, open_world=False)
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+@tool(namespace="mail")
+def send(to: str) -> str:
+    """Send a letter."""
+    return f"sent to {to}"
+
+
+@pytest.fixture
+def open_app(make_app, tmp_path):
+    def open_app():
+        file = tmp_path / "calls.db"
+        return TestClient(
+            make_app(lambda: Runtime.open(store=f"sqlite:{file}", tools=[double, send], approve="wait"), file=file),
+            **HERE,
+        )
+
+    return open_app
+
+
+def key_of(http, *roles):
+    async def add_key():
+        granted = [AccessRole(each) for each in roles]
+        return await http.app.state.served.grants.add(GrantKind.KEY, subject="bob", roles=granted, created_by="test")
+
+    return {"authorization": f"Bearer {http.portal.call(add_key)[0]}"}
+
+
+def allow(http, headers):
+    (approval,) = http.get("/v1/approvals", headers=headers).json()["items"]
+    body = {"answer": "allow", "shown_digest": approval["shown_digest"]}
+    assert http.post(f"/v1/approvals/{approval['approval_id']}", json=body, headers=headers).status_code == 200
+
+
+def states(items):
+    return [(each["tool"], each["status"], each["result"] and each["result"]["structured_content"]) for each in items]
+
+
+def test_a_batch_that_waits_for_an_approval_is_answered_with_the_state_of_each_call(open_app):
+    with open_app() as http:
+        made = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 1})
+        first, asked, dependent = made.json()["items"]
+        assert made.status_code == 202
+        assert states([first]) == [("math.double", "succeeded", 4)]
+        assert (asked["status"], asked["result"], dependent["status"]) == ("awaiting_approval", None, "planned")
+        planned = http.get(f"/v1/calls/{dependent['invocation_id']}").json()
+        assert (planned["status"], planned["actor"], planned["is_open"]) == ("planned", "local", True)
+        allow(http, key_of(http, "approver"))
+        ended = [http.get(f"/v1/calls/{each['invocation_id']}?wait=30").json() for each in made.json()["items"]]
+        assert [each["status"] for each in ended] == ["succeeded"] * 3
+        assert ended[2]["result"]["structured_content"] == 6
+
+
+def test_a_batch_whose_calls_end_is_answered_with_their_results(open_app):
+    with open_app() as http:
+        made = http.post("/v1/batches", json={"calls": [CALLS[0], {"tool": "math.halve"}]})
+        assert made.status_code == 200
+        first, second = made.json()["items"]
+        assert states([first]) == [("math.double", "succeeded", 4)]
+        assert (second["tool"], second["result"]["is_error"]) == ("math.halve", True)
+
+
+def test_another_caller_does_not_see_the_planned_calls_of_a_batch(open_app):
+    with open_app() as http:
+        planned = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 0}).json()["items"][2]
+        other = key_of(http, "caller")
+        assert http.get(f"/v1/calls/{planned['invocation_id']}", headers=other).status_code == 404
+        assert http.post(f"/v1/calls/{planned['invocation_id']}/cancel", headers=other).status_code == 404
+
+
+def test_a_server_that_stops_leaves_what_waits_to_the_next_one_and_records_what_did_not_start(open_app):
+    with open_app() as http:
+        items = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 1}).json()["items"]
+    with open_app() as http:
+        assert http.get(f"/v1/calls/{items[2]['invocation_id']}").json()["status"] == "canceled"
+        allow(http, key_of(http, "approver"))
+        ended = http.get(f"/v1/calls/{items[1]['invocation_id']}?wait=30").json()
+        assert ended["result"]["content"][0]["text"] == "sent to ada"
