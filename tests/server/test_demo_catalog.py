@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool import Runtime
-from agenttool.server.demo_catalog import demo_tools, make_calls
+from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 
 
 @asynccontextmanager
@@ -15,7 +15,7 @@ async def open_demo(folder):
     running = asyncio.Event()
     tools = demo_tools(folder / "files")
     async with (
-        Runtime.open(store=f"sqlite:{folder / 'calls.db'}", tools=tools, approve="wait") as rt,
+        Runtime.open(store=f"sqlite:{folder / 'calls.db'}", tools=tools, rules=DEMO_RULES, approve="wait") as rt,
         asyncio.TaskGroup() as group,
     ):
         start = rt.start

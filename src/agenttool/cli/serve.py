@@ -32,7 +32,7 @@ from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
-from agenttool.server.demo_catalog import demo_tools, make_calls
+from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 from agenttool.server.lazy_app import LazyApp
 from agenttool.server.tenants import TenantSpace, tenant_store
 
@@ -170,6 +170,7 @@ class Served:
                 config=self.config,
                 store=place,
                 tools=self.tools,
+                rules=DEMO_RULES if self.server.is_demo else (),
                 approve="wait",
                 callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
             ) as rt,

@@ -19,6 +19,17 @@ DEFERRED = 500
 ACTOR = "agent:demo"
 """The actor of the calls that the demo makes."""
 
+DEMO_RULES: tuple[JsonObject, ...] = (
+    {
+        "name": "large-invoices",
+        "behavior": "deny",
+        "tool": "demo.send_invoice",
+        "argument": {"/amount": {"min": 10_000}},
+        "because": "the accountants send invoices from 10,000",
+    },
+)
+"""The rules of the demo; one of its first calls is denied by them."""
+
 _OBJECTS = ("invoice", "customer", "order", "ticket", "shipment", "contract", "refund", "payment", "report", "meeting")
 _VERBS = ("list", "get", "create", "update", "archive")
 _WHERE = ("north", "south", "east", "west", "central", "online", "retail", "export", "service", "partner")
@@ -166,6 +177,7 @@ async def _make_first_calls(runtime: Runtime) -> None:
     await runtime.start("demo.flaky", {}, actor_ref=ACTOR)
     await runtime.start("demo.large_table", {"rows": 3000}, actor_ref=ACTOR)
     invoice: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
+    await runtime.start("demo.send_invoice", {**invoice, "amount": 12500.0}, actor_ref=ACTOR)
     await runtime.start("demo.send_invoice", invoice, actor_ref=ACTOR)
 
 

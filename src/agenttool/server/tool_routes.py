@@ -63,6 +63,8 @@ async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
         for state in (visibility(entry.tool_id, entry.qualified_name),)
         if query.state in (None, _group(state))
     ]
+    if query.query is None:
+        chosen.sort(key=lambda each: each[1].state != "loaded")  # what a model sees comes first, both parts by name
     start = _offset(query.cursor)
     page = chosen[start : start + query.limit]
     after = start + query.limit

@@ -28,9 +28,9 @@ function Overview() {
       <${Now} now=${stats.data?.now} />
       <${Choice} label="time span" value=${window} options=${WINDOWS} onChange=${(name) => setQuery({ window: name === "3600" ? "" : name })} />
     </div>
+    <${Waiting} />
     <${Failure} error=${stats.error} />
     ${stats.data ? html`<${Plots} stats=${stats.data} />` : html`<${Loading} rows=${2} />`}
-    <${Waiting} />
     <div class="columns"><${Running} /><${Failed} /></div>`;
 }
 
@@ -100,14 +100,13 @@ function Connect() {
   const server = me.value?.server;
   if (!server) return null;
   const url = (server.url || location.origin).replace(/\/$/, "");
-  const body = server.is_demo ? '{"tool": "files.list_files", "arguments": {}}' : '{"tool": "NAME", "arguments": {}}';
-  const curl = `curl -s ${url}/v1/calls \\\n  -H 'content-type: application/json' \\\n  -d '${body}'`;
-  const python = `import json, urllib.request\n\nrequest = urllib.request.Request(\n    "${url}/v1/calls",\n    b'${body}',\n    {"content-type": "application/json"},\n)\nprint(json.load(urllib.request.urlopen(request)))`;
+  const tool = server.is_demo ? "files.list_files" : "NAME";
+  const curl = `curl -s ${url}/v1/calls \\\n  -H 'content-type: application/json' \\\n  -d '{"tool": "${tool}", "arguments": {}}'`;
+  const python = `from agenttool.client import Client\n\nwith Client("${url}") as gateway:\n    print(gateway.call("${tool}", {}).text)`;
   const mcp = JSON.stringify({ mcpServers: { agenttool: { type: "http", url: server.mcp_url ?? `${url}/mcp` } } }, null, 2);
-  return html`<section aria-labelledby="connect-heading"><h2 id="connect-heading">Connect your agent</h2>
-    <div class="columns three">
+  return html`<section class="part" aria-labelledby="connect-heading"><h2 id="connect-heading">Connect your agent</h2>
+    <div class="columns">
       <div class="card"><${Snippet} label="MCP client" text=${mcp} /></div>
-      <div class="card"><${Snippet} label="curl" text=${curl} /></div>
-      <div class="card"><${Snippet} label="Python" text=${python} /></div>
+      <div class="card"><${Snippet} label="curl" text=${curl} /><${Snippet} label="Python" text=${python} /></div>
     </div></section>`;
 }

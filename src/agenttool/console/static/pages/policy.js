@@ -14,7 +14,7 @@ import { NeedsLogin } from "./login.js";
 import { startingArguments } from "./tool.js";
 
 const LAYERS = {
-  policy_settings: "Policy of the organisation", flag_settings: "Flags", cli_arg: "Command line", command: "Commands",
+  policy_settings: "Policy of the organisation", flag_settings: "Flags", cli_arg: "Command line or program", command: "Commands",
   local_settings: "Local settings", project_settings: "Project settings", user_settings: "User settings", session: "Remembered answers and session",
 };
 
@@ -86,7 +86,7 @@ function TryCall({ byRef }) {
   return html`<form class="card" aria-labelledby="try-heading" onSubmit=${run}>
     <h2 id="try-heading">Try a call</h2><p class="muted">It shows what the rules would decide. Nothing runs.</p>
     <div class="fields">
-      <label>Tool <input list="tool-names" data-search value=${name} spellcheck=${false} onInput=${(event) => setName(event.target.value)}
+      <label>Tool <input list="tool-names" data-search placeholder="files.write_file" value=${name} spellcheck=${false} onInput=${(event) => setName(event.target.value)}
           onChange=${(event) => setQuery({ tool: event.target.value.trim() })} />
         <datalist id="tool-names">${(names?.items ?? []).map((each) => html`<option value=${each.name}></option>`)}</datalist></label>
       <label>Caller (optional) <input value=${actor} spellcheck=${false} placeholder="agent:billing"

@@ -14,12 +14,13 @@ export function SourcesPage() {
   const items = (data?.items ?? []).filter(({ state }) => !wanted || (wanted === "ready") === (state === "ready"));
   const ill = (data?.items ?? []).filter(({ state }) => state !== "ready").length;
   return html`<h1 tabindex="-1">Sources</h1>
-    <p class="lead">${data ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : "\u00a0"}
+    <p class="lead">${data?.items.length > 0 ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : "MCP servers, HTTP services and RAP servers whose tools are offered here."}
       ${(ill > 0 || wanted) && html` <button type="button" class="small"
           onClick=${() => setQuery({ state: wanted ? "" : "not-ready" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} />`}
-    ${data && data.items.length === 0 && html`<${Empty} title="No sources">Add one to the settings file, for example <code>[sources.github]</code> with <code>kind = "mcp"</code>.<//>`}
+    ${data && data.items.length === 0 && html`<${Empty} title="No sources">Add one with <code>agenttool sources add NAME -- COMMAND</code> or <code>agenttool sources add openapi FILE-OR-URL</code>,
+        or take those of your MCP client with <code>agenttool import</code>.<//>`}
     <div class="columns">${items.map((source) => html`<${Source} key=${source.name} source=${source} />`)}</div>`;
 }
 

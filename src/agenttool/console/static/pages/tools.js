@@ -41,8 +41,14 @@ function ToolRows({ tools }) {
       <th scope="row"><${Link} to=${`/tools/${encodeURIComponent(tool.tool_id)}`} data-row><${Text} value=${tool.name} /><//>
         <div class="muted description"><${Text} value=${firstLine(tool.description)} /></div></th>
       <td><${Chip} value=${tool.state} /> ${tool.read_only && html`<${Chip} value="reads only" tone="plain" />`}
-        ${tool.state !== "loaded" && tool.why && html`<div class="why-absent"><${Text} value=${tool.why.replace(`${tool.name} is ${tool.state}, `, "")} /></div>`}</td>
+        ${absence(tool) && html`<div class="why-absent"><${Text} value=${absence(tool)} /></div>`}</td>
       <td><${Text} value=${tool.source} /></td><td class="number">${tool.tokens?.toLocaleString("en") ?? "–"}</td></tr>`)}</tbody></table>`;
+}
+
+/** Return why a model does not see a tool; the page of the tool says more. */
+function absence({ state, why }) {
+  if (state === "loaded") return null;
+  return state === "deferred" ? "a model finds it by search" : why;
 }
 
 /** Return the first line of a description, cut to a length that fits a row. */
