@@ -27,6 +27,9 @@ from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes, parse_object, read
 from agenttool.errors import ConfigError, GatewayError, RecordError
 from agenttool.records import Json, JsonObject, ToolResult, ToolSearchResult
+from agenttool.server.access_messages import (
+    Me,
+)
 from agenttool.server.messages import (
     MAX_WAIT_S,
     AnswerReply,
@@ -37,7 +40,6 @@ from agenttool.server.messages import (
     CallList,
     CallReply,
     CancelReply,
-    Me,
     SourceList,
     ToolDetail,
     ToolPage,

@@ -113,7 +113,7 @@ def second_visitor(gateway, visitor, browser):
     reply = visitor.page.request.post(
         f"{gateway.url}/v1/keys",
         data={"subject": "bob", "roles": ["approver"]},
-        headers={"origin": gateway.url, "sec-fetch-site": "same-origin"},
+        headers={"origin": gateway.url, "sec-fetch-site": "same-origin", "agenttool-page-key": visitor.page_key},
     )
     assert reply.status == 201, reply.text()
     found = Visitor(browser)

@@ -1,6 +1,8 @@
 """The console in a browser: approvals from the call to its result, two approvers, reloads, tabs, and hostile output."""
 
 import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browser import Visitor, axe_script
@@ -151,6 +153,48 @@ def test_hostile_output_and_arguments_are_shown_as_text_and_harm_nothing(gateway
     page = visitor.go(f"{gateway.url}/calls/{state['invocation_id']}")
     assert "<script>window.harmed = 1</script>" in page.get_by_label("output").inner_text()
     assert "⟦U+202E⟧gpj.exe" in page.get_by_label("output").inner_text()
+
+
+def test_a_session_holds_in_every_tab_and_a_server_on_another_port_cannot_use_its_cookie(gateway, visitor):
+    state = gateway.call("demo.repeat", {"text": "word ", "times": 50_000}, wait=60)
+    visitor.page.reload()
+    tab = visitor.new_tab()
+    tab.goto(f"{gateway.url}/calls/{state['invocation_id']}")
+    tab.locator(".live.on").wait_for()
+    with tab.expect_download() as started:
+        tab.get_by_role("button", name="Download").last.click()
+    assert started.value.path().read_bytes() == b"word " * 50_000
+    with collecting_cookies() as (other, cookies):
+        visitor.new_tab().goto(other)
+    assert cookies[0].startswith("agenttool_")
+    own_page = {"cookie": cookies[0], "origin": gateway.url, "sec-fetch-site": "same-origin"}
+    assert visitor.page.request.get(f"{gateway.url}/v1/approvals", headers=own_page).status == 403
+
+
+@contextmanager
+def collecting_cookies():
+    """Serve an empty page on another port of this host; yield its address and the cookies that it was sent."""
+    cookies = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            cookies.append(self.headers["cookie"] or "")
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", cookies
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.mark.soak

@@ -241,18 +241,35 @@ def test_a_login_link_opens_one_session_that_only_the_console_can_use(http):
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert http.post("/v1/login", json={"token": token}, headers=OWN_PAGE).status_code == HTTPStatus.UNAUTHORIZED
-    session = {"cookie": cookie.partition(";")[0], **OWN_PAGE}
+    page_key = logged_in.json()["page_key"]
+    session = {"cookie": cookie.partition(";")[0], "agenttool-page-key": page_key, **OWN_PAGE}
     assert http.get("/v1/me", headers=session).json()["kind"] == "session"
     assert http.post("/v1/policy/try", json={"tool": "add"}, headers=session).status_code == HTTPStatus.OK
     for origin in ("http://127.0.0.1:3000", "http://localhost:8642", "https://127.0.0.1:8642", "null"):
         foreign = {**session, "origin": origin}
         assert http.post("/v1/policy/try", json={"tool": "add"}, headers=foreign).status_code == HTTPStatus.FORBIDDEN
-    without = {"cookie": session["cookie"]}
+    without = {"cookie": session["cookie"], "agenttool-page-key": page_key}
     assert http.post("/v1/policy/try", json={"tool": "add"}, headers=without).status_code == HTTPStatus.FORBIDDEN
     as_form = {**session, "content-type": "text/plain"}
     assert http.post("/v1/policy/try", content=b"{}", headers=as_form).status_code == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     assert http.post("/v1/logout", headers=session).status_code == HTTPStatus.NO_CONTENT
     assert http.get("/v1/me", headers=session).status_code == HTTPStatus.UNAUTHORIZED
+
+
+def test_the_cookie_of_a_session_alone_proves_nothing(http):
+    logged_in = login(http)[1]
+    cookie, page_key = logged_in.headers["set-cookie"].partition(";")[0], logged_in.json()["page_key"]
+    assert page_key not in cookie
+    for headers in ({}, {"agenttool-page-key": "A" * len(page_key)}, {"agenttool-page-key": ""}):
+        sent = {"cookie": cookie, **OWN_PAGE, **headers}
+        assert http.get("/v1/approvals", headers=sent).status_code in {401, 403}
+        assert http.get("/v1/me", headers=sent).json().get("kind") != "session"
+    http.cookies.clear()
+    assert http.get("/v1/me", headers={**OWN_PAGE, "agenttool-page-key": page_key}).json()["kind"] == "local"
+    token = cookie.partition("=")[2]
+    for bearer in (token, token + page_key):
+        refused = http.get("/v1/me", headers={"authorization": f"Bearer {bearer}"})
+        assert refused.status_code == HTTPStatus.UNAUTHORIZED
 
 
 def test_rules_and_statistics_describe_what_happened(http):

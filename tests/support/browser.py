@@ -100,6 +100,11 @@ class Visitor:
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.complaints.append(message.text)
 
+    @property
+    def page_key(self):
+        """Return what the page stores to prove its session together with the cookie."""
+        return self.page.evaluate("localStorage.getItem('agenttool.page_key')")
+
     def go(self, address):
         """Open an address and wait for its heading."""
         self.page.goto(address)

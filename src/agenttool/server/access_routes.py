@@ -5,19 +5,20 @@ from http import HTTPStatus
 
 from agenttool.codec.moments import timestamp
 from agenttool.ports.identity import AccessRole, IdentityKind
-from agenttool.server.authentication import Identified, cookies_of, unauthorized
-from agenttool.server.grants import Grant, GrantKind
-from agenttool.server.messages import (
+from agenttool.server.access_messages import (
     KeyBody,
     KeyItem,
     KeyList,
     LoginBody,
+    LoginReply,
     Me,
     NewKey,
     ServerInfo,
     SessionItem,
     SessionList,
 )
+from agenttool.server.authentication import Identified, split_session, unauthorized
+from agenttool.server.grants import Grant, GrantKind
 from agenttool.server.problem import Problem
 from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 
@@ -27,7 +28,11 @@ LINK_S = 15 * 60.0
 
 
 async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
-    """Exchange the token of a login link, or an API key, for a console session."""
+    """Exchange the token of a login link, or an API key, for a console session.
+
+    One part of its secret is a cookie, and the page sends the other part, `page_key`, as the header
+    `Agenttool-Page-Key` of each request: browsers send cookies to the servers on all ports of a host.
+    """
     authenticator, body = request.gateway.authenticator, request.body
     grants = authenticator.grants
     if (body.token is None) == (body.key is None):
@@ -50,17 +55,18 @@ async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
     )
     await grants.delete_expired()
     identified = Identified(principal=session.principal, grant=session, expires_at_s=session.expires_at_s)
-    cookie = authenticator.cookie(request.scope, token, SESSION_S)
-    return Reply(value=_me(request.gateway.options.info, identified), headers={"set-cookie": cookie})
+    in_cookie, page_key = split_session(token)
+    cookie = authenticator.cookie(request.scope, in_cookie, SESSION_S)
+    me = _me(request.gateway.options.info, identified)
+    members = {name: getattr(me, name) for name in Me.__struct_fields__}
+    return Reply(value=LoginReply(page_key=page_key, **members), headers={"set-cookie": cookie})
 
 
 async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """End the console session of the request."""
     authenticator = request.gateway.authenticator
-    if request.headers.get("cookie") is not None and not request.scope["state"].get("is_own_page"):
-        raise Problem(HTTPStatus.FORBIDDEN, "only a page of this server may end its session")
-    token = cookies_of(request.headers).get(authenticator.cookie_name(request.scope), "")
-    session = await authenticator.grants.find(token, GrantKind.SESSION)
+    token = authenticator.session_token(request.scope, request.headers)
+    session = None if token is None else await authenticator.grants.find(token, GrantKind.SESSION)
     if session is not None:
         await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
         authenticator.forget()

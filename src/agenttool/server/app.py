@@ -17,10 +17,12 @@ from agenttool.console.pages import is_console_path
 from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
+from agenttool.server.access_messages import (
+    ServerInfo,
+)
 from agenttool.server.authentication import Authenticator, VerifyToken
 from agenttool.server.gateway import Gateway
 from agenttool.server.grants import AccessGrants
-from agenttool.server.messages import ServerInfo
 from agenttool.server.openapi import document_of
 from agenttool.server.state import GatewayOptions, ServerState
 from agenttool.server.table import ROUTES

@@ -22,6 +22,10 @@ MAX_CACHED = 10_000
 SECURE_COOKIE = "__Host-agenttool"
 """The cookie of a server with TLS; browsers accept this prefix only for such a server, and for one host."""
 
+PAGE_KEY_HEADER = "agenttool-page-key"
+PAGE_KEY_LENGTH = 22
+"""The page has the last 132 bits of the 256 bits of a session's secret."""
+
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
 _PROXY_HEADER_PREFIX = "x-forwarded-"
@@ -104,8 +108,10 @@ class Authenticator:
             scheme, _, token = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the scheme of Authorization must be Bearer; send Authorization: Bearer KEY")
+            if token.strip().startswith(f"{GrantKind.SESSION.value}_"):
+                raise unauthorized("a session is for the pages of this server only; send an API key")
             return await self._check(token.strip(), headers)
-        session = self._session_token(scope, headers)
+        session = self.session_token(scope, headers)
         if session is not None:
             return await self._check(session, headers)
         if self._requires_key or not is_local_program(scope, headers):
@@ -138,8 +144,10 @@ class Authenticator:
             return await self._verify_jwt(token)
         raise unauthorized(_WRONG)
 
-    def _session_token(self, scope: Scope, headers: Headers) -> str | None:
-        """Return the session of a request of the console; other pages cannot use its cookie.
+    def session_token(self, scope: Scope, headers: Headers) -> str | None:
+        """Return the session of a request of the console: the cookie and the key of the page together.
+
+        Other pages cannot use the cookie, and another server that receives it does not have the key.
 
         Raises:
             Problem: it would change something, and does not come from the console.
@@ -147,12 +155,10 @@ class Authenticator:
         token = cookies_of(headers).get(self.cookie_name(scope))
         if token is None or not token.startswith(f"{GrantKind.SESSION.value}_"):
             return None
-        is_own_page = scope.get("state", {}).get("is_own_page", False)
-        if is_own_page:
-            return token
-        if scope["method"] not in _SAFE_METHODS or headers.get("origin") is not None:
+        page_key, is_own_page = headers.get(PAGE_KEY_HEADER), scope.get("state", {}).get("is_own_page", False)
+        if not is_own_page and (scope["method"] not in _SAFE_METHODS or headers.get("origin") is not None):
             raise Problem(HTTPStatus.FORBIDDEN, "a session may be used by the pages of this server only; use a key")
-        return None if headers.get("sec-fetch-site") is not None else token
+        return token + page_key if is_own_page and page_key is not None else None
 
     def cookie_name(self, scope: Scope) -> str:
         """Return the name of the cookie: the browsers of one machine share cookies among all of its ports."""
@@ -188,6 +194,11 @@ class Authenticator:
 def unauthorized(detail: str) -> Problem:
     """Return the problem of missing or wrong credentials."""
     return Problem(HTTPStatus.UNAUTHORIZED, detail, headers=_CHALLENGE)
+
+
+def split_session(token: str) -> tuple[str, str]:
+    """Return the two parts of the token of a session: the cookie and the key of the page, each hard to guess."""
+    return token[:-PAGE_KEY_LENGTH], token[-PAGE_KEY_LENGTH:]
 
 
 def cookies_of(headers: Headers) -> dict[str, str]:

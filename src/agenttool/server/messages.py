@@ -33,7 +33,6 @@ Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
 Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
-RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
 
 
 def given(member: Raw) -> bytes | None:
@@ -67,91 +66,6 @@ class ApiQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class ApiReply(Struct, kw_only=True):
     """The body of a response."""
-
-
-# Identity
-
-
-class LoginBody(ApiBody):
-    """The token of a login link, or an API key."""
-
-    token: Annotated[str, Meta(max_length=400)] | None = None
-    key: Annotated[str, Meta(max_length=400)] | None = None
-
-
-class ServerInfo(ApiReply):
-    """What a client may know about the server."""
-
-    version: str
-    is_demo: bool
-    is_durable: bool
-    approves_own_calls: bool
-    url: str
-    mcp_url: str | None
-
-
-class Me(ApiReply):
-    """The identity of the request."""
-
-    subject: str
-    tenant: str
-    roles: list[str]
-    kind: Literal["local", "key", "jwt", "session"]
-    key_id: str | None
-    expires_at: str | None
-    server: ServerInfo
-
-
-class KeyBody(ApiBody):
-    """A new API key."""
-
-    subject: Annotated[str, Meta(min_length=1, max_length=200)]
-    roles: Annotated[list[RoleName], Meta(min_length=1)]
-    expires_in_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-
-
-class KeyItem(ApiReply):
-    """An API key, without its secret."""
-
-    key_id: str
-    subject: str
-    tenant: str
-    roles: list[str]
-    created_at: str
-    created_by: str
-    expires_at: str | None
-    last_used_at: str | None
-    revoked_at: str | None
-
-
-class NewKey(KeyItem):
-    """An API key with its secret, which is shown once."""
-
-    key: str
-
-
-class KeyList(ApiReply):
-    """The API keys of a tenant."""
-
-    items: list[KeyItem]
-
-
-class SessionItem(ApiReply):
-    """A console session."""
-
-    session_id: str
-    subject: str
-    roles: list[str]
-    key_id: str | None
-    created_at: str
-    expires_at: str | None
-    is_current: bool
-
-
-class SessionList(ApiReply):
-    """The console sessions of a tenant."""
-
-    items: list[SessionItem]
 
 
 # Calls

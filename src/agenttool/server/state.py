@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agenttool.records import JsonObject
+from agenttool.server.access_messages import (
+    ServerInfo,
+)
 from agenttool.server.authentication import Authenticator
-from agenttool.server.messages import ServerInfo
 from agenttool.server.tenants import Tenants
 
 

@@ -6,6 +6,15 @@ from typing import TypeVar, cast
 import msgspec
 
 from agenttool.ports.identity import AccessRole
+from agenttool.server.access_messages import (
+    KeyBody,
+    KeyList,
+    LoginBody,
+    LoginReply,
+    Me,
+    NewKey,
+    SessionList,
+)
 from agenttool.server.access_routes import (
     add_key,
     get_me,
@@ -46,17 +55,11 @@ from agenttool.server.messages import (
     CheckReply,
     EventQuery,
     InputBody,
-    KeyBody,
-    KeyList,
-    LoginBody,
     LogReply,
     MatchBody,
     MatchReply,
-    Me,
-    NewKey,
     RuleList,
     SearchBody,
-    SessionList,
     SourceList,
     StatsQuery,
     StatsReply,
@@ -186,7 +189,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     _route("GET /v1/status", get_status, EVERY_ROLE, AnyObject),
     _route("GET /v1/events", stream_events, READERS, str, query=EventQuery, media="text/event-stream"),
     _route("GET /v1/me", get_me, EVERY_ROLE, Me),
-    _route("POST /v1/login", log_in, None, Me, body=LoginBody, problems=(S.UNAUTHORIZED,)),
+    _route("POST /v1/login", log_in, None, LoginReply, body=LoginBody, problems=(S.UNAUTHORIZED,)),
     _route("POST /v1/logout", log_out, None, statuses=_NOTHING),
     _route("GET /v1/keys", list_keys, OPERATOR, KeyList),
     _route("POST /v1/keys", add_key, OPERATOR, NewKey, body=KeyBody, statuses=(S.CREATED,)),

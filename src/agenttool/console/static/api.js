@@ -9,6 +9,20 @@ export class Problem extends Error {
   }
 }
 
+const PAGE_KEY = "agenttool.page_key";
+
+/** Store the page's part of the session's secret for all tabs; null deletes it. Unlike a cookie, no other port gets it. */
+export function setPageKey(key) {
+  if (key === null) localStorage.removeItem(PAGE_KEY);
+  else localStorage.setItem(PAGE_KEY, key);
+}
+
+/** Return the headers that prove the session, together with the cookie. */
+export function sessionHeaders() {
+  const key = localStorage.getItem(PAGE_KEY);
+  return key === null ? {} : { "agenttool-page-key": key };
+}
+
 /** Whether the server wants a login, because it answered 401. */
 export const loginWanted = signal(false);
 
@@ -27,6 +41,13 @@ export async function requestBytes(path, first, last, abort) {
   const total = Number(/\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1]);
   if (response.status === 206) return { bytes: new Uint8Array(await response.arrayBuffer()), total };
   return readUpTo(response, last + 1);
+}
+
+/** Return a whole payload as a blob. Raises Problem. */
+export async function requestBlob(path) {
+  const response = await send("GET", path, { headers: { accept: "*/*" } });
+  if (!response.ok) throw await problemOf(response);
+  return response.blob();
 }
 
 /** Read at most `limit` bytes of an answer that ignored the range, then stop the download. */
@@ -52,7 +73,7 @@ function joined(parts, size) {
 }
 
 async function send(method, path, { body, abort, headers = {} }) {
-  const options = { method, signal: abort, credentials: "same-origin", headers: { accept: "application/json", ...headers } };
+  const options = { method, signal: abort, credentials: "same-origin", headers: { accept: "application/json", ...sessionHeaders(), ...headers } };
   if (body !== undefined) {
     options.headers["content-type"] = "application/json";
     options.body = JSON.stringify(body);

@@ -1,6 +1,6 @@
 // Stored output of a call: the first 256 kB, the rest on request. Shown as text, JSON tree or image; never as markup.
 import { html, useEffect, useState } from "./html.js";
-import { requestBytes } from "./api.js";
+import { requestBlob, requestBytes } from "./api.js";
 import { JsonTree } from "./json_tree.js";
 import { Text, bytes, visible } from "./text.js";
 import { Choice, Failure, Loading } from "./widgets.js";
@@ -11,16 +11,27 @@ const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "i
 /** Show one payload of a call. Nothing is loaded before the reader opens it. */
 export function Payload({ invocationId, digest, mediaType, size }) {
   const [isOpen, setOpen] = useState(false);
+  const [problem, setProblem] = useState(null);
   const address = `/v1/results/${encodeURIComponent(invocationId)}/payloads/${encodeURIComponent(digest)}`;
   return html`<div class="payload card">
     <div class="row">
       <button type="button" aria-expanded=${isOpen}
           onClick=${() => setOpen(!isOpen)}>${isOpen ? "Hide" : "Show"} the stored ${visible((mediaType ?? "output").split(";")[0])}</button>
       <span class="muted">${bytes(size)}</span>
-      <a href=${address} download class="button small">Download</a>
+      <button type="button" class="small" onClick=${() => download(address, digest).then(setProblem, setProblem)}>Download</button>
     </div>
+    <${Failure} error=${problem} />
     ${isOpen && html`<${Content} address=${address} type=${(mediaType ?? "").split(";")[0].trim().toLowerCase()} size=${size} />`}
   </div>`;
+}
+
+/** Save a payload as a file. A link could not send the headers of the session. */
+async function download(address, digest) {
+  const made = URL.createObjectURL(await requestBlob(address));
+  const link = Object.assign(document.createElement("a"), { href: made, download: digest.replace(/^sha256[:-]/, "").slice(0, 16) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(made), 60_000);
+  return null;
 }
 
 function Content({ address, type, size }) {

@@ -1,6 +1,6 @@
 // Who uses the page, and what the page remembers in this browser: theme, shortcuts, drafts.
 import { signal, computed } from "./html.js";
-import { get, post, loginWanted, Problem } from "./api.js";
+import { get, post, loginWanted, Problem, setPageKey } from "./api.js";
 import { startLive, stopLive } from "./live.js";
 
 /** The answer of `GET /v1/me`; null until it is known. */
@@ -20,7 +20,7 @@ export async function openSession() {
   if (token) {
     history.replaceState(null, "", location.pathname + location.search);
     try {
-      await enter(await post("/v1/login", { token }));
+      await logIn({ token });
       return;
     } catch (error) {
       meProblem.value = error;
@@ -35,11 +35,18 @@ export async function openSession() {
 
 /** Exchange a key for a session. Raises Problem. */
 export async function loginWithKey(key) {
-  await enter(await post("/v1/login", { key }));
+  await logIn({ key });
+}
+
+async function logIn(credentials) {
+  const found = await post("/v1/login", credentials);
+  setPageKey(found.page_key);
+  await enter(found);
 }
 
 export async function logout() {
   await post("/v1/logout").catch(() => {});
+  setPageKey(null);
   stopLive();
   location.assign("/");
 }

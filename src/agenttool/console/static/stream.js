@@ -1,4 +1,5 @@
-// Reads one stream of server-sent events by fetch, so that the last id can be sent and the status can be seen.
+// Reads one stream of server-sent events by fetch, so that headers can be sent and the status can be seen.
+import { sessionHeaders } from "./api.js";
 
 /**
  * Read events until the stream ends or is aborted.
@@ -7,7 +8,7 @@
  * @returns {Promise<number>} the status of the answer; 200 if the stream was open and ended
  */
 export async function readStream(path, { after, abort, onEvent }) {
-  const headers = { accept: "text/event-stream" };
+  const headers = { accept: "text/event-stream", ...sessionHeaders() };
   if (after !== null) headers["last-event-id"] = after;
   const response = await fetch(path, { headers, signal: abort, credentials: "same-origin", cache: "no-store" });
   if (!response.ok) return response.status;
