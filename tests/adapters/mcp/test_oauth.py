@@ -21,6 +21,7 @@ class GuardedServer:
     def __init__(self) -> None:
         self.url = ""
         self.issuer = ""
+        self.accepted = "the-access-token"
         self.seen = []
         self.tokens: list[dict[str, str]] = []
         self.app = Starlette(
@@ -56,10 +57,11 @@ class GuardedServer:
         self.seen.append(request.headers)
         form = dict(await request.form())
         self.tokens.append(form)
-        return JSONResponse({"access_token": "the-access-token", "token_type": "Bearer", "expires_in": 3600})
+        answer = {"access_token": self.accepted, "token_type": "Bearer", "refresh_token": "the-refresh-token"}
+        return JSONResponse({**answer, "expires_in": 3600})
 
     async def mcp(self, request: Request) -> Response:
-        if request.headers.get("authorization") != "Bearer the-access-token":
+        if request.headers.get("authorization") != f"Bearer {self.accepted}":
             where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
             return Response(status_code=401, headers={"WWW-Authenticate": where})
         self.seen.append(request.headers)
@@ -107,6 +109,34 @@ async def test_a_login_stores_tokens_for_this_user_alone_and_later_runtimes_use_
     assert len(guarded.tokens) == 1
     assert guarded.tokens[0]["resource"] == f"{guarded.url}/mcp"
     assert guarded.tokens[0]["code_verifier"]
+
+
+@pytest.mark.parametrize("client", [{}, {"client_id": "mine", "client_secret": "s"}], ids=["registered", "settings"])
+async def test_a_later_runtime_renews_a_token_that_is_refused_but_only_where_it_was_issued(
+    serve_app, free_port, tmp_path, client
+):
+    guarded, other, shown = GuardedServer(), GuardedServer(), []
+    redirect = f"http://127.0.0.1:{free_port()}/callback"
+    async with serve_app(guarded.app) as guarded.url, serve_app(other.app) as other.url:
+        oauth = OAuthSettings(redirect_url=redirect, **client)
+        server = McpServer("far", url=f"{guarded.url}/mcp", oauth=oauth)
+        options = {"sources": [server], "store": str(tmp_path / "calls.db"), "approve": lambda _: True}
+        rt = Runtime.open(**options)
+        source = rt.sources.get("far")
+        source.use_login(lambda url: shown.append(follow(url)))
+        async with rt:
+            await source.check()
+        await shown[0]
+        guarded.accepted = "the-second-token"
+        async with Runtime.open(**options) as rt:
+            renewed = await rt.call("far.echo", {})
+        guarded.accepted, guarded.issuer = "the-third-token", other.url
+        async with Runtime.open(**options) as rt:
+            refused = await rt.call("far.echo", {})
+    assert renewed.text == "hello"
+    assert [each["grant_type"] for each in guarded.tokens] == ["authorization_code", "refresh_token"]
+    assert "a user must log in" in refused.text
+    assert other.tokens == []
 
 
 async def test_a_program_is_its_own_client_with_client_credentials(serve_app):

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, TokenStorage
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -27,6 +28,9 @@ from agenttool.errors import ConfigError
 
 DEFAULT_REDIRECT = "http://127.0.0.1:8649/callback"
 """Where a login returns to, if the settings name no other place."""
+
+_LONG_AGO = 1.0
+"""The time at which a token that was refused is taken to have expired."""
 
 
 class Login(Protocol):
@@ -42,7 +46,10 @@ class Login(Protocol):
 
 
 class QuietAuth(httpx2.Auth):
-    """Applies OAuth; if that needs a user who is not there, the server's refusal is the answer to the request."""
+    """Applies OAuth; if that needs a user who is not there, the server's refusal is the answer to the request.
+
+    The SDK does not know when a stored token expires. So a refused token is renewed first, if it can be.
+    """
 
     requires_response_body = True
 
@@ -52,18 +59,42 @@ class QuietAuth(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Yield the requests of the flow."""
-        flow = self._provider.async_auth_flow(request)
-        try:
-            outgoing = await flow.__anext__()
-            while True:
-                response = yield outgoing
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            return
-        except LoginNeeded:
-            yield request  # the response to the latest request is the answer, and must be the server's refusal
-        finally:
-            await flow.aclose()
+        is_renewed = False
+        while True:
+            flow = self._provider.async_auth_flow(request)
+            try:
+                outgoing = await flow.__anext__()
+                while True:
+                    response = yield outgoing
+                    outgoing = await flow.asend(response)
+            except StopAsyncIteration:
+                await self._bind_client()
+                return
+            except LoginNeeded:
+                if is_renewed or not self._can_renew:
+                    break
+            finally:
+                await flow.aclose()
+            is_renewed = True
+            self._provider.context.token_expiry_time = _LONG_AGO
+        yield request  # the response to the latest request is the answer, and must be the server's refusal
+
+    @property
+    def _can_renew(self) -> bool:
+        """Whether the refused token has a refresh token, for the authorization server that is named now."""
+        context = self._provider.context
+        client, metadata = context.client_info, context.oauth_metadata
+        if client is None or client.issuer is None or metadata is None or not context.can_refresh_token():
+            return False
+        return issuers_match(client.issuer, str(metadata.issuer))
+
+    async def _bind_client(self) -> None:
+        """Record which authorization server a client of the settings belongs to, after its first login."""
+        context = self._provider.context
+        client, metadata = context.client_info, context.oauth_metadata
+        if client is not None and client.issuer is None and metadata is not None and context.current_tokens is not None:
+            client.issuer = str(metadata.issuer)
+            await context.storage.set_client_info(client)
 
 
 class LoginNeeded(OAuthFlowError):
@@ -185,6 +216,7 @@ def make_auth(
             OAuthClientInformationFull(
                 client_id=settings.client_id,
                 client_secret=client_secret,
+                issuer=settings.issuer,
                 redirect_uris=[AnyUrl(redirect)],
                 token_endpoint_auth_method="none" if client_secret is None else settings.auth_method,
             ),

@@ -83,11 +83,16 @@ class FixedClient(TokenStorage):
     def __init__(self, storage: TokenStorage, client: OAuthClientInformationFull) -> None:
         """Take the storage of the tokens, and the registration."""
         self.get_tokens, self.set_tokens = storage.get_tokens, storage.set_tokens
+        self._storage = storage
         self._client = client
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registration of the settings."""
-        return self._client
+        """Return the registration of the settings, with the authorization server that it was used with."""
+        stored = await self._storage.get_client_info()
+        is_same = stored is not None and stored.client_id == self._client.client_id
+        issuer = stored.issuer if stored is not None and is_same else None
+        return self._client.model_copy(update={"issuer": self._client.issuer or issuer})
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: the settings have it."""
+        """Store which authorization server the registration belongs to; the settings have its secret."""
+        await self._storage.set_client_info(client_info.model_copy(update={"client_secret": None}))
