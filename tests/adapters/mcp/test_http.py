@@ -1,6 +1,7 @@
 """MCP servers over HTTP: streamable HTTP of both revisions, the older event streams, credentials, and faults."""
 
 import asyncio
+import gzip
 import json
 import threading
 from contextlib import AsyncExitStack, contextmanager
@@ -143,9 +144,10 @@ async def test_the_token_of_the_gateway_is_never_sent_to_a_server(serve_app):
     assert all("authorization" not in each and "x-trace" not in each and each["x-app"] == "one" for each in sent)
 
 
-async def test_a_server_that_lists_for_all_and_refuses_a_call_says_what_is_missing(serve_app):
+@pytest.mark.parametrize(("kind", "body"), [("text/plain", "who are you?"), ("application/json", '{"error": "who"}')])
+async def test_a_server_that_lists_for_all_and_refuses_a_call_says_what_is_missing(serve_app, kind, body):
     async def on_call(request, message):
-        return PlainTextResponse("who are you?", 401, {"WWW-Authenticate": "Bearer"})
+        return Response(body, 401, {"WWW-Authenticate": "Bearer"}, kind)
 
     async with (
         serve_app(TinyServer(on_call).app) as url,
@@ -173,6 +175,21 @@ async def test_a_very_long_response_is_refused(serve_app, content_type):
         result = await rt.call("far.echo", {})
     assert (result.error.error_class, result.error.error_code) == (ErrorClass.RESULT_TOO_LARGE, "message_too_large")
     assert "more than 16777216 bytes was refused (max_message_bytes)" in result.error.message
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+async def test_a_compressed_response_is_refused_because_it_may_expand_to_any_size(serve_app, content_type):
+    async def on_call(request, message):
+        assert request.headers["accept-encoding"] == "identity"
+        return Response(gzip.compress(answer(message, "x").body), 200, {"Content-Encoding": "gzip"}, content_type)
+
+    async with (
+        serve_app(TinyServer(on_call).app) as url,
+        Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
+    ):
+        result = await rt.call("far.echo", {})
+    assert result.error.error_code == "refused"
+    assert "it answered in the encoding 'gzip', which was not requested" in result.error.message
 
 
 async def test_an_unknown_session_is_opened_again(serve_app):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 import httpx2
@@ -34,6 +34,8 @@ _SESSION_HEADER = "mcp-session-id"
 _EVENTS = "text/event-stream"
 _JSON = "application/json"
 _UNAUTHORIZED, _NOT_FOUND, _FIRST_ERROR = (401, 403), 404, 400
+_NOT_ENCODED = "identity"
+_MAX_ERROR_BYTES = 2**20
 _PASSED_ON = ("www-authenticate", "retry-after")
 _EVENT_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _MAX_END_BYTES = 3
@@ -125,6 +127,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
+        encoding = response.headers.get("content-encoding", _NOT_ENCODED)
+        if encoding != _NOT_ENCODED:  # a small body may expand to any size
+            await response.aclose()
+            return _failed(request, REFUSED, f"it answered in the encoding {encoding!r}, which was not requested")
         if response.status_code >= _FIRST_ERROR and response.status_code != _NOT_FOUND:
             return await _explained(request, response, self._advice)
         found = response.headers.get(_SESSION_HEADER)
@@ -167,11 +173,15 @@ def _error(fault: str, message: str) -> JsonObject:
 
 
 async def _explained(request: httpx2.Request, response: httpx2.Response, advice: str) -> httpx2.Response:
-    """Return an error response with a JSON-RPC error as its body, if it has none."""
-    if response.headers.get("content-type", "").startswith(_JSON):
+    """Return an error response to a message with a JSON-RPC error as its body, if it has none."""
+    if not _is_message(await request.aread()):
         return response
+    content, status = None, response.status_code
+    with suppress(httpx2.HTTPError):
+        content = await _read(cast("httpx2.AsyncByteStream", response.stream), _MAX_ERROR_BYTES)
     await response.aclose()
-    status = response.status_code
+    if content is not None and status != _UNAUTHORIZED[0] and _is_message(content):
+        return httpx2.Response(status, content=content, headers=response.headers, request=request)
     fault = UNAUTHORIZED if status in _UNAUTHORIZED else REFUSED
     words = f"it answered with the HTTP status {status}" + (f"; {advice}" if fault == UNAUTHORIZED else "")
     explained = _failed(request, fault, words, status)
@@ -179,6 +189,14 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
         if name in response.headers:
             explained.headers[name] = response.headers[name]
     return explained
+
+
+def _is_message(content: bytes) -> bool:
+    """Return whether a body is a JSON-RPC message; those of OAuth are not."""
+    try:
+        return "jsonrpc" in parse_object(content)
+    except RecordError:
+        return False
 
 
 @asynccontextmanager
@@ -198,7 +216,7 @@ async def open_http(
     ) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
             transport=GuardedTransport(server, session_id),
-            headers=headers,
+            headers={**(headers or {}), "accept-encoding": _NOT_ENCODED},
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=READ_S),
             trust_env=False,
