@@ -1,7 +1,9 @@
 """Callers over HTTP: the subject of a token is the actor, and what one subject has is closed to another."""
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,13 +15,14 @@ from project_settings import write_settings
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from agenttool import Runtime, tool
+from agenttool import McpServer, Runtime, tool
 from agenttool.config import read_config
 from agenttool.mcp.http import serve_http
 from agenttool.mcp.profiles import McpOptions, read_profiles
 from agenttool.ports.identity import AccessRole, IdentityKind, Principal
 from agenttool.records import PermissionDecision, ToolInvocation
 
+FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 STARTED = []
 ROLE = "approver"
 
@@ -63,9 +66,9 @@ class Authenticated:
 @pytest.fixture
 def serving(serve_app):
     @asynccontextmanager
-    async def serving(profiles=None, rules=()):
+    async def serving(profiles=None, rules=(), sources=()):
         async with (
-            Runtime.open(tools=[send, much, wait], approve="wait", rules=rules) as runtime,
+            Runtime.open(tools=[send, much, wait], sources=sources, approve="wait", rules=rules) as runtime,
             serve_http(runtime, profiles or {"": McpOptions()}) as mcp,
             serve_app(
                 Authenticated(Starlette(routes=[Route("/mcp", mcp), Route("/mcp/{profile}", mcp)])), lifespan="off"
@@ -149,6 +152,16 @@ async def test_a_caller_that_may_not_approve_its_own_calls_is_not_asked(serving,
     profiles = {"": McpOptions(approves_own_calls=own_calls)}
     async with serving(profiles) as (_, url), client_of(url, mode, "user:ada", person) as ada:
         assert "approval_required" in text_of(await ada.call_tool("send", {"to": "bob"}))
+    assert person.asked == []
+
+
+async def test_an_approval_for_a_tool_that_is_named_like_a_question_is_no_question(serving, mode, tmp_path):
+    (tmp_path / "more.json").write_text('[{"name": "ask_user", "inputSchema": {"type": "object"}}]')
+    options = ("-I", "-S", str(FIXTURE), f"definitions={tmp_path / 'more.json'}")
+    source, person = McpServer("fx", command=sys.executable, args=options), Person(decision="allow")
+    async with serving(sources=[source]) as (_, url), client_of(url, mode, "user:ada", person) as ada:
+        result = await ada.call_tool("ask_user", {"message": "Your name?", "schema": {"type": "object"}})
+    assert "approval_required" in text_of(result)
     assert person.asked == []
 
 

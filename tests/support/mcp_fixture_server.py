@@ -44,11 +44,12 @@ TOOLS = [
     tool("die", "End the process.", annotations={"destructiveHint": True}),
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
-    tool("ask", "Ask the user.", {"field": {"type": "string"}, "mode": {"type": "string"}}),
+    tool("ask", "Ask the user.", {each: {"type": "string"} for each in ("field", "message", "mode")}),
     tool("sample", "Have the client sample a model."),
     tool("note", "Send a log message."),
     tool("task", "Run as a task.", {"ends": {"type": "string"}}),
     tool("no_content", "Return a result that is not valid."),
+    tool("raw", "Answer with a line as it is given, after the id.", {"rest": {"type": "string"}}),
 ]
 RESOURCES = [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
 PROMPTS = [{"name": "greet", "description": "Greet.", "arguments": [{"name": "who", "required": True}]}]
@@ -171,7 +172,7 @@ def task_state(params):
 def ask(params):
     field, mode = params["arguments"].get("field", "name"), params["arguments"].get("mode")
     schema = {"type": "object", "properties": {field: {"type": "string", "minLength": 2}}, "required": [field]}
-    question = {"message": f"Your {field}?", "requestedSchema": schema}
+    question = {"message": params["arguments"].get("message", f"Your {field}?"), "requestedSchema": schema}
     if mode == "url":
         question = {"mode": "url", "message": "Sign in.", "url": "https://login.example/x", "elicitationId": "e1"}
     if "modern" in OPTIONS:
@@ -207,6 +208,10 @@ def big(number, given):
 def answer_call(number, params):
     if params["name"] == "reject":
         send({"id": number, "error": {"code": -32001, "message": "rejected", "data": {"why": "test"}}})
+    elif params["name"] == "raw":
+        with LOCK:
+            sys.stdout.buffer.write(f'{{"jsonrpc":"2.0","id":{number}{params["arguments"]["rest"]}\n'.encode("latin-1"))
+            sys.stdout.buffer.flush()
     elif params["name"] == "big":
         big(number, params["arguments"])
     else:

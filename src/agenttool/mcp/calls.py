@@ -8,7 +8,6 @@ from typing import cast
 
 import mcp_types as types
 
-from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
@@ -238,8 +237,9 @@ class ToolRun:
 
     def _asked_by_server(self, question: Question) -> JsonObject | None:
         """Return what an MCP server asks its user; None if this is an approval."""
-        source, _, name = question.tool_name.partition(".")
-        if name != ASK_USER or not isinstance(self.runtime.sources.get(source), McpSource):
+        namespace, _, name = question.tool_name.partition(".")
+        source = self.runtime.sources.get(namespace)
+        if not isinstance(source, McpSource) or name != source.ask_tool:
             return None
         return question.shown if isinstance(question.shown, dict) else None
 

@@ -56,10 +56,34 @@ async def test_an_answer_that_is_refused_or_does_not_fit_is_not_sent(server, opt
 
 
 @revisions
-async def test_a_form_that_asks_for_a_secret_is_declined_without_a_question(server, options):
-    result, questions, _ = await asked(server, options, lambda _: Allow(), field="api_key")
+@pytest.mark.parametrize(
+    "form", [{"field": "api_key"}, {"field": "bank_pin"}, {"field": "value", "message": "Enter your password."}]
+)
+async def test_a_form_that_asks_for_a_secret_is_declined_without_a_question(server, options, form):
+    result, questions, _ = await asked(server, options, lambda _: Allow(), **form)
     assert json.loads(result.text)[0] == {"action": "decline"}
     assert questions == []
+
+
+async def test_a_form_about_something_that_only_sounds_like_a_secret_is_asked(server):
+    _, questions, _ = await asked(server, (), lambda _: Deny(), field="max_tokens", message="How many?")
+    assert len(questions) == 1
+
+
+async def test_a_server_with_a_tool_of_the_name_of_the_question_still_asks(server, tmp_path):
+    (tmp_path / "more.json").write_text('[{"name": "ask_user", "inputSchema": {"type": "object"}}]')
+    questions = []
+
+    def approve(question):
+        questions.append(question.tool_name)
+        return Edit({**question.shown, "answer": {"name": "Ada"}}) if question.tool_name == "fx.ask_user_" else Allow()
+
+    options = [server(f"definitions={tmp_path / 'more.json'}")]
+    async with Runtime.open(sources=options, approve=approve) as rt:
+        answered, called = await rt.call("fx.ask", {}), await rt.call("fx.ask_user", {})
+    assert json.loads(answered.text)[0] == {"action": "accept", "content": {"name": "Ada"}}
+    assert called.text == "ask_user"
+    assert questions == ["fx.ask", "fx.ask_user_", "fx.ask_user"]
 
 
 @revisions

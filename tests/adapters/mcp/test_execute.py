@@ -182,3 +182,21 @@ async def test_a_missing_extra_is_named(monkeypatch, server):
     with pytest.raises(ConfigError, match=r"pip install 'agenttool\[mcp\]'"):
         async with Runtime.open(sources=[server()]):
             pass
+
+
+@pytest.mark.parametrize(
+    ("rest", "text"),
+    [
+        (',"result":{"content":[{"type":"text","text":"cut \\ud83d here"}]}}', "cut � here"),
+        (',"result":{"content":[{"type":"text","text":"latin \xe4"}]}}', "latin �"),
+        ("}", "is not valid MCP: its response is no valid message"),
+        (',"result":[1]}', "is not valid MCP: its response is no valid message"),
+        (',"result":{"content":[}', "is not valid MCP: its response is no valid message"),
+    ],
+)
+async def test_a_response_that_is_no_valid_message_ends_its_call(open_server, rest, text):
+    async with open_server() as rt:
+        result = await rt.call("fx.raw", {"rest": rest})
+        after = await rt.call("fx.echo", {"text": "hi"})
+    assert text in result.text
+    assert after.text == "hi"

@@ -13,14 +13,18 @@ from agenttool.adapters.ssrf import auth_url_error
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.ports.tool import DeclaredTool, own_tool
-from agenttool.records import ErrorClass, JsonObject, Lifecycle, ToolError, ToolKind, WriteEffect
+from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolKind, WriteEffect
 from agenttool.schema.compile import compile_schema
 
 log = logging.getLogger("agenttool.mcp")
 
 ASK_USER = "ask_user"
 
-_SECRET = re.compile(r"passw|passphrase|secret|token|api.?key|credential|private.?key|\bpin\b|\bcvv\b", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw|passphrase|passcode|pwd|secret|token(?!s)|(api|access|private|auth\w*|recovery).?key|credential|bearer"
+    r"|(?<![a-z])(pin|cvv|cvc|otp|pat|ssn)(?![a-z])|card.?number|seed.?phrase|one.?time.?(code|pass)",
+    re.IGNORECASE,
+)
 _INPUT: JsonObject = {
     "type": "object",
     "properties": {
@@ -58,7 +62,7 @@ def _invalid(message: str) -> ToolFailure:
     return ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, error_code="invalid_answer", message=message))
 
 
-def ask_tool(server: McpServer) -> DeclaredTool:
+def ask_tool(server: McpServer, name: str) -> DeclaredTool:
     """Return the tool by which a server's questions reach an approver.
 
     It is declared as deprecated, so that calls reach it and models are not shown it.
@@ -67,7 +71,7 @@ def ask_tool(server: McpServer) -> DeclaredTool:
     return own_tool(
         AskExecutor(),
         namespace=server.name,
-        name=ASK_USER,
+        name=name,
         kind=ToolKind.CUSTOM,
         description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
         schema=_INPUT,
@@ -77,8 +81,16 @@ def ask_tool(server: McpServer) -> DeclaredTool:
     )
 
 
-async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
-    """Ask the user a question of a server within a call, and return the result of the elicitation."""
+def ask_name(listed: Collection[str]) -> str:
+    """Return the name of that tool, which no tool of the server has: an approval is never taken for a question."""
+    name = ASK_USER
+    while name in listed:
+        name += "_"
+    return name
+
+
+async def elicit(server: McpServer, tool: str, job: Job, params: JsonObject) -> JsonObject:
+    """Ask the user a question of a server within a call, by its tool for that; return the result of the elicitation."""
     message, url, schema = params.get("message"), params.get("url"), params.get("requestedSchema")
     question: JsonObject = {"message": message if isinstance(message, str) else ""}
     if params.get("mode") == "url" or isinstance(url, str):
@@ -89,12 +101,12 @@ async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
         question["url"] = str(url)
     else:
         form: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
-        secret = secret_field(form)
+        secret = secret_field(form, question["message"])
         if secret is not None:
             log.warning("a question of the server %r is declined: its form asks for %r", server.name, secret)
             return {"action": "decline"}
         question |= {"schema": form, "answer": _defaults(form)}
-    result = await job.call(f"{server.name}.{ASK_USER}", question)
+    result = await job.call(f"{server.name}.{tool}", question)
     if result.error is not None:
         is_refusal = result.error.error_class in _REFUSALS
         return {"action": "decline" if is_refusal else "cancel"}
@@ -112,12 +124,19 @@ _REFUSALS: Collection[ErrorClass] = (
 )
 
 
-def secret_field(form: JsonObject) -> str | None:
-    """Return a field of a form that asks for a secret, which must not pass through a form; None if there is none."""
+def secret_field(form: JsonObject, message: Json = None) -> str | None:
+    """Return a field of a form that asks for a secret, which must not pass through a form; None if there is none.
+
+    A field without choices is also judged by the message of the form: any text can be written into it.
+    """
     properties = form.get("properties")
     for name, each in properties.items() if isinstance(properties, dict) else ():
-        words = (each.get("title"), each.get("format")) if isinstance(each, dict) else ()
-        if any(isinstance(word, str) and _SECRET.search(word) for word in (name, *words)):
+        field = each if isinstance(each, dict) else {}
+        if field.get("type") == "boolean":
+            continue
+        is_open = field.get("type") in ("string", None) and not {"enum", "oneOf", "const"} & field.keys()
+        words = (name, *map(field.get, ("title", "description", "format")), message if is_open else None)
+        if any(isinstance(word, str) and _SECRET.search(word) for word in words):
             return name
     return None
 

@@ -11,6 +11,7 @@ from agenttool.adapters.mcp.connection import Connection, Unavailable
 from agenttool.adapters.mcp.content import output_of
 from agenttool.adapters.mcp.session import (
     CONNECTION_LOST,
+    INVALID,
     NOT_CONNECTED,
     TOO_LARGE,
     UNAUTHORIZED,
@@ -195,6 +196,8 @@ class McpExecutor:
             return _failure(error_class, message, code=fault, is_safe=is_safe)
         if fault == TOO_LARGE:
             return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
+        if fault == INVALID:
+            return self._invalid(error.message)
         if fault is not None:
             message = f"the server {self.server!r} did not accept the call: {error.message}"
             error_class = _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED)

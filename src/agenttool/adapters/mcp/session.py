@@ -46,7 +46,7 @@ FAULT = "agenttool.fault"
 """The member of an error's data by which a transport states a fault of its own; the values follow."""
 
 TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
-UNAUTHORIZED, REFUSED = "unauthorized", "refused"
+UNAUTHORIZED, REFUSED, INVALID = "unauthorized", "refused", "invalid"
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 EXTENSIONS = (TASKS_EXTENSION,)

@@ -13,7 +13,7 @@ from mcp_types import CompleteRequest
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
 from agenttool.adapters.mcp.declare import declare, definition_fault
-from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
+from agenttool.adapters.mcp.elicitation import ask_name, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
@@ -223,8 +223,13 @@ class McpSource:
             if method != "elicitation/create" or not isinstance(params, dict):
                 message = f"the server {self.name!r} needs {method!r} to continue, which is not offered"
                 raise ToolFailure(ToolError(error_class=ErrorClass.CAPABILITY_GAP, message=message))
-            answers[key] = await elicit(self.server, job, params)
+            answers[key] = await elicit(self.server, self.ask_tool, job, params)
         return answers
+
+    @property
+    def ask_tool(self) -> str:
+        """The name of the tool by which the questions of the server reach the user; no tool of the server ever had it."""
+        return ask_name({*self._listed, *self._reviewed.accepted})
 
     @property
     def waiting(self) -> Mapping[str, JsonObject]:
@@ -299,7 +304,7 @@ class McpSource:
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
                 on_offers=self._note_offers,
-                elicit=lambda job, params: elicit(server, job, params),
+                elicit=lambda job, params: elicit(server, self.ask_tool, job, params),
                 sample=self._sample_for_call if server.sampling or self._sample is not None else None,
                 start_timeout_s=self._start_timeout_s,
                 mode=server.protocol,
@@ -387,7 +392,7 @@ class McpSource:
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
         self._reviewed, self._listed = reviewed, listed
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
-        tools += [] if ASK_USER in listed else [ask_tool(self.server)]
+        tools.append(ask_tool(self.server, self.ask_tool))
         if self.server.resources:
             usable = {name for name, each in OPERATIONS.items() if each.feature in reviewed.features}
             tools += [reading_tool(self.server, name, self) for name in sorted(usable - listed.keys())]

@@ -1,10 +1,11 @@
 """The stdio transport: JSON-RPC messages as lines on the pipes of a server process.
 
-A line that is no message goes to the server's log: some programs print text there. A line that is too long is skipped
-while it arrives, and the request that it answers fails.
+A line that is no message goes to the server's log: some programs print text there. If it answers a request, which is
+then invalid or too long, that request fails. A line that is too long is skipped while it arrives.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -18,14 +19,15 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_a
 from pydantic import ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
-from agenttool.adapters.mcp.session import FAULT, TOO_LARGE
+from agenttool.adapters.mcp.session import FAULT, INVALID, TOO_LARGE
 
 _READ_BYTES = 2**18
 _EDGE_BYTES = 4096
 """How much of the beginning and of the end of a skipped line is stored, to find the request that it answers."""
 
-_ID_AT_BEGINNING = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,')
+_ID_AT_BEGINNING = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*[,}]')
 _ID_AT_END = re.compile(rb'"id"\s*:\s*(\d+)\s*\}\s*$')
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN_CHARS = 200
 
 
@@ -96,13 +98,9 @@ class PipeReader:
         return None
 
     def _too_long(self, line: bytes, count: int) -> SessionMessage | None:
-        found = _ID_AT_BEGINNING.search(line[:_EDGE_BYTES]) or _ID_AT_END.search(line[-_EDGE_BYTES:])
         reason = f"a message of {count} bytes was refused; {self._max_bytes} bytes are allowed (max_message_bytes)"
         self._log.add(f"agenttool: {reason}")
-        if found is None:
-            return None
-        error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: TOO_LARGE})
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+        return _failed_request(line, TOO_LARGE, reason)
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -110,9 +108,12 @@ class PipeReader:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except (ValidationError, ValueError):
-            shown = line[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")[:_SHOWN_CHARS]
-            self._log.add(f"stdout: {shown}")
-            return None
+            pass
+        with suppress(ValidationError, ValueError, RecursionError):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(_valid_text(line), by_name=False))
+        shown = line[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")[:_SHOWN_CHARS]
+        self._log.add(f"stdout: {shown}")
+        return None if b'"method"' in line else _failed_request(line, INVALID, "its response is no valid message")
 
     async def aclose(self) -> None:
         """Do nothing; the process closes its pipes when it is stopped."""
@@ -125,6 +126,25 @@ class PipeReader:
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         """Do nothing."""
+
+
+def _valid_text(line: bytes) -> str:
+    """Return a JSON line in which characters that Unicode does not have are replaced; some servers cut texts there.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    value: object = json.loads(line.decode("utf-8", "replace"))
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(value, ensure_ascii=False))
+
+
+def _failed_request(line: bytes, fault: str, reason: str) -> SessionMessage | None:
+    """Return a failure of the request that a line answers; None if that is not known."""
+    found = _ID_AT_BEGINNING.search(line[:_EDGE_BYTES]) or _ID_AT_END.search(line[-_EDGE_BYTES:])
+    if found is None:
+        return None
+    error = ErrorData(code=INTERNAL_ERROR, message=reason, data={FAULT: fault})
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
 class PipeWriter:
