@@ -127,6 +127,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
+        return await self._checked(request, response)
+
+    async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Return a response within the limits, with the reason of a refusal."""
         encoding = response.headers.get("content-encoding", _NOT_ENCODED)
         if encoding != _NOT_ENCODED:  # a small body may expand to any size
             await response.aclose()

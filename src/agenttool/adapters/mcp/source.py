@@ -228,7 +228,7 @@ class McpSource:
 
     @property
     def ask_tool(self) -> str:
-        """The name of the tool by which the questions of the server reach the user; no tool of the server ever had it."""
+        """The tool by which the questions of the server reach the user; no tool of the server ever had this name."""
         return ask_name({*self._listed, *self._reviewed.accepted})
 
     @property
