@@ -126,7 +126,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         else:
             _answer_on(server, asked, shown, message, save, as_json=as_json)
         return
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     options.existing_file()
     # A command suggested without --settings finds the default file by itself.
     shown_options = StoreOptions(store) if settings is None else options

@@ -54,7 +54,7 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
         if not cancel_call(server, call, as_json=as_json):
             raise typer.Exit(NOT_CANCELED)
         return
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
         invocation_id = find_call(reader, call).invocation.invocation_id
     command = CancelCommand(invocation_id, options, load_tools(places or []), by)

@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "init": ("settings:init", "Write a first settings file, with comments."),
         "settings": ("settings:settings", "Show which settings files apply, and where settings come from."),
-        "trust": ("trust:trust", "Trust the settings of a project, after a look at what they do."),
+        "trust": ("trust:trust", "Trust the settings and the store of a project."),
         "policy": ("policy:app", "Show, revoke and try rules; each command takes --json."),
         "verify": ("verify:verify", "Check that the journal is unchanged and consistent."),
         "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),

@@ -44,7 +44,7 @@ def keys() -> None:
 
 @asynccontextmanager
 async def _open_grants(store: str | None, settings: SettingsOption) -> AsyncGenerator[AccessGrants]:
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     if options.file is None:
         raise ConfigError("the store is in memory, so no key outlives the server; name a file with --store")
     parts = open_store(f"sqlite:{options.file}", STEPS, options.payloads)

@@ -58,7 +58,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
         except OSError as error:
             raise ConfigError(f"--directory {str(directory)!r} cannot be used: {error.strerror}; correct it") from error
     tools = load_tools(places or [])
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     config = find_settings(settings)
     loaded = load_config(config)
     base = McpOptions(

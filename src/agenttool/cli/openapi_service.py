@@ -261,7 +261,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
     """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
 
     async def previewed() -> PreviewedRequest:
-        options = StoreOptions(store, settings).or_default()
+        options = StoreOptions(store, settings).for_use()
         async with Runtime.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
             found = rt.sources.get(source)
             if found is None:

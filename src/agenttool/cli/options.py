@@ -14,15 +14,13 @@ from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.location import StoreParts, open_store, store_location, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.stores.store_trust import STORE_FILE, found_stores, is_store_trusted
 
 URL, KEY, KEY_FILE = "AGENTTOOL_URL", "AGENTTOOL_KEY", "AGENTTOOL_KEY_FILE"
 """The variables that name a server, and the key for it or its file."""
 
 MAX_PAGE = 200
 """So many items a server returns at a time."""
-
-STORE_FILE = "agenttool.db"
-"""The file of the store if neither options nor settings name one."""
 
 JournalOption = Annotated[
     str | None,
@@ -105,6 +103,20 @@ class StoreOptions(NamedTuple):
     def or_default(self) -> "StoreOptions":
         """Return these options, with `STORE_FILE` if they name no store."""
         return self if self.store is not None or self.setting is not None else self._replace(store=STORE_FILE)
+
+    def for_use(self) -> "StoreOptions":
+        """Return the same for a command that runs calls or writes: a store that no option names must be the user's own.
+
+        Raises:
+            ConfigError: this user did not create it, and does not trust it.
+        """
+        found = self.or_default()
+        unknown = [] if found is self else [each for each in found_stores(Path()) if not is_store_trusted(each)]
+        if unknown:
+            from agenttool.cli.store_effects import require_store_trust  # noqa: PLC0415 -- it is slow to load
+
+            require_store_trust(unknown[0])
+        return found
 
     def existing_file(self) -> Path:
         """Return the file of the journal, which exists.

@@ -59,7 +59,7 @@ def rules(
     as_json: JsonOption = False,
 ) -> None:
     """List the rules of the settings files, and those that approvers asked to remember, each with its place."""
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     file = options.file
 
     async def list_rules() -> list[tuple[Rule, str]]:
@@ -103,7 +103,7 @@ def forget(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     options.existing_file()
 
     async def revoke() -> bool:

@@ -70,7 +70,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     server = loaded.server or ServerSetting()
     tools = load_tools(places or [])
     # Calls may wait for days, so they are stored in a file even if none is named.
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     public_url = parse_base_url(url or server.url)
     with bind(host or server.host, server.port if port is None else port) as listening:
         address = local_url(listening)

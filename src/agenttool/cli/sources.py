@@ -164,7 +164,7 @@ def review(
 
 
 def _open(store: str | None, settings: Path | None) -> Runtime:
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings).for_use()
     return Runtime.open(config=find_settings(settings), store=options.store, approve="wait")
 
 

@@ -1,8 +1,8 @@
-"""`agenttool trust`: agree to the settings files of a project, list the trusted files, and revoke trust."""
+"""`agenttool trust`: agree to the settings and the store of a project, list the trusted files, and revoke trust."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -10,17 +10,33 @@ from rich.console import Console
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
 from agenttool.cli.output import escape_markup, plain_table, print_blocks, print_text
+from agenttool.cli.store_effects import store_effects
 from agenttool.config import settings_layers
 from agenttool.config.effects import SettingsEffect, effects_of
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, user_config, user_file
-from agenttool.config.reader import SettingsFile
-from agenttool.config.trust import is_trusted, place_of, revoke_trust, trust_file, trust_record, trusted_files
+from agenttool.config.reader import SettingsFile, config_in, digest_of_settings
+from agenttool.config.trust import TrustRecord, place_of, revoke_trust, trust_file, trust_record, trusted_files
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line
-from agenttool.records import Json, JsonObject
+from agenttool.records import Json, JsonObject, RuleSource
+from agenttool.stores.location import store_location, store_path
+from agenttool.stores.store_trust import STORE_FILE, found_stores, is_store_digest, store_digest
 
 DECLINED = 1
 """Exit code: the user did not agree."""
+
+
+class FoundFile(NamedTuple):
+    """A settings file or a store that trust is about: as it was read, and what it would do."""
+
+    file: Path
+    digest: str
+    effects: list[SettingsEffect]
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the user trusts it as it was read."""
+        return trust_record(self.file) == TrustRecord(place_of(self.file), self.digest)
 
 
 def trust(
@@ -33,57 +49,81 @@ def trust(
     revoke: Annotated[Path | None, typer.Option(metavar="PATH", help="No longer trust this project or file")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Trust the settings of a project, after a look at what they do.
+    """Trust the settings and the store of a project.
 
     Settings of a project can start commands and use your credentials. They apply only after you trust
     them, and again after each change. A file that you name with --settings needs no trust.
+    A store can hold approved calls and remembered rules. Without a setting, agenttool.db is used only
+    if you created it, or trust it. A store that you name with --store needs no trust.
     """
     if list_all:
         _print_list(as_json=as_json)
     elif revoke is not None:
         _revoke(revoke, as_json=as_json)
     else:
-        _trust(_settings_files(path), yes=yes, as_json=as_json)
+        _trust(_found_files(path), yes=yes, as_json=as_json)
 
 
-def _settings_files(path: Path | None) -> list[SettingsFile]:
-    """Return the settings files of a project: those found from here, those in a folder, or one of them.
+def _found_files(path: Path | None) -> list[FoundFile]:
+    """Return the files of a project: those found from here, those in a folder, or one of them.
 
     Raises:
         ConfigError: there are none.
     """
     if path is None:
         files = [layer.file for layer in settings_layers() if not layer.is_user]
+        stores = found_stores(Path())
     elif path.is_dir():
-        files = [path / SETTINGS_FILE, path / LOCAL_FILE]
+        files, stores = [path / SETTINGS_FILE, path / LOCAL_FILE], found_stores(path)
     elif path.name in (SETTINGS_FILE, LOCAL_FILE):
-        files = [path]
+        files, stores = [path], []
+    elif path in found_stores(path.parent):
+        files, stores = [], [path]
     else:
-        raise ConfigError(f"only {SETTINGS_FILE} and {LOCAL_FILE} are found, got {str(path)!r}; use --settings for it")
-    found = [SettingsFile.read(each) for each in files if each.is_file() and each.resolve() != user_file().resolve()]
+        raise ConfigError(
+            f"only {SETTINGS_FILE}, {LOCAL_FILE} and {STORE_FILE} are found, got {str(path)!r};"
+            " use --settings for it, or --store"
+        )
+    written = [SettingsFile.read(each) for each in files if each.is_file() and each.resolve() != user_file().resolve()]
+    named = {place_of(each): each for each in (*stores, *filter(None, map(_named_store, written)))}
+    found = [FoundFile(each.file, each.digest, effects_of(each, user_config())) for each in written]
+    found += map(_read_store, named.values())
     if not found:
         where = "here or above" if path is None else f"at {str(path)!r}"
         raise ConfigError(f"there are no settings of a project {where}; write them with: agenttool init")
     return found
 
 
-def _trust(files: list[SettingsFile], *, yes: bool, as_json: bool) -> None:
-    user = user_config()
-    shown = [(each, effects_of(each, user)) for each in files]
-    new = [each for each in files if not is_trusted(each)]
+def _read_store(file: Path) -> FoundFile:
+    effects, digest = store_effects(file), store_digest(file)
+    if digest is None:
+        raise ConfigError(f"{file} has lost its first entry, which identifies a store; name it with --store")
+    return FoundFile(file, digest, effects)
+
+
+def _named_store(written: SettingsFile) -> Path | None:
+    """Return the store that a settings file names, if it exists."""
+    setting = config_in(written, source=RuleSource.PROJECT_SETTINGS).store
+    file = None if setting is None else store_path(store_location(setting)[0])
+    return file if file is not None and file.is_file() and file.stat().st_size else None
+
+
+def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
+    new = [each for each in files if not each.is_trusted]
     if not as_json:
-        for each, effects in shown:
-            _print_effects(each, effects)
+        for each in files:
+            _print_effects(each)
     if new and not yes:
         if as_json or not sys.stdin.isatty():
             raise ConfigError("no user can confirm here; read the file, and pass --yes")
-        if not _agrees(f"Trust {'it' if len(new) == 1 else 'them'}, until the next change? [y/N]: "):
+        until = "" if any(is_store_digest(each.digest) for each in new) else ", until the next change"
+        if not _agrees(f"Trust {'it' if len(new) == 1 else 'them'}{until}? [y/N]: "):
             raise typer.Exit(DECLINED)
     for each in new:
         trust_file(each.file, each.digest)  # the bytes that were shown, not those of now
-    for each, effects in shown:
+    for each in files:
         if as_json:
-            would: list[Json] = [{"verb": effect.verb, "what": effect.what} for effect in effects]
+            would: list[Json] = [{"verb": effect.verb, "what": effect.what} for effect in each.effects]
             print_json({"file": str(place_of(each.file)), "state": "trusted", "would": would})
         elif each in new:
             print_text(Console(), f"trusted {one_line(str(place_of(each.file)))}", "green")
@@ -97,17 +137,19 @@ def _agrees(question: str) -> bool:
         return False
 
 
-def _print_effects(written: SettingsFile, effects: list[SettingsEffect]) -> None:
-    place = place_of(written.file)
-    state = "is trusted" if is_trusted(written) else "has changed" if trust_record(place) else "is not trusted"
-    print_text(Console(), f"{one_line(str(place))} {state}. It would", "bold")
-    for verb, what in effects or [("start", "no command, and use no credential")]:
+def _print_effects(found: FoundFile) -> None:
+    state = "is trusted" if found.is_trusted else "has changed" if trust_record(found.file) else "is not trusted"
+    print_text(Console(), f"{one_line(str(place_of(found.file)))} {state}. It would", "bold")
+    nothing = "resume", "no call, and allow nothing"
+    if not is_store_digest(found.digest):
+        nothing = "start", "no command, and use no credential"
+    for verb, what in found.effects or [nothing]:
         print_text(Console(), f"  {verb:<10} {what}")
 
 
 def _print_list(*, as_json: bool) -> None:
     found = trusted_files()
-    rows: list[JsonObject] = [{"file": str(each.file), "state": each.state, "digest": each.digest} for each in found]
+    rows: list[JsonObject] = [{"file": str(each.file), "state": _state(each), "digest": each.digest} for each in found]
     if as_json:
         for row in rows:
             print_json(row)
@@ -117,6 +159,16 @@ def _print_list(*, as_json: bool) -> None:
         )
     else:
         print_text(Console(stderr=True), "no file is trusted; trust one with: agenttool trust", "dim")
+
+
+def _state(record: TrustRecord) -> str:
+    """Return `trusted`, `changed` if the file differs now, or `deleted`."""
+    try:
+        is_store = is_store_digest(record.digest)
+        digest = store_digest(record.file) if is_store else digest_of_settings(record.file.read_bytes())
+    except OSError:
+        return "deleted"
+    return "trusted" if digest == record.digest else "changed" if record.file.exists() else "deleted"
 
 
 def _revoke(path: Path, *, as_json: bool) -> None:

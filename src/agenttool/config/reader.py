@@ -132,9 +132,16 @@ def environment(names: Iterable[str]) -> dict[str, str]:
 
 
 def user_folder() -> Path:
-    """Return the configuration folder of the user."""
+    """Return the configuration folder of the user.
+
+    Raises:
+        ConfigError: the user has no home directory.
+    """
     folder = environment(["XDG_CONFIG_HOME"]).get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(folder).expanduser() / "agenttool"
+    try:
+        return Path(folder).expanduser() / "agenttool"
+    except RuntimeError as error:
+        raise ConfigError("this user has no home directory; set HOME, or XDG_CONFIG_HOME") from error
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:

@@ -1,7 +1,7 @@
-"""Trust in the settings files of projects: the user agrees to a file once, and again after every change of it.
+"""Trust in the files of projects: the user agrees to a file once, and to settings again after every change of them.
 
-A record in the configuration folder of the user has the path of a file and the digest of its bytes. A settings file
-that was found, and not named by the user, applies only if such a record matches it.
+A record in the configuration folder of the user has the path of a file and the digest of its bytes; for a store, the
+digest of its id. A file that was found, and not named by the user, is used only if such a record matches it.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from agenttool.config.effects import effects_line
-from agenttool.config.reader import SettingsFile, digest_of_settings, user_folder
+from agenttool.config.reader import SettingsFile, user_folder
 from agenttool.config.settings import Config
 from agenttool.errors import ConfigError
 
@@ -27,14 +27,6 @@ class TrustRecord:
 
     file: Path
     digest: str
-
-    @property
-    def state(self) -> str:
-        """`trusted`, `changed` if the file differs now, or `deleted`."""
-        try:
-            return "trusted" if digest_of_settings(self.file.read_bytes()) == self.digest else "changed"
-        except OSError:
-            return "deleted"
 
 
 def place_of(file: Path) -> Path:
@@ -85,7 +77,8 @@ def trust_file(file: Path, digest: str) -> None:
         new.replace(record)
     except OSError as error:
         raise ConfigError(
-            f"{record} cannot be written: {error.strerror}, so {place} is not trusted; name it with --settings"
+            f"{record} cannot be written: {error.strerror}, so {place} is not trusted; "
+            "name it with --settings or --store"
         ) from error
 
 

@@ -5,6 +5,7 @@ document that a person adds by hand allows nothing. Deleting the document revoke
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agenttool.config import Setting
@@ -15,6 +16,7 @@ from agenttool.policy.approvals import Question
 from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.rules import Rule
 from agenttool.policy.suggest import ADD_RULE
+from agenttool.ports.facts import Fact
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import Behavior, InvocationId, PermissionDecision, RuleSource
 
@@ -92,11 +94,9 @@ class RememberedRules:
         """Return the rule of an answer in the journal; none if the journal has no such answer."""
         body = await self._documents.get(REMEMBERED_RULE, approval_id)
         facts = () if body is None else self._core.journal.log.facts_of(InvocationId(body.decode(errors="replace")))
-        for record in records_of(facts):
-            if isinstance(record, PermissionDecision) and _is_answer(record, approval_id):
-                for update in record.suggested_updates or ():
-                    if update.type == ADD_RULE and isinstance(update.rule, dict):
-                        return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
+        rule = remembered_rule(facts, approval_id)
+        if rule is not None:
+            return rule
         if facts:
             log.warning(
                 "the remembered rule %r is ignored: the journal has no such answer; verify the journal", approval_id
@@ -109,6 +109,16 @@ class RememberedRules:
             )
             await self._documents.put(REMEMBERED_RULE, approval_id, None)
         return None
+
+
+def remembered_rule(facts: Sequence[Fact], approval_id: str) -> Rule | None:
+    """Return the rule that an answer added, from the facts of its call; none if there is no such answer."""
+    for record in records_of(facts):
+        if isinstance(record, PermissionDecision) and _is_answer(record, approval_id):
+            for update in record.suggested_updates or ():
+                if update.type == ADD_RULE and isinstance(update.rule, dict):
+                    return read_rule(Setting(members=update.rule, source=RuleSource.SESSION))
+    return None
 
 
 def _is_answer(decision: PermissionDecision, approval_id: str) -> bool:

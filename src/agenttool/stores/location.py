@@ -71,8 +71,11 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
     # Imported only for a file: they cost more to import than all the rest of a runtime in memory.
     from agenttool.stores.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
+    from agenttool.stores.store_trust import record_created_store  # noqa: PLC0415 -- see above
 
     store = SqliteStore.open(file, steps=steps)
+    if store.is_created:
+        record_created_store(store.path)
     return StoreParts(
         log=store.log,
         payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),

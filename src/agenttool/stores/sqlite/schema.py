@@ -70,8 +70,8 @@ _SCHEMA = (
 )
 
 
-def create_store(path: Path) -> None:
-    """Create the file with its tables, readable by its owner only, or check an existing one.
+def create_store(path: Path) -> bool:
+    """Create the file with its tables, readable by its owner only, or check an existing one; return whether it is new.
 
     Raises:
         ConfigError: there is no such folder, or the file is not a usable store.
@@ -81,8 +81,7 @@ def create_store(path: Path) -> None:
         with closing(open_connection(path)) as connection:
             is_new = is_empty(connection, str(path))  # before anything is changed
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if is_new:
-                _create_tables(connection, path)
+            is_created = is_new and _create_tables(connection, path)
             refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
@@ -92,14 +91,16 @@ def create_store(path: Path) -> None:
         ) from error
     if mode != "wal":
         raise ConfigError(f"the file system of {str(path)!r} does not support a write-ahead log; use a local disk")
+    return is_created
 
 
-def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in a new file, all of them or none."""
+def _create_tables(connection: sqlite3.Connection, path: Path) -> bool:
+    """Create the tables in a new file, all of them or none; return whether no other process was faster."""
     with transaction(connection, path):
-        if is_empty(connection, str(path)):  # checked again: another process may have created them meanwhile
-            for statement in _SCHEMA:
-                connection.execute(statement)
+        is_new = is_empty(connection, str(path))
+        for statement in _SCHEMA if is_new else ():
+            connection.execute(statement)
+    return is_new
 
 
 def is_empty(connection: sqlite3.Connection, name: str) -> bool:

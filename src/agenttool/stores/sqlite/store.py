@@ -22,11 +22,16 @@ _LAST = "\U0010ffff"
 
 
 class SqliteStore:
-    """One file. Belongs to one event loop; other loops and processes open the same file for themselves."""
+    """One file. Belongs to one event loop; other loops and processes open the same file for themselves.
 
-    def __init__(self, path: Path, steps: Mapping[str, Step], owner: str) -> None:
+    Attributes:
+        is_created: whether this object created the file.
+    """
+
+    def __init__(self, path: Path, steps: Mapping[str, Step], owner: str, *, is_created: bool) -> None:
         """Join the parts around an existing file; use `open`."""
         self.path = path
+        self.is_created = is_created
         self._reader = open_connection(path)
         register_functions(self._reader)
         with reading(path):
@@ -50,8 +55,8 @@ class SqliteStore:
             ConfigError: the file is not a usable store; it is left as it was.
         """
         path = Path(path).absolute()
-        create_store(path)
-        return cls(path, steps, owner or new_owner())
+        is_created = create_store(path)
+        return cls(path, steps, owner or new_owner(), is_created=is_created)
 
     async def close(self) -> None:
         """Write what is left and close the file; other processes may claim its open calls at once.

@@ -1,0 +1,64 @@
+"""Trust in a store that a command finds by its name: a process of this user created it, or the user agreed to it.
+
+A store can hold approved calls, remembered rules and keys, so one that came with a cloned project must not be used
+unasked. Every store has a random first hash. Its digest is recorded with the path of the file, as for settings files.
+"""
+
+import hashlib
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from agenttool.config.trust import TrustRecord, place_of, trust_file, trust_record
+from agenttool.errors import ConfigError
+from agenttool.stores.sqlite.connect import UNREADABLE, open_read_only
+
+STORE_FILE = "agenttool.db"
+"""The file of the store if neither options nor settings name one."""
+
+_PREFIX = "store:"
+log = logging.getLogger("agenttool.store")
+
+
+def found_stores(folder: Path) -> list[Path]:
+    """Return the stores in a folder that are found by their names: the default one, and those of its tenants."""
+    tenants = sorted(each for each in folder.glob("agenttool.*.db") if each.is_file())
+    default = folder / STORE_FILE
+    return [*([default] if default.is_file() else ()), *tenants]
+
+
+def store_digest(file: Path) -> str | None:
+    """Return the digest that identifies a store; none if there is none yet, or if it cannot be read."""
+    try:
+        if not file.stat().st_size:
+            return None
+        with closing(open_read_only(file)) as connection:
+            found = connection.execute("SELECT CAST(hash AS BLOB) FROM anchors WHERE position = 0").fetchone()
+    except (OSError, sqlite3.Error, *UNREADABLE):
+        return None
+    return None if found is None else f"{_PREFIX}{hashlib.sha256(found[0]).hexdigest()}"
+
+
+def is_store_digest(digest: str) -> bool:
+    """Return whether a record of trust is about a store."""
+    return digest.startswith(_PREFIX)
+
+
+def is_store_trusted(file: Path) -> bool:
+    """Return whether this user created the store in a file, or agreed to it; an empty file is a new store."""
+    if not file.exists() or not file.stat().st_size:
+        return True
+    digest = store_digest(file)
+    return digest is not None and trust_record(file) == TrustRecord(place_of(file), digest)
+
+
+def record_created_store(file: Path) -> None:
+    """Record that this user created a store, if it can be found by its name; a failure is logged."""
+    digest = store_digest(file)
+    if digest is None or file not in found_stores(file.parent):
+        return
+    try:
+        trust_file(file, digest)
+    except ConfigError as error:
+        log.warning("%s", error)

@@ -1,0 +1,188 @@
+"""A store that came with a cloned project: its approved calls and remembered rules have no effect until it is trusted."""
+
+import asyncio
+import json
+import shutil
+
+import pytest
+
+from agenttool import Allow, Runtime, tool
+from agenttool.ports.identity import AccessRole
+from agenttool.server.grants import AccessGrants, GrantKind
+
+BANK = """
+from pathlib import Path
+from agenttool import tool
+
+@tool(namespace="bank")
+def transfer(amount: int) -> str:
+    \"\"\"Transfer money.\"\"\"
+    with Path("transfers").open("a") as file:
+        file.write(f"{amount}\\n")
+    return "done"
+"""
+
+
+def bank(ran):
+    """Return the tool; it writes what it did into a list."""
+
+    @tool(namespace="bank")
+    def transfer(amount: int) -> str:
+        """Transfer money."""
+        ran.append(amount)
+        return "done"
+
+    return transfer
+
+
+async def write_store(file):
+    """Leave an approved call, an open question, a remembered rule and a key in a store; return the approved call."""
+    async with Runtime.open(store=file, tools=[bank([])], approve="wait") as rt:
+        first = asyncio.ensure_future(rt.call("bank.transfer", {"amount": 1}))
+        async with asyncio.timeout(60):
+            while not (asked := await rt.approvals.list()):  # noqa: ASYNC110 -- a call asks in its own time
+                await asyncio.sleep(0.01)
+        await rt.approvals.decide(asked[0], Allow(), remember=1)
+        assert (await first).ok
+        calls = [asyncio.ensure_future(rt.call("bank.transfer", {"amount": each})) for each in (5000, 7)]
+        async with asyncio.timeout(60):
+            while len(await rt.approvals.list()) < len(calls):  # noqa: ASYNC110 -- as above
+                await asyncio.sleep(0.01)
+        grants = AccessGrants(rt._core.durability.documents, lambda: 0.0)
+        await grants.add(GrantKind.KEY, subject="eve", roles=[AccessRole.OPERATOR], tenant="default", created_by="eve")
+    await asyncio.gather(*calls, return_exceptions=True)
+    async with Runtime.open(store=file, approve="wait") as rt:
+        question = min(await rt.approvals.list(), key=lambda each: -each.shown["amount"])
+        await rt.approvals.decide(question, Allow())
+    return question
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """A store of another user, and the question that this user allowed."""
+    folder = tmp_path_factory.mktemp("eve")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        return folder / "agenttool.db", asyncio.run(write_store(folder / "agenttool.db"))
+
+
+@pytest.fixture
+def clone(foreign, tmp_path, monkeypatch):
+    """The working directory of a user who cloned the store with a project."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    shutil.copy(foreign[0], folder / "agenttool.db")
+    (folder / "cloned_bank.py").write_text(BANK)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def transfers(folder):
+    file = folder / "transfers"
+    return file.read_text().split() if file.exists() else []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("approvals", "--from", "cloned_bank"),
+        ("serve", "--port", "0", "--from", "cloned_bank"),
+        ("mcp", "--from", "cloned_bank", "--names"),
+        ("policy", "rules"),
+        ("keys", "list"),
+    ],
+)
+def test_a_store_that_the_user_did_not_create_is_not_used(run, clone, words):
+    before = (clone / "agenttool.db").read_bytes()
+    done = run(*words)
+    assert done.exit_code == 2
+    assert (
+        f"{clone}/agenttool.db was not created by this user on this machine, so it is not used, and it stays as it is."
+        " It holds 1 approved call, 1 remembered rule, 1 key, 1 open question; look at it with `agenttool log`, then type"
+        f" `agenttool trust {clone}`, or name the file with --store"
+    ) in done.stderr
+    assert ((clone / "agenttool.db").read_bytes(), transfers(clone)) == (before, [])
+    assert len(run("log", "--json").stdout.splitlines()) == 3
+
+
+def test_trust_lists_what_the_store_holds_and_then_its_calls_run(run, foreign, clone):
+    done = run("trust", "--yes")
+    lines = done.stdout.splitlines()
+    question = foreign[1]
+    assert lines[0] == f"{clone}/agenttool.db is not trusted. It would"
+    assert lines[1] == f"  resume     bank.transfer, which needs no answer any more ({question.invocation_id})"
+    assert (
+        "  allow      calls with tools=['bank.transfer'] arguments={'/amount': {'equals': 1}} (remembered" in lines[2]
+    )
+    assert lines[3].startswith("  admit      requests with the key ")
+    assert lines[4].startswith("  ask        about bank.transfer (inv_")
+    assert lines[5] == f"trusted {clone}/agenttool.db"
+    assert run("approvals", "--from", "cloned_bank").exit_code == 0
+    assert transfers(clone) == ["5000"]
+    assert run("trust", "--revoke", clone).stdout == f"revoked {clone}/agenttool.db\n"
+    assert run("approvals", "--from", "cloned_bank").exit_code == 2
+
+
+def test_a_store_that_the_user_names_needs_no_trust(run, clone):
+    assert run("approvals", "--from", "cloned_bank", "--store", "agenttool.db").exit_code == 0
+    assert transfers(clone) == ["5000"]
+
+
+async def test_a_program_that_names_a_store_resumes_its_calls(foreign, clone):
+    ran = []
+    async with Runtime.open(store="agenttool.db", tools=[bank(ran)], approve="wait") as rt, asyncio.timeout(60):
+        while await rt.journal.result(foreign[1].invocation_id) is None:
+            await rt.recover()
+            await asyncio.sleep(0.01)
+    assert ran == [5000]
+
+
+def test_a_store_that_a_process_of_the_user_created_is_used_unasked_at_its_place_only(run, foreign, clone):
+    (clone / "agenttool.db").unlink()
+    shutil.rmtree(clone / "agenttool.db-payloads", ignore_errors=True)
+    asyncio.run(write_store(clone / "agenttool.db"))
+    assert run("approvals", "--from", "cloned_bank").exit_code == 0
+    assert transfers(clone) == ["5000"]
+    (listed,) = map(json.loads, run("trust", "--list", "--json").stdout.splitlines())
+    assert (listed["file"], listed["state"]) == (str(clone / "agenttool.db"), "trusted")
+    shutil.copy(foreign[0], clone / "agenttool.db")
+    assert "changed" in run("trust", "--list").stdout
+    assert run("approvals").exit_code == 2
+
+
+def test_an_id_that_leaked_does_not_help_at_another_place(run, clone, monkeypatch):
+    assert run("trust", "--yes").exit_code == 0
+    other = clone.parent / "other"
+    other.mkdir()
+    shutil.copy(clone / "agenttool.db", other)
+    monkeypatch.chdir(other)
+    assert "was not created by this user" in run("approvals").stderr
+
+
+def test_the_store_of_a_tenant_needs_trust_like_the_default_one(run, clone):
+    (clone / "agenttool.db").rename(clone / "agenttool.eve.db")
+    assert f"{clone}/agenttool.eve.db was not created by this user" in run("serve", "--port", "0").stderr
+    assert run("trust", "--yes").exit_code == 0
+    assert run("policy", "rules").exit_code == 0
+
+
+def test_trusted_settings_that_name_the_store_are_consent_and_trust_lists_both(run, clone):
+    (clone / "agenttool.toml").write_text('[store]\nurl = "sqlite:agenttool.db"\n')
+    shown = [json.loads(each) for each in run("trust", "--yes", "--json").stdout.splitlines()]
+    assert [each["file"] for each in shown] == [str(clone / "agenttool.toml"), str(clone / "agenttool.db")]
+    assert [each["verb"] for each in shown[1]["would"]] == ["resume", "allow", "admit", "ask"]
+    assert run("trust", "--revoke", clone / "agenttool.db").exit_code == 0
+    assert run("approvals", "--from", "cloned_bank").exit_code == 0
+    assert transfers(clone) == ["5000"]
+
+
+def test_a_user_folder_that_cannot_be_written_costs_only_the_record(run, clone, monkeypatch, caplog):
+    (clone / "agenttool.db").unlink()
+    (clone / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(clone / "file"))
+    asyncio.run(write_store(clone / "agenttool.db"))
+    assert "name it with --settings or --store" in caplog.text
+    assert "name the file with --store" in run("approvals").stderr
+    assert run("approvals", "--store", "agenttool.db", "--json").exit_code == 0
