@@ -97,6 +97,37 @@ def test_secrets_in_settings_are_masked(run, tmp_path, monkeypatch):
     assert values["[[hooks]]"] == "guard"
 
 
+def test_secrets_among_the_words_of_a_command_are_masked(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = ["--token", "hunter-2", "--api-key=hunter-2", "-H", "Authorization: Bearer hunter-2", "DB_PASSWORD=hunter-2"]
+    shown = [
+        "--token",
+        "[redacted]",
+        "--api-key=[redacted]",
+        "-H",
+        "Authorization: [redacted]",
+        "DB_PASSWORD=[redacted]",
+    ]
+    plain = [
+        "--token",
+        "${credentials.github}",
+        "--port=8080",
+        "https://docs.example/mcp",
+        "./server.py",
+        "ghcr.io/docs:1",
+    ]
+    write_settings(
+        tmp_path / "agenttool.toml",
+        f'[sources.docs]\nkind = "mcp"\ncommand = "npx"\nargs = {json.dumps([*args, *plain])}\n'
+        '[sources.files]\nkind = "mcp"\ncommand = "files --secret hunter-2"\n',
+    )
+    listed = run("settings", "--json").stdout
+    assert "hunter-2" not in listed + run("settings").stdout
+    values = {each["setting"]: each["value"] for each in json.loads(listed)["settings"]}
+    assert values["sources.docs"]["args"] == [*shown, *plain]
+    assert values["sources.files"]["command"] == "files --secret [redacted]"
+
+
 def test_settings_are_shown_although_their_file_is_not_trusted(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')

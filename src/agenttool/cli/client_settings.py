@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from agenttool.cli.secret_words import looks_secret, replace_secrets
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
 
@@ -29,22 +30,10 @@ _TRANSPORTS = {
     "remote": "http",
     "sse": "sse",
 }
-_SECRET_NAME = re.compile(
-    r"token|secret|passw|passphrase|api_?key|access_?key|private_?key|credential|authorization|cookie|bearer|connection_?string"
-    r"|(?:^|_)(?:key|pass|pwd|auth|pat|dsn|jwt)(?:$|_)"
-)
-_SECRET_VALUE = re.compile(
-    r"(?<![\w-])(?:(?:sk|pk|rk)[-_][\w-]{12,}|gh[pousr]_\w{16,}|github_pat_\w+|glpat-[\w-]{12,}|xox[a-z]-[\w-]{8,}|AKIA\w{12,}"
-    r"|AIza[\w-]{20,}|ntn_\w{16,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|-----BEGIN |(?i:bearer|basic|token) [\w.~+/=-]{8,})"
-    r"|\w[\w+.-]*://[^/\s:@]*:[^/\s@]+@"
-)
-_OPAQUE = re.compile(r"(?=(?:\D*\d){4})(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=-]{24,}")
 _SCHEME = re.compile(r"(?i:(bearer|basic|token|apikey) +)?(.+)", re.DOTALL)
 _URL_SECRET = re.compile(r"(//[^/\s:@]*:)([^/\s@]+)(?=@)|([?&][^=&#]*=)([^&#]+)")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
-_OPTION = re.compile(r"(--?[A-Za-z][\w-]*)=(.+)", re.DOTALL)
-_HEADER = re.compile(r"([A-Za-z][\w-]*)(: *)(.+)", re.DOTALL)
 _JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
 
 
@@ -248,7 +237,7 @@ class _Translation:
         if isinstance(given.get("command"), str):
             members["command"] = self._text("command", str(given["command"]))
             if given.get("args"):
-                members["args"] = [*self._arguments(_texts(given["args"]) or ())]
+                members["args"] = [*replace_secrets(_texts(given["args"]) or (), self._secret)]
             members |= self._environment(self._file_variables(files) | _pairs(given.get("env")), trial_env)
             folder = given.get("cwd") or self._given.origin.folder
             if folder is not None:
@@ -269,7 +258,7 @@ class _Translation:
         for key, text in given.items():
             is_own = text in (f"${{{key}}}", f"${{env:{key}}}")
             value = self._credentials.lookup(key) if is_own else text
-            is_secret = _is_secret(key, value or "")
+            is_secret = looks_secret(key, value or "")
             is_short = value is not None and len(value) < MIN_CREDENTIAL_CHARS
             if is_own and value is not None and (is_short or not is_secret):
                 passed.append(key)
@@ -293,24 +282,11 @@ class _Translation:
                 found[key.strip()] = value.strip().strip("\"'")
         return found
 
-    def _arguments(self, words: tuple[str, ...]) -> Iterator[str]:
-        before = ""
-        for word in words:
-            option = _OPTION.fullmatch(word)
-            header = _HEADER.fullmatch(word) if before.lower() in ("--header", "-h") else None
-            if option is not None:
-                yield f"{option[1]}={self._secret(option[1], option[2])}"
-            elif header is not None:
-                yield f"{header[1]}{header[2]}{self._secret(header[1], header[3])}"
-            else:
-                yield self._secret(before if before.startswith("-") and not word.startswith("-") else "arg", word)
-            before = word
-
     def _url(self, url: str) -> str:
         def hidden(found: re.Match[str]) -> str:
             start, value = (found[1], found[2]) if found[1] else (found[3], found[4])
             key = "url_password" if found[1] else start[1:-1]
-            is_secret = "${" not in value and (found[1] or _is_secret(key, value))
+            is_secret = "${" not in value and (found[1] or looks_secret(key, value))
             return start + (self._credential_of(key, value) if is_secret else value)
 
         return _URL_SECRET.sub(hidden, self._text("url", url))
@@ -322,9 +298,9 @@ class _Translation:
             ConfigError: the text has a secret beside references.
         """
         rest = _REFERENCE.sub(" ", text)
-        if rest != text and any(_is_secret("", each) for each in (rest, *rest.split())):
+        if rest != text and any(looks_secret("", each) for each in (rest, *rest.split())):
             raise ConfigError(f"{key} has a secret beside a variable; put the secret into a variable, too")
-        if rest != text or not _is_secret(key, text):
+        if rest != text or not looks_secret(key, text):
             return self._text(key, text)
         scheme = _SCHEME.fullmatch(text)
         prefix = text[: scheme.start(2)] if scheme is not None else ""
@@ -355,7 +331,7 @@ class _Translation:
         if reference.startswith("input:"):
             described = self._given.inputs.get(reference[6:], {})
             default = described.get("default")
-            is_secret = described.get("password") is True or _is_secret(reference[6:], "")
+            is_secret = described.get("password") is True or looks_secret(reference[6:], "")
             plain = None if is_secret or default is None else str(default)
             return self._variable(key, variable_name(reference[6:]), plain, is_secret=is_secret)
         found = _VARIABLE.fullmatch(reference)
@@ -364,27 +340,19 @@ class _Translation:
         own = _pairs(self._given.members.get("env"))
         if found[1] in own and key not in own:
             return whole  # the program resolves it with its own environment, as `mcp-remote` does
-        return self._variable(key, found[1], found[2], is_secret=_is_secret(key, "") or _is_secret(found[1], ""))
+        return self._variable(key, found[1], found[2], is_secret=looks_secret(key, "") or looks_secret(found[1], ""))
 
     def _variable(self, key: str, variable: str, default: str | None, *, is_secret: bool) -> str:
         value = self._credentials.lookup(variable)
         if value is None and default is not None:
-            return self._credential_of(key, default) if _is_secret(key, default) else default
+            return self._credential_of(key, default) if looks_secret(key, default) else default
         if value is None:
             self._missing.append(variable)
-        elif not is_secret and not _is_secret(variable, value):
+        elif not is_secret and not looks_secret(variable, value):
             return value
         if key in ("command", "cwd", "envFile"):
             raise ConfigError(f"the variable {variable} in {key} has no value that can be written; set it")
         return self._refer(self._credentials.of_variable(variable))
-
-
-def _is_secret(key: str, value: str) -> bool:
-    """Return whether a text must not be written to a file: by the name of its place, or by its form."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", key).lower()
-    is_named = _SECRET_NAME.search(name) is not None and value.lower() not in ("true", "false", "none", "0", "1")
-    is_opaque = _OPAQUE.fullmatch(value) is not None and not value.startswith(("/", "./", "--", "@"))
-    return is_named or _SECRET_VALUE.search(value) is not None or is_opaque
 
 
 def variable_name(text: str) -> str:

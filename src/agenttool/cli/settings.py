@@ -12,6 +12,7 @@ from rich.text import Text
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
 from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text
+from agenttool.cli.secret_words import looks_secret, replace_secrets
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.reader import SettingsFile
@@ -147,6 +148,7 @@ def _strictness(row: JsonObject) -> int:
 
 
 _MASK = "[redacted]"
+_COMMANDS = ("command", "args")
 _SECRET_TABLES = ("env", "headers", "oauth")
 _REFERENCE = re.compile(r"(\w+ )?\$\{credentials\.[^}]*\}")
 _URL_SECRET = re.compile(r"(?<=://)[^/@\s]*(?=@)|(?<=[?#]).*")
@@ -158,10 +160,13 @@ def _masked_row(row: JsonObject) -> JsonObject:
 
 
 def _masked(value: Json, *, is_secret: bool = False) -> Json:
-    """Return a value without its secrets: headers, variables, the parts of credentials and of URLs."""
+    """Return a value without its secrets: headers, variables, words of commands, parts of credentials and of URLs."""
     if isinstance(value, dict):
         return {
-            name: _masked(each, is_secret=is_secret or (name in _SECRET_TABLES and isinstance(each, dict)))
+            name: _masked(
+                _masked_words(each) if name in _COMMANDS else each,
+                is_secret=is_secret or (name in _SECRET_TABLES and isinstance(each, dict)),
+            )
             for name, each in value.items()
         }
     if isinstance(value, list):
@@ -169,6 +174,19 @@ def _masked(value: Json, *, is_secret: bool = False) -> Json:
     if isinstance(value, str) and not is_secret:
         return _URL_SECRET.sub(_MASK, value) if "://" in value else value
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else _MASK if is_secret else value
+
+
+def _masked_words(command: Json) -> Json:
+    """Return a command, or its arguments, without the words that look like secrets."""
+    if isinstance(command, str):
+        return " ".join(replace_secrets(command.split(" "), _masked_word))
+    words = command if isinstance(command, list) else []
+    return [*replace_secrets(map(str, words), _masked_word)] if words else command
+
+
+def _masked_word(name: str, value: str) -> str:
+    is_shown = _REFERENCE.fullmatch(value) or not looks_secret(name, value)
+    return value if is_shown else _MASK
 
 
 def _rows_of(written: SettingsFile) -> Iterator[JsonObject]:

@@ -6,7 +6,6 @@ unasked. Every store has a random first hash. Its digest is recorded with the pa
 
 import hashlib
 import logging
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def store_digest(file: Path) -> str | None:
             return None
         with closing(open_read_only(file)) as connection:
             found = connection.execute("SELECT CAST(hash AS BLOB) FROM anchors WHERE position = 0").fetchone()
-    except (OSError, sqlite3.Error, *UNREADABLE):
+    except (OSError, *UNREADABLE):
         return None
     return None if found is None else f"{_PREFIX}{hashlib.sha256(found[0]).hexdigest()}"
 
