@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
 
@@ -121,11 +122,36 @@ def test_an_approval_goes_from_the_caller_to_the_approver_and_back(http):
     assert answer(http, approval, "allow", bob).json()["by"] == "user:bob"
     http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 30})
     late = answer(http, approval, "deny", eve)
-    assert (late.status_code, late.json()["reason"]) in ((409, "answered"), (404, "unknown"))
+    assert (late.status_code, late.json()["reason"], late.json()["answered_by"]) == (409, "answered", "user:bob")
+    closed = http.get(f"/v1/approvals/{approval['approval_id']}", headers=eve)
+    assert (closed.status_code, closed.json()["answered_by"]) == (410, "user:bob")
     detail = http.get(waiting.headers["location"], params={"wait": 30}).json()
     assert detail["result"]["content"][0]["text"] == "sent to ada"
     (decision,) = [each for each in detail["records"] if each.get("decided_by")]
     assert decision["reason"]["details"]["approver"]["principal"]["subject"] == "user:bob"
+
+
+def test_the_loser_of_a_race_learns_who_answered_before_the_call_continues(http):
+    call(http, "send", {"to": "ada"})
+    bob, eve = key_of(http, "user:bob", "approver"), key_of(http, "user:eve", "approver")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    with ThreadPoolExecutor() as pool:
+        answers = [*pool.map(lambda by: answer(http, approval, "allow", by), [bob, eve])]
+    won, lost = sorted(answers, key=lambda each: each.status_code)
+    assert (won.status_code, lost.status_code, lost.json()["reason"]) == (200, 409, "answered")
+    assert lost.json()["answered_by"] == won.json()["by"]
+
+
+def test_the_answer_to_a_call_that_was_canceled_is_gone(http):
+    state, bob = call(http, "send", {"to": "ada"}).json(), key_of(http, "user:bob", "approver")
+    (approval,) = http.get("/v1/approvals", headers=bob).json()["items"]
+    assert http.post(f"/v1/calls/{state['invocation_id']}/cancel").json()["accepted"]
+    http.get(f"/v1/calls/{state['invocation_id']}", params={"wait": 30})
+    path = f"/v1/approvals/{approval['approval_id']}"
+    refused = (answer(http, approval, "allow", bob), http.get(path, headers=bob))
+    assert [(each.status_code, each.json()["reason"]) for each in refused] == [(410, "withdrawn")] * 2
+    unknown = http.get("/v1/approvals/apr_0-1", headers=bob)
+    assert (unknown.status_code, unknown.json()["reason"]) == (404, "unknown")
 
 
 def test_an_edit_is_checked_before_it_is_accepted_and_then_runs(http):

@@ -61,6 +61,12 @@ class ApprovalQueue:
         found = self._core.questions.book.get(ApprovalId(approval_id))
         return None if found is None else _copy(found)
 
+    async def closed(self, approval_id: str) -> Refused:
+        """Return why a question that is not open cannot be answered: unknown, answered, expired or withdrawn."""
+        if self._recovery is not None:
+            return await self._recovery.approvals.closed(ApprovalId(approval_id))
+        return self._core.questions.book.closed(ApprovalId(approval_id))
+
     async def decide(  # noqa: PLR0913 -- the parts of an answer
         self,
         question: Question | str,

@@ -14,6 +14,7 @@ from agenttool.codec import digest_of_bytes, parse_object, read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
+from agenttool.journal.projection import records_of
 from agenttool.pipeline.approval import fault_of_edit
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
@@ -32,13 +33,15 @@ from agenttool.policy.approvals import (
     Refused,
     Remember,
     RememberScope,
+    end_in_records,
+    refused,
 )
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal
 from agenttool.ports.stores import OpenCall, OpenCalls
 from agenttool.ports.world import OsUser
-from agenttool.records import ApprovalId, Digest, JsonObject, Part, Timestamp, replace
+from agenttool.records import INVOCATION, ApprovalId, DecisionId, Digest, JsonObject, Part, Timestamp, replace
 
 ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]
 """Returns up to so many facts after a position."""
@@ -68,6 +71,11 @@ class StoredAnswer(Part, frozen=True, kw_only=True):
     at: Timestamp | None = None
     after: int | None = None
     salt: bytes | None = None
+
+    @property
+    def approver(self) -> Approver:
+        """The approver who gave it."""
+        return Approver(os_user=self.os_user, claim=self.by, principal=self.principal)
 
     @property
     def answer(self) -> Answer:
@@ -116,17 +124,20 @@ class StoredApprovals:
         if opened is not None and checkpoint is not None and self._is_edited(opened, checkpoint):
             return Refused(approval_id=approval_id, reason=RefusalReason.OTHER_QUESTION, message=_EDITED)
         if question is None:
-            return _refused(approval_id, await self._why_closed(approval_id) if opened is None else None)
+            return _unreadable(approval_id) if opened is not None else await self.closed(approval_id)
         book = Approvals()
         book.open(question)
         fault = self._fault_of_edit(opened, checkpoint, question, given)
         if fault is not None:
             return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=fault)
         outcome = book.answer(approval_id, given, by=by, now=timestamp(self.core.now_ns()), shown_digest=shown_digest)
-        if isinstance(outcome, Refused):
-            return outcome
-        status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
-        return outcome if status is AnswerStatus.ACCEPTED else _refused(approval_id, status)
+        if isinstance(outcome, Answered):
+            status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
+            if status is AnswerStatus.EXPIRED:
+                outcome = refused(approval_id, RefusalReason.EXPIRED)
+            elif status is not AnswerStatus.ACCEPTED:
+                outcome = await self.closed(approval_id)
+        return outcome
 
     async def answer_of(self, question: Question) -> Answered | None:
         """Return the answer in the store, though this process has not polled it yet; none if there is none."""
@@ -158,8 +169,17 @@ class StoredApprovals:
         facts = self.core.journal.log.facts_of(opened.invocation_id)
         return checkpoint_mismatch(opened.kind, checkpoint, facts) is not None
 
-    async def _why_closed(self, approval_id: ApprovalId) -> AnswerStatus:
-        return AnswerStatus.ANSWERED if await self.calls.was_answered(approval_id) else AnswerStatus.UNKNOWN
+    async def closed(self, approval_id: ApprovalId) -> Refused:
+        """Return why a question is not open; an answer that its call has not read yet is not in the journal."""
+        opened = await self.calls.by_approval(approval_id)
+        stored = None if opened is None or opened.answer is None else _read(opened.answer)
+        if stored is not None:
+            return refused(approval_id, RefusalReason.ANSWERED, stored.approver.name)
+        unique = approval_id.partition("_")[2]
+        facts = self.core.journal.log.facts_of(INVOCATION.compose(unique.rpartition("-")[0]))
+        ended = end_in_records(records_of(facts), DecisionId(f"dec_{unique}"))
+        was_answered = ended is None and await self.calls.was_answered(approval_id)
+        return ended or refused(approval_id, RefusalReason.ANSWERED if was_answered else RefusalReason.UNKNOWN)
 
 
 def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
@@ -203,7 +223,7 @@ def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answe
     if stored is None:
         return None
     answer, at, shown_digest = stored.answer, stored.at, stored.shown_digest
-    by = Approver(os_user=stored.os_user, claim=stored.by, principal=stored.principal)
+    by = stored.approver
     if not _is_recorded(read_facts, question.approval_id, body, stored.after):
         answer, by, at, shown_digest = Deny(message=FORGED), Approver(), None, None
     book = Approvals()
@@ -245,22 +265,9 @@ def _fact_of(approval_id: ApprovalId, body: bytes) -> JsonObject:
     return {"approval_id": approval_id, "digest": digest_of_bytes(body)}
 
 
-def _refused(approval_id: ApprovalId, status: AnswerStatus | None) -> Refused:
-    reason = RefusalReason.UNKNOWN if status is None else _REASONS[status]
-    return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[status])
+def _unreadable(approval_id: ApprovalId) -> Refused:
+    message = "another version of agenttool asks it; answer it with that one"
+    return Refused(approval_id=approval_id, reason=RefusalReason.UNKNOWN, message=message)
 
 
 _EDITED = "the stored question differs from the one in the journal; list the questions again, or verify the journal"
-_REASONS = {
-    AnswerStatus.ACCEPTED: RefusalReason.UNKNOWN,
-    AnswerStatus.ANSWERED: RefusalReason.ANSWERED,
-    AnswerStatus.EXPIRED: RefusalReason.EXPIRED,
-    AnswerStatus.UNKNOWN: RefusalReason.UNKNOWN,
-}
-_MESSAGES = {
-    None: "another version of agenttool asks it; answer it with that one",
-    AnswerStatus.ACCEPTED: "it was asked only just now; look again",
-    AnswerStatus.ANSWERED: "it was answered already; the first answer stands",
-    AnswerStatus.EXPIRED: "it has expired; call the tool again to be asked again",
-    AnswerStatus.UNKNOWN: "there is no such question; list the open ones",
-}

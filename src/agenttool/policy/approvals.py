@@ -5,7 +5,7 @@ bound to the digest of the real input, so an answer never covers another input. 
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
@@ -33,6 +33,7 @@ from agenttool.records import (
     PermissionDecision,
     Reason,
     ReasonType,
+    Record,
     Recoverability,
     RetryGuidance,
     RuleSource,
@@ -40,6 +41,7 @@ from agenttool.records import (
     Timestamp,
     ToolError,
     ToolId,
+    ToolResult,
     text_item,
 )
 from agenttool.records import replace as replace_record
@@ -193,11 +195,16 @@ class RefusalReason(ClosedEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A refused answer, and the reason."""
+    """A refused answer, and the reason.
+
+    Attributes:
+        answered_by: if it was answered already, the name of the approver, where that is known.
+    """
 
     approval_id: ApprovalId
     reason: RefusalReason
     message: str
+    answered_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +232,7 @@ class Approvals:
     def __init__(self) -> None:
         """Start without questions; after a restart, `open` those that still wait."""
         self._open: dict[ApprovalId, Question] = {}
-        self._ended: OrderedDict[ApprovalId, RefusalReason] = OrderedDict()
+        self._ended: OrderedDict[ApprovalId, Refused] = OrderedDict()
 
     def open(self, question: Question) -> None:
         """Add a question.
@@ -245,6 +252,10 @@ class Approvals:
         """Return an open question, even if it has expired and was not removed yet."""
         return self._open.get(approval_id)
 
+    def closed(self, approval_id: ApprovalId) -> Refused:
+        """Return why a question that is not open cannot be answered."""
+        return self._ended.get(approval_id) or refused(approval_id, RefusalReason.UNKNOWN)
+
     def answer(
         self,
         approval_id: ApprovalId,
@@ -260,16 +271,15 @@ class Approvals:
         """
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
-            ended = self._ended.get(ApprovalId(str(approval_id)), RefusalReason.UNKNOWN)
-            return _refused(approval_id, ended)
+            return self.closed(ApprovalId(str(approval_id)))
         if has_passed(question.expires_at, now):
-            return _refused(approval_id, RefusalReason.EXPIRED)
+            return refused(approval_id, RefusalReason.EXPIRED)
         if shown_digest is not None and shown_digest != question.shown_digest:
-            return _refused(approval_id, RefusalReason.OTHER_QUESTION)
+            return refused(approval_id, RefusalReason.OTHER_QUESTION)
         answered = _read_answer(question, answer, by, now)
         if isinstance(answered, Answered):
             answered = replace(answered, shown_digest=shown_digest)
-            self._end(approval_id, RefusalReason.ANSWERED)
+            self._end(refused(approval_id, RefusalReason.ANSWERED, by.name))
         return answered
 
     def withdraw(self, approval_id: ApprovalId, now: Timestamp | None = None) -> Question | None:
@@ -279,12 +289,12 @@ class Approvals:
         """
         question = self._open.get(approval_id)
         is_over = question is not None and now is not None and has_passed(question.expires_at, now)
-        return self._end(approval_id, RefusalReason.EXPIRED if is_over else RefusalReason.WITHDRAWN)
+        return self._end(refused(approval_id, RefusalReason.EXPIRED if is_over else RefusalReason.WITHDRAWN))
 
-    def _end(self, approval_id: ApprovalId, how: RefusalReason) -> Question | None:
-        question = self._open.pop(approval_id, None)
+    def _end(self, how: Refused) -> Question | None:
+        question = self._open.pop(how.approval_id, None)
         if question is not None:
-            self._ended[approval_id] = how
+            self._ended[how.approval_id] = how
             if len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
         return question
@@ -299,8 +309,24 @@ _MESSAGES = {
 }
 
 
-def _refused(approval_id: ApprovalId, reason: RefusalReason) -> Refused:
-    return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[reason])
+def refused(approval_id: ApprovalId, reason: RefusalReason, answered_by: str | None = None) -> Refused:
+    """Return the refusal of an answer to a question that is not open, or not the one that was shown."""
+    message = _MESSAGES[reason] if answered_by is None else f"{answered_by} has answered it; the first answer stands"
+    return Refused(approval_id=approval_id, reason=reason, message=message, answered_by=answered_by)
+
+
+def end_in_records(records: Iterable[Record], question: DecisionId) -> Refused | None:
+    """Return why a recorded question cannot be answered any more; None if the records do not end it."""
+    approval_id = ApprovalId(f"apr_{question.partition('_')[2]}")
+    was_asked = False
+    for record in records:
+        if isinstance(record, PermissionDecision) and record.answers == question:
+            reason = RefusalReason.EXPIRED if record.decided_by is None else RefusalReason.ANSWERED
+            return refused(approval_id, reason, record.decided_by)
+        was_asked = was_asked or (isinstance(record, PermissionDecision) and record.decision_id == question)
+        if was_asked and isinstance(record, ToolResult):
+            return refused(approval_id, RefusalReason.WITHDRAWN)
+    return None
 
 
 def _read_answer(question: Question, answer: Answer, by: Approver, now: Timestamp) -> Answered | Refused:

@@ -3,8 +3,6 @@
 from http import HTTPStatus
 
 from agenttool.codec import parse_object, to_json
-from agenttool.history.reader import JournalReader
-from agenttool.journal.projection import records_of
 from agenttool.policy.approvals import (
     Allow,
     Answer,
@@ -20,7 +18,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.wildcards import fits
 from agenttool.ports.identity import AccessRole, Principal
-from agenttool.records import ApprovalId, Digest, InvocationId, PermissionDecision
+from agenttool.records import ApprovalId, Digest
 from agenttool.schema.explain import Misfit
 from agenttool.server.messages import (
     AnswerBody,
@@ -78,7 +76,10 @@ async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> R
 
 
 async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """Return one open approval, with everything that an approver is shown."""
+    """Return one open approval, with everything that an approver is shown.
+
+    For one that was open before, the `reason` is `answered`, `expired` or `withdrawn` (410).
+    """
     return Reply(value=await describe(request, await _open_question(request.space, request.path["approval_id"])))
 
 
@@ -105,10 +106,14 @@ async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
         approval_id, answer, by=Approver(principal=principal), shown_digest=Digest(body.shown_digest)
     )
     if isinstance(outcome, Refused):
-        by = await _answered_by(space, approval_id) if outcome.reason is RefusalReason.ANSWERED else None
-        status, pointer = _STATUSES[outcome.reason], _POINTERS.get(outcome.reason)
-        detail = outcome.message if by is None else f"{by} has answered it already; the first answer stands"
-        raise Problem(status, detail, pointer=pointer, reason=outcome.reason.value, answered_by=by)
+        reason = outcome.reason
+        raise Problem(
+            _STATUSES[reason],
+            outcome.message,
+            pointer=_POINTERS.get(reason),
+            reason=reason.value,
+            answered_by=outcome.answered_by,
+        )
     return Reply(
         value=AnswerReply(
             approval_id=approval_id,
@@ -185,8 +190,10 @@ async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> Reply:
 async def _open_question(space: TenantSpace, approval_id: str) -> Question:
     question = await space.runtime.approvals.get(approval_id)
     if question is None:
-        detail = f"no approval {approval_id!r} is open; it was answered, has expired, or never existed"
-        raise Problem(HTTPStatus.NOT_FOUND, detail, reason="unknown")
+        why = await space.runtime.approvals.closed(approval_id)
+        status = HTTPStatus.NOT_FOUND if why.reason is RefusalReason.UNKNOWN else HTTPStatus.GONE
+        detail = f"the approval {approval_id!r} is not open: {why.message}"
+        raise Problem(status, detail, reason=why.reason.value, answered_by=why.answered_by)
     return question
 
 
@@ -206,20 +213,6 @@ def _why_not(approves_own: bool, actor: str | None, principal: Principal) -> str
 async def _actor(space: TenantSpace, question: Question) -> str | None:
     invocation = await space.runtime.journal.invocation(question.invocation_id)
     return None if invocation is None else invocation.actor_ref
-
-
-async def _answered_by(space: TenantSpace, approval_id: str) -> str | None:
-    """Return who answered an approval, if that is recorded already."""
-    call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
-
-    def read(reader: JournalReader) -> str | None:
-        for record in records_of([fact for _, fact in reader.facts_of(call)]):
-            details = record.reason.details if isinstance(record, PermissionDecision) and record.reason else None
-            if isinstance(record, PermissionDecision) and (details or {}).get("approval_id") == approval_id:
-                return record.decided_by
-        return None
-
-    return await space.read(read)
 
 
 async def describe(request: ApiRequest[Q, B], question: Question) -> Approval:

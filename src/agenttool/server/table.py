@@ -123,6 +123,7 @@ def _route(  # noqa: PLR0913 -- the columns of the table
 _ENDED_OR_NOT = (S.OK, S.ACCEPTED)
 _REFUSED = (S.NOT_FOUND, S.CONFLICT, S.GONE, S.UNPROCESSABLE_ENTITY)
 _MISSING = (S.NOT_FOUND,)
+_CLOSED = (S.NOT_FOUND, S.GONE)
 _NOTHING = (S.NO_CONTENT,)
 _CANCELERS = CALLER | OPERATOR
 
@@ -167,12 +168,12 @@ ROUTES: tuple[AnyRoute, ...] = (
         problems=(S.NOT_FOUND, S.REQUESTED_RANGE_NOT_SATISFIABLE),
     ),
     _route("GET /v1/approvals", list_approvals, READERS, ApprovalList, query=ApprovalListQuery),
-    _route("GET /v1/approvals/{approval_id}", get_approval, READERS, Approval, problems=_MISSING),
+    _route("GET /v1/approvals/{approval_id}", get_approval, READERS, Approval, problems=_CLOSED),
     _route(
         "POST /v1/approvals/{approval_id}", answer_approval, APPROVER, AnswerReply, body=AnswerBody, problems=_REFUSED
     ),
     _route(
-        "POST /v1/approvals/{approval_id}/check", check_input, APPROVER, CheckReply, body=InputBody, problems=_MISSING
+        "POST /v1/approvals/{approval_id}/check", check_input, APPROVER, CheckReply, body=InputBody, problems=_CLOSED
     ),
     _route("GET /v1/tools", list_tools, EVERY_ROLE, ToolPage, query=ToolListQuery),
     _route("GET /v1/tools/{name}", get_tool, EVERY_ROLE, ToolDetail, problems=_MISSING),
