@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType, ValidationError, convert, defstruct
 from msgspec.json import Decoder
 from msgspec.structs import asdict
 
+from agenttool.codec.encode import RawJson
 from agenttool.codec.unknown_members import read_with_unknown
 from agenttool.errors import RecordError
 from agenttool.records import (
@@ -59,6 +60,10 @@ _P = TypeVar("_P", bound=Part)
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
 """Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
+
+_M = TypeVar("_M")
+_read_members = msgspec.json.Decoder(dict[str, RawJson]).decode
+_read_nested_members = msgspec.json.Decoder(dict[str, dict[str, RawJson]]).decode
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of `read_object`."""
@@ -125,7 +130,32 @@ def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
     raise RecordError(f"{what} must be a JSON object, got {got}; wrap the value in an object")
 
 
-def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
+def parse_members(data: bytes | RawJson) -> dict[str, RawJson]:
+    """Decode only the outermost JSON object: its members stay JSON texts, which `parse_value` decodes.
+
+    Raises:
+        RecordError: it is not an object. A member whose strings are not UTF-8 is found when it is decoded.
+    """
+    return _parts(_read_members, data)
+
+
+def parse_nested_members(data: bytes | RawJson) -> dict[str, dict[str, RawJson]]:
+    """Decode two levels of JSON objects; see `parse_members`.
+
+    Raises:
+        RecordError: it is not an object of objects.
+    """
+    return _parts(_read_nested_members, data)
+
+
+def _parts(decode: Callable[[bytes | RawJson], _M], data: bytes | RawJson) -> _M:
+    try:
+        return decode(data)
+    except UNREADABLE as error:
+        raise RecordError(f"a value must be a JSON object: {error}; complete or repair it") from None
+
+
+def parse_value(data: bytes | str | RawJson, *, what: str = "a value") -> Json:
     """Decode any JSON value; see `parse_object`.
 
     Raises:

@@ -57,7 +57,7 @@ def test_what_is_no_document_is_refused_with_a_reason(data):
 
 def test_references_are_followed_and_circles_are_reported():
     root = {"a": {"$ref": "#/b~1c/0"}, "b/c": [{"x": 1}], "d": {"$ref": "#/e"}, "e": {"$ref": "#/d"}}
-    references = References(root, "main.json")
+    references = References(root, "main.json", {})
     assert references.resolve(root["a"], "/a") == {"x": 1}
     for value, reason in (
         (root["d"], "in a circle"),

@@ -10,11 +10,11 @@ from agenttool.adapters.openapi.importer import difference, import_document
 from agenttool.adapters.openapi.settings import read_service
 
 
-def imported(found, **settings):
+def imported(found, external=None, **settings):
     data = found if isinstance(found, bytes) else json.dumps(found).encode()
     members = {"document": "probe.json", "server": "https://api.example", **settings}
     service = read_service("probe", {key: value for key, value in members.items() if value is not None})
-    return import_document(service, data, "probe.json")
+    return import_document(service, data, "probe.json", external=external)
 
 
 def schema_of(found, **settings):
@@ -35,6 +35,20 @@ def test_one_bad_operation_is_reported_with_its_pointer_and_the_others_load():
         "/paths/~1bad~1{x}/post": "an object is expected, got str; correct it",
         "/paths/~1gone": "the reference '#/components/pathItems/none' leads to nothing; correct it",
     }
+
+
+def test_a_component_that_cannot_be_read_costs_only_the_operations_that_need_it():
+    paths = {
+        "/bad": {"get": operation({"$ref": "#/components/parameters/bad"})},
+        "/good": {"get": operation({"$ref": "#/x-shared/good"})},
+    }
+    shared = {"good": {"name": "q", "in": "query", "description": "Use `*` for **all**.", "schema": {}}}
+    text = json.dumps(document(paths, **{"x-shared": shared, "components": {"parameters": {"bad": "BAD"}}}))
+    found = imported(text.encode().replace(b"BAD", b"\xff"))
+    assert [each.schema["properties"] for each in found.tools] == [{"q": {"description": "Use * for all."}}]
+    [(pointer, reason)] = found.skipped
+    assert pointer == "/paths/~1bad/get/parameters/0"
+    assert "the target of '#/components/parameters/bad' cannot be read: a value must be UTF-8" in reason
 
 
 def test_a_placeholder_that_no_parameter_declares_becomes_an_argument():
@@ -183,6 +197,13 @@ def test_swagger_2_is_converted():
     assert by_method["PUT"].schema["properties"]["name"] == {"type": ["string", "null"]}
     assert by_method["POST"].operation.body.content_type == "multipart/form-data"
     assert [each.pointer for each in result.skipped] == ["/paths/~1pets~1{ids}/delete"]
+
+
+def test_swagger_2_may_take_parameters_from_another_document():
+    parts = {"limit": {"name": "limit", "in": "query", "type": "integer"}}
+    found = {"swagger": "2.0", "paths": {"/a": {"get": operation({"$ref": "parts.json#/limit"})}}}
+    [tool] = imported(found, external={"parts.json": parts}).tools
+    assert tool.schema["properties"] == {"limit": {"type": "integer"}}
 
 
 def test_openapi_3_2_methods_are_imported():

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import cast
 from urllib.parse import urljoin, urlsplit
@@ -31,6 +30,7 @@ from agenttool.records import (
     Lifecycle,
     OpenApiMapping,
     OutputContract,
+    Part,
     PermissionProfile,
     PermissionProfileId,
     RiskLevel,
@@ -64,8 +64,7 @@ _NO_FACTS = ToolFacts()
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationTool:
+class OperationTool(Part, frozen=True, kw_only=True):
     """One operation as a tool: its name and schema, and where each argument belongs in a request.
 
     Attributes:
@@ -82,7 +81,7 @@ class OperationTool:
     parameters: Mapping[str, ApiParameter]
     fixed: tuple[tuple[ApiParameter, Json], ...]
     members: Mapping[str, str] | None
-    schema: JsonObject = field(repr=False)
+    schema: JsonObject
     is_paged: bool
     uses: tuple[SchemeUse, ...]
     missing: tuple[str, ...]
@@ -148,29 +147,52 @@ def base_url(service: OpenApiService, operation: ApiOperation, place: str) -> st
     return found
 
 
-@dataclass(slots=True)
+class _Argument(Part, frozen=True, kw_only=True):
+    """A parameter as an argument of a tool; tools that have the parameter share it.
+
+    Attributes:
+        name: the name of the argument, unless another one has it.
+        schema: None if the settings supply the parameter, or it carries a credential.
+        names: the definitions that its schema refers to.
+        size: of its schema.
+        constant: its single possible value; such a parameter needs no argument.
+    """
+
+    parameter: ApiParameter
+    name: str
+    schema: JsonObject | None = None
+    names: tuple[str, ...] = ()
+    size: int = 0
+    constant: Json = None
+
+
 class _Arguments:
     """The arguments of a tool that are parameters, as they are collected."""
 
-    properties: JsonObject = field(default_factory=dict[str, Json])
-    required: list[Json] = field(default_factory=list[Json])
-    parameters: dict[str, ApiParameter] = field(default_factory=dict[str, ApiParameter])
-    fixed: list[tuple[ApiParameter, Json]] = field(default_factory=list[tuple[ApiParameter, Json]])
-    names: list[str] = field(default_factory=list[str])
-    size: int = 0
+    def __init__(self) -> None:
+        self.properties: JsonObject = {}
+        self.required: list[Json] = []
+        self.parameters: dict[str, ApiParameter] = {}
+        self.fixed: list[tuple[ApiParameter, Json]] = []
+        self.names: list[str] = []
+        self.size = 0
 
-    def add(self, parameter: ApiParameter, schema: JsonObject, names: tuple[str, ...], size: int) -> None:
-        """Add a parameter; one that has a single possible value and is required needs no argument."""
-        constant = _constant(schema)
-        if parameter.is_required and constant is not None:
-            self.fixed.append((parameter, constant))
+    def add(self, each: _Argument) -> None:
+        """Add a parameter, unless a request needs no argument for it."""
+        parameter, schema = each.parameter, each.schema
+        if schema is None:
             return
-        argument = _argument(parameter.name, parameter.where, self.properties)
-        self.properties[argument], self.parameters[argument] = schema, parameter
-        self.names += names
-        self.size += size
+        if each.constant is not None:
+            self.fixed.append((parameter, each.constant))
+            return
+        name = each.name
+        if name in self.properties:
+            name = _argument(name, parameter.where, self.properties)
+        self.properties[name], self.parameters[name] = schema, parameter
+        self.names += each.names
+        self.size += each.size
         if parameter.is_required:
-            self.required.append(argument)
+            self.required.append(name)
 
 
 class ToolMaker:
@@ -185,7 +207,7 @@ class ToolMaker:
         self._schemas = schemas
         self._security = security
         self._headers = {each.lower() for each in service.headers}
-        self._converted: dict[int, tuple[JsonObject, tuple[str, ...], int]] = {}
+        self._arguments: dict[int, _Argument] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
         """Return the tool of an operation.
@@ -195,8 +217,10 @@ class ToolMaker:
         """
         arguments = _Arguments()
         for parameter in operation.parameters:
-            if not self._is_given(parameter):
-                arguments.add(parameter, *self._parameter_schema(parameter, operation.pointer))
+            known = self._arguments.get(id(parameter))
+            if known is None:
+                known = self._arguments[id(parameter)] = self._argument_of(parameter, operation.pointer)
+            arguments.add(known)
         properties, required = arguments.properties, arguments.required
         members, names, size = self._add_body(operation, properties, required)
         is_paged = _is_paged(operation) and PAGES not in properties
@@ -209,9 +233,8 @@ class ToolMaker:
         schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             schema["required"] = required
-        definitions = self._schemas.definitions([*arguments.names, *names], arguments.size + size)
-        if definitions:
-            schema["$defs"] = definitions
+        if arguments.names or names:
+            schema["$defs"] = self._schemas.definitions([*arguments.names, *names], arguments.size + size)
         return OperationTool(
             operation=operation,
             name=facts.name or name,
@@ -233,15 +256,17 @@ class ToolMaker:
         is_header = parameter.where == "header" and parameter.name.lower() in self._headers
         return is_header or (parameter.where == "query" and parameter.name in self._service.query)
 
-    def _parameter_schema(self, parameter: ApiParameter, pointer: str) -> tuple[JsonObject, tuple[str, ...], int]:
-        known = self._converted.get(id(parameter))
-        if known is None:
-            converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
-            schema = converted if isinstance(converted, dict) else {}
-            if parameter.description:
-                schema = {**schema, "description": plain_text(parameter.description, 200)}
-            known = self._converted[id(parameter)] = schema, names, len(write_own(schema))
-        return known
+    def _argument_of(self, parameter: ApiParameter, pointer: str) -> _Argument:
+        name = _argument(parameter.name, parameter.where, {})
+        if self._is_given(parameter):
+            return _Argument(parameter=parameter, name=name)
+        converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
+        schema = converted if isinstance(converted, dict) else {}
+        if parameter.description:
+            schema = {**schema, "description": plain_text(parameter.description, 200)}
+        constant = _constant(schema) if parameter.is_required else None
+        size = len(write_own(schema))
+        return _Argument(parameter=parameter, name=name, schema=schema, names=names, size=size, constant=constant)
 
     def _add_body(
         self, operation: ApiOperation, properties: JsonObject, required: list[Json]

@@ -1,13 +1,14 @@
 """An OpenAPI document: parsing of JSON and YAML within bounds, its references, and files and URLs that it names."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import cast
 from urllib.parse import unquote, urljoin
 
 import yaml
 
-from agenttool.codec import parse_value
+from agenttool.codec import RawJson, parse_members, parse_nested_members, parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
 
@@ -38,8 +39,8 @@ class DocumentError(AgentToolError):
         self.pointer = pointer
 
 
-def parse(data: bytes) -> JsonObject:
-    """Return the object in a JSON or YAML document.
+def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
+    """Return the object in a JSON or YAML document; with `is_lazy`, `References` decodes the components of JSON.
 
     Raises:
         DocumentError: it is neither, or exceeds a bound.
@@ -48,6 +49,9 @@ def parse(data: bytes) -> JsonObject:
     start = body.lstrip()[:1]
     if not start:
         raise DocumentError("the document is empty; name another one")
+    if is_lazy and start == b"{":
+        with suppress(RecordError):
+            return _parse_lazily(body)
     try:
         found = parse_value(body) if start in b"{[" else None
     except RecordError as error:
@@ -56,6 +60,23 @@ def parse(data: bytes) -> JsonObject:
         found = _parse_yaml(body, "") if found is None else found
     if not isinstance(found, dict):
         raise DocumentError(f"the document is not an object but {type(found).__name__}; name another one")
+    return cast("JsonObject", found)
+
+
+def _parse_lazily(data: bytes) -> JsonObject:
+    """Return a document in which components and extensions are `RawJson`: most of them are never needed.
+
+    Raises:
+        RecordError: it is not JSON, or its components are not objects of objects.
+    """
+    found: dict[str, object] = {}
+    for name, text in parse_members(data).items():
+        if name == "components":
+            found[name] = parse_nested_members(text)
+        elif name == "definitions":
+            found[name] = parse_members(text)
+        else:
+            found[name] = text if name == "webhooks" or name.startswith("x-") else parse_value(text)
     return cast("JsonObject", found)
 
 
@@ -155,11 +176,12 @@ def external_references(data: bytes) -> set[str]:
 class References:
     """Resolves `$ref` in a document, and in the documents that it may refer to."""
 
-    def __init__(self, root: JsonObject, place: str, documents: dict[str, JsonObject] | None = None) -> None:
+    def __init__(self, root: JsonObject, place: str, documents: Mapping[str, JsonObject]) -> None:
         """Take the document, its place, and other documents by their places."""
         self.root = root
         self._place = place
-        self._documents = documents or {}
+        self._documents = documents
+        self._targets: dict[str, Json] = {}
 
     def target(self, reference: str) -> Json:
         """Return what a reference leads to.
@@ -167,6 +189,11 @@ class References:
         Raises:
             DocumentError: it leads to nothing, or to a document that is not allowed.
         """
+        if reference not in self._targets:
+            self._targets[reference] = self._find(reference)
+        return self._targets[reference]
+
+    def _find(self, reference: str) -> Json:
         place, _, fragment = reference.partition("#")
         found: Json = self.root
         if place:
@@ -201,7 +228,13 @@ class References:
 
 def _member(value: Json, step: str, reference: str) -> Json:
     if isinstance(value, dict) and step in value:
-        return value[step]
+        found = cast("Json | RawJson", value[step])
+        if isinstance(found, RawJson):
+            try:
+                found = value[step] = parse_value(found)
+            except RecordError as error:
+                raise DocumentError(f"the target of {reference!r} cannot be read: {error}") from None
+        return found
     if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
         return value[int(step)]
     raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")

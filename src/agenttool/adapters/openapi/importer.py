@@ -123,15 +123,16 @@ def import_document(
         DocumentError: the document itself cannot be read.
     """
     with _without_collections():
-        root = parse(data)
-        for each in overlays:
+        changes = [*overlays]
+        root = parse(data, is_lazy=not changes)
+        for each in changes:
             root = apply_overlay(root, parse(each))
         version = str(root.get("openapi") or root.get("swagger") or "")
         if root.get("swagger") is not None:
-            root = swagger2.convert(root, place)
+            root = swagger2.convert(root, place, external or {})
         elif not version.startswith(_VERSIONS):
             raise DocumentError(f"it is not an OpenAPI 3 or Swagger 2.0 document, its version is {version!r}; name one")
-        references = References(root, place, dict(external or {}))
+        references = References(root, place, external or {})
         reader = OperationReader(references)
         operations = reader.read()
         schemas, security = SchemaConverter(references), SecuritySchemes(service, references)

@@ -1,10 +1,9 @@
 """The operations of a document: each complete, or listed with the reason why it cannot be used."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from agenttool.adapters.openapi.document import DocumentError, References
-from agenttool.records import Json, JsonObject
+from agenttool.records import Json, JsonObject, Part
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _LOCATIONS = ("path", "query", "header", "cookie", "querystring")
@@ -22,8 +21,7 @@ class SkippedPart(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiParameter:
+class ApiParameter(Part, frozen=True, kw_only=True):
     """One parameter.
 
     Attributes:
@@ -43,8 +41,7 @@ class ApiParameter:
     content_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestBody:
+class RequestBody(Part, frozen=True, kw_only=True):
     """The body of a request in the media type that is sent.
 
     Attributes:
@@ -60,8 +57,7 @@ class RequestBody:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiOperation:
+class ApiOperation(Part, frozen=True, kw_only=True):
     """One operation, with its references followed as far as a request needs.
 
     Attributes:
@@ -84,7 +80,7 @@ class ApiOperation:
     responses: JsonObject
     servers: tuple[JsonObject, ...]
     security: tuple[dict[str, tuple[str, ...]], ...] | None
-    native: JsonObject = field(repr=False)
+    native: JsonObject
 
     @property
     def key(self) -> str:
@@ -124,7 +120,8 @@ class OperationReader:
         place = f"/paths/{escape(path)}"
         try:
             item = self._references.resolve(value, place)
-            item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
+            if item is not value:
+                item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
         except DocumentError as error:
             self.skipped.append(SkippedPart(error.pointer, str(error)))
             return []
@@ -133,7 +130,7 @@ class OperationReader:
         methods |= additional if isinstance(additional, dict) else {}
         found: list[ApiOperation] = []
         for method, native in methods.items():
-            pointer = f"{place}/{method if method in METHODS else f'additionalOperations/{escape(method)}'}"
+            pointer = f"{place}/{method}" if method in METHODS else f"{place}/additionalOperations/{escape(method)}"
             try:
                 found.append(self._operation(path, method, self._references.resolve(native, pointer), item, pointer))
             except DocumentError as error:

@@ -7,7 +7,7 @@ accepts everything that the complete one accepts.
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
@@ -26,14 +26,12 @@ _MAX_PLACEHOLDERS = 400
 _DEFS = "#/$defs/"
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _FORMATS = frozenset({"date", "date-time", "uri", "email", "uuid", "byte", "ipv4", "ipv6"})
-_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _SCHEMA_WORDS = ("items", "not", "contains", "propertyNames", "additionalProperties", "if", "then", "else")
 _LIST_WORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAP_WORDS = ("properties", "patternProperties")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"<[^>\n]{1,200}>|[*`_]{2,}|`")
-_MARKED = re.compile(r"[<*`_]")
+_NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"})
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_MARKUP = re.compile(r"<[^>\n]{1,200}>|[*_]{2,}")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 FILE_SCHEMA: JsonObject = {
     "type": ["string", "object"],
@@ -47,10 +45,10 @@ def plain_text(text: str, limit: int) -> str:
 
     Documents repeat the descriptions of parameters in each operation.
     """
-    text = text[: 2 * limit + 100]
+    text = text[: 2 * limit + 100].replace("`", "")
     if "](" in text:
-        text = _LINK.sub(r"\1", text)
-    if _MARKED.search(text):
+        text = _LINK.sub(r"\1", text.replace("![", "["))
+    if "<" in text or "**" in text or "__" in text:
         text = _MARKUP.sub("", text)
     found = " ".join(text.split())
     if len(found) <= limit:
@@ -80,7 +78,7 @@ class SchemaConverter:
         """Take the document; members that only the other direction has are left out."""
         self._references = references
         self._hidden = "writeOnly" if is_response else "readOnly"
-        self._is_response = is_response
+        self._scalars = _SCALARS_OF_RESPONSES if is_response else _SCALARS
         self._definitions: dict[str, Definition] = {}
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
@@ -167,22 +165,28 @@ class SchemaConverter:
         reference = value.get("$ref")
         if isinstance(reference, str):
             return self._reference(reference, value, pointer)
-        found: JsonObject = {}
-        self._add_scalars(value, found)
-        for word in _SCHEMA_WORDS:
-            if word in value:
-                if word == "items" and isinstance(value[word], list):
-                    found["prefixItems"] = [self._schema(each, pointer, depth + 1) for each in _list(value[word])]
-                else:
-                    found[word] = self._schema(value[word], f"{pointer}/{word}", depth + 1)
-        for word in _LIST_WORDS:
-            branches = _list(value.get(word))
-            if branches:
-                # Documents use oneOf for branches that overlap, and a service accepts those.
-                target = "anyOf" if word == "oneOf" and "anyOf" not in value else word
-                found[target] = [self._schema(each, f"{pointer}/{word}", depth + 1) for each in branches]
-        self._add_members(value, found, pointer, depth)
+        found = self._words(value, pointer, depth)
         return _nullable(found) if value.get("nullable") is True or value.get("x-nullable") is True else found
+
+    def _words(self, value: JsonObject, pointer: str, depth: int) -> JsonObject:
+        """Return the words of a schema that JSON Schema has, with values that it allows."""
+        found: JsonObject = {}
+        scalars = self._scalars
+        for word, each in value.items():  # a schema has few words of the many that are possible
+            read = scalars.get(word)
+            if read is not None:
+                allowed = read(each)
+                if allowed is not None:
+                    found[word] = allowed
+            elif word in _NESTED_WORDS:
+                self._add_nested(word, value, found, pointer, depth)
+            elif word == "const":
+                found[word] = each
+        if "minimum" in found or "maximum" in found:
+            _apply_exclusive(value, found)
+        if "properties" in found and "type" not in found and "anyOf" not in found:
+            found["type"] = "object"
+        return found
 
     def _reference(self, reference: str, value: JsonObject, pointer: str) -> JsonObject:
         try:
@@ -196,70 +200,85 @@ class SchemaConverter:
             found["description"] = plain_text(note, MAX_NOTE)
         return _nullable(found) if value.get("nullable") is True else found
 
-    def _add_scalars(self, value: JsonObject, found: JsonObject) -> None:
-        """Add the words whose values are no schemas; values that JSON Schema does not allow are left out."""
-        kind = value.get("type")
-        if isinstance(kind, str):
-            kind = "string" if kind == "file" else kind
-            found |= {"type": kind} if kind in _TYPES else {}
-        elif isinstance(kind, list) and kind and all(each in _TYPES for each in kind):
-            found["type"] = list(dict.fromkeys(kind))
-        if isinstance(value.get("enum"), list) and value["enum"]:
-            found["enum"] = value["enum"]
-        if "const" in value:
-            found["const"] = value["const"]
-        if not self._is_response:  # services keep their own limits and formats less strictly than callers must
-            _add_limits(value, found)
-            _add_notes(value, found)
+    def _add_nested(self, word: str, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
+        """Add a word whose value has schemas, or names members of one."""
+        each, depth = value[word], depth + 1
+        if word == "required":
+            members = value.get("properties")
+            hidden = self._hidden_in(members) if isinstance(members, dict) else ()
+            required = [name for name in _list(each) if isinstance(name, str) and name not in hidden]
+            found |= {word: list(dict.fromkeys(required))} if required else {}
+        elif word in _MAP_WORDS:
+            if isinstance(each, dict):
+                found[word] = self._members(word, each, pointer, depth)
+        elif word in _LIST_WORDS or (word == "items" and isinstance(each, list)):
+            # Documents use oneOf for branches that overlap, and a service accepts those.
+            name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
+            branches = [self._schema(branch, f"{pointer}/{word}", depth) for branch in _list(each)]
+            found |= {name: branches} if branches else {}
+        else:
+            found[word] = self._schema(each, f"{pointer}/{word}", depth)
 
-    def _add_members(self, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
-        """Add `properties` and `required`, without members that requests, or responses, do not have."""
-        hidden: set[str] = set()
-        for word in _MAP_WORDS:
-            members = value.get(word)
-            if not isinstance(members, dict):
-                continue
-            shown: JsonObject = {}
-            for name, each in members.items():
-                if isinstance(each, dict) and each.get(self._hidden) is True:
-                    hidden.add(name)
-                elif word == "properties" or _is_regex(name):
-                    shown[name] = self._schema(each, f"{pointer}/{word}/{name}", depth + 1)
-            found[word] = shown
-        required = [each for each in _list(value.get("required")) if isinstance(each, str) and each not in hidden]
-        if required:
-            found["required"] = list(dict.fromkeys(required))
-        if "properties" in found and "type" not in found and "anyOf" not in found:
-            found["type"] = "object"
+    def _members(self, word: str, members: JsonObject, pointer: str, depth: int) -> JsonObject:
+        """Return the members of an object, without those that requests, or responses, do not have."""
+        hidden = self._hidden_in(members)
+        return {
+            name: self._schema(each, f"{pointer}/{word}/{name}", depth)
+            for name, each in members.items()
+            if name not in hidden and (word == "properties" or _is_regex(name))
+        }
+
+    def _hidden_in(self, members: JsonObject) -> set[str]:
+        return {name for name, each in members.items() if isinstance(each, dict) and each.get(self._hidden) is True}
 
 
-def _add_notes(value: JsonObject, found: JsonObject) -> None:
-    """Add what helps a caller to write a value: pattern, format, description and default."""
-    pattern, note, default = value.get("pattern"), value.get("description"), value.get("default")
-    if isinstance(pattern, str) and _is_regex(pattern):
-        found["pattern"] = pattern
-    if value.get("format") in _FORMATS:
-        found["format"] = value["format"]
-    if value.get("uniqueItems") is True:
-        found["uniqueItems"] = True
-    if isinstance(note, str) and note:
-        found["description"] = plain_text(note, MAX_NOTE)
-    if isinstance(default, str | int | float | bool):
-        found["default"] = default
+def _type(value: Json) -> Json:
+    if isinstance(value, str):
+        return "string" if value == "file" else value if value in _TYPES else None
+    return list(dict.fromkeys(_list(value))) if all(each in _TYPES for each in _list(value)) and value else None
 
 
-def _add_limits(value: JsonObject, found: JsonObject) -> None:
-    for word in _NUMBERS:
-        limit = value.get(word)
-        if isinstance(limit, int | float) and not isinstance(limit, bool) and (word != "multipleOf" or limit > 0):
-            found[word] = limit
+def _number(value: Json) -> Json:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _count(value: Json) -> Json:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _positive(value: Json) -> Json:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+
+
+def _note(value: Json) -> Json:
+    return plain_text(value, MAX_NOTE) if isinstance(value, str) and value else None
+
+
+_ReadWord = Callable[[Json], Json]
+"""Returns the value of a word as JSON Schema allows it; None leaves the word out."""
+
+_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {"type": _type, "enum": lambda value: _list(value) or None}
+"""Services keep their own limits and formats less strictly than callers must."""
+
+_SCALARS: dict[str, _ReadWord] = {
+    **_SCALARS_OF_RESPONSES,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    "multipleOf": _positive,
+    "pattern": lambda value: value if isinstance(value, str) and _is_regex(value) else None,
+    "format": lambda value: value if isinstance(value, str) and value in _FORMATS else None,
+    "uniqueItems": lambda value: True if value is True else None,
+    "description": _note,
+    "default": lambda value: value if isinstance(value, str | int | float | bool) else None,
+}
+"""The words whose values are no schemas."""
+
+
+def _apply_exclusive(value: JsonObject, found: JsonObject) -> None:
+    """Replace a limit that OpenAPI 3.0 marks as exclusive."""
     for word, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if value.get(exclusive) is True and word in found:
             found[exclusive] = found.pop(word)
-    for word in _COUNTS:
-        count = value.get(word)
-        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
-            found[word] = count
 
 
 def _nullable(schema: JsonObject) -> JsonObject:

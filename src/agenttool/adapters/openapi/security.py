@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import quote, urlencode
 
 from agenttool.adapters.openapi.document import DocumentError, References
-from agenttool.adapters.openapi.operations import ApiOperation
+from agenttool.adapters.openapi.operations import ApiOperation, escape
 from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService, credentials_in, fill_credentials
 from agenttool.codec import parse_value
 from agenttool.errors import RecordError
@@ -61,9 +61,10 @@ class SecuritySchemes:
         components = references.root.get("components")
         schemes = components.get("securitySchemes") if isinstance(components, dict) else None
         self._schemes: dict[str, JsonObject] = {}
-        for name, value in schemes.items() if isinstance(schemes, dict) else ():
+        for name in schemes if isinstance(schemes, dict) else ():
+            place = f"/components/securitySchemes/{escape(name)}"
             try:
-                self._schemes[name] = references.resolve(value, f"/components/securitySchemes/{name}")
+                self._schemes[name] = references.resolve({"$ref": f"#{quote(place)}"}, place)
             except DocumentError:
                 continue
 

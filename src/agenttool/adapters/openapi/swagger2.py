@@ -1,5 +1,6 @@
 """The conversion of a Swagger 2.0 document to the form of OpenAPI 3; schemas stay where they are."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from agenttool.adapters.openapi.document import DocumentError, References
@@ -21,12 +22,12 @@ _SCHEMA_WORDS = (
 _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
-def convert(root: JsonObject, place: str) -> JsonObject:
+def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) -> JsonObject:
     """Return a document in the form of OpenAPI 3.0. References keep their targets, because those keep their places.
 
     An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
     """
-    references = References(root, place)
+    references = References(root, place, external)
     paths: JsonObject = {}
     for path, item in _object(root.get("paths")).items():
         paths[path] = _path_item(references, root, item) if isinstance(item, dict) else item
