@@ -68,3 +68,22 @@ def test_one_deny_denies_only_the_commands_that_name_it(decide, shell):
 def test_no_spelling_of_a_denied_command_runs_under_a_broad_allow(decide, shell, line):
     denied = {"behavior": "deny", "tool": "*", "command": "rm *"}
     assert decide([EVERYTHING, denied], shell, {"command": line}).behavior != "allow"
+
+
+@pytest.mark.parametrize(("line", "verdict"), [("pytest -q > /logs/out.txt 2>&1", "allow"), ("pytest > /opt/x", "ask")])
+def test_a_redirection_is_judged_like_tee(decide, shell, line, verdict):
+    tests = {"behavior": "allow", "tool": "*", "command": "pytest *", "path": "."}
+    notes = {"behavior": "allow", "tool": "*", "command": "tee *", "path": "/logs/*"}
+    assert decide([tests, notes], shell, {"command": line}).behavior == verdict
+    assert decide([tests], shell, {"command": line}).behavior == "ask"
+
+
+def test_a_folder_that_is_entered_twice_counts_twice(decide, shell):
+    denied = {"behavior": "deny", "tool": "*", "path": "src/src/plan.txt"}
+    call = {"command": "cd src; cd src; cat plan.txt"}
+    assert decide([EVERYTHING, denied], shell, call).behavior == "deny"
+
+
+def test_a_question_about_an_unknown_program_names_no_rule_about_other_programs(starter):
+    reason = starter("ag foo").reason.message
+    assert reason == "no rule allows this command: program 'ag' is not known"

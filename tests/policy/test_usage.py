@@ -245,7 +245,7 @@ def test_a_question_names_the_rule_that_names_the_command(starter, line, rule):
         ("sed '1e id' x", "'sed' gets the script"),
         ("echo $TOKEN", "'echo' gets the variable '$TOKEN' of the environment"),
         ("cat /etc/hosts", "'cat' uses '/etc/hosts', which is outside of the paths that rules allow"),
-        ("npm run dev > /tmp/dev.log", "'npm' uses '/tmp/dev.log', which is outside of the paths that rules allow"),
+        ("npm run dev > /opt/dev.log", "'npm' uses '/opt/dev.log', which is outside of the paths that rules allow"),
         ("echo > src/a.py", "'src/a.py' would be emptied"),
         ("sed -i d src/a.py", "'sed' gets a script that deletes all lines"),
         ("cat 'x", "it is not understood (a quote is not closed)"),

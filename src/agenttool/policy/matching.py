@@ -17,7 +17,7 @@ from agenttool.policy.shell import Subcommand
 from agenttool.policy.shell_words import Certainty, Word
 from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.targets import FOLDER_CHANGES, MAX_WORDS, Caller, CallTargets, path_words
-from agenttool.policy.usage import Usage, why_unknown
+from agenttool.policy.usage import Usage, usage_of, why_unknown
 from agenttool.policy.wildcards import fits
 from agenttool.records import Behavior, ToolDeclaration
 
@@ -306,15 +306,36 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
     return all(all_covered(rule.paths, place, workspace) for word in files for place in call.word_places(word))
 
 
+def covering_rules(rules: list[Rule], subcommand: Subcommand, call: CallTargets) -> tuple[Rule, ...]:
+    """Return the allow rules that together cover one command: one for all of it, or two; none if they do not.
+
+    If there are two, one covers the program, and one would allow `tee` to write the files of its redirections.
+    """
+    for parts in ((subcommand,), _split_redirections(subcommand)):
+        found = [next((rule for rule in rules if covers_subcommand(rule, part, call)), None) for part in parts]
+        if found and None not in found:
+            return tuple(rule for rule in found if rule is not None)
+    return ()
+
+
+def _split_redirections(subcommand: Subcommand) -> tuple[Subcommand, ...]:
+    """Return a command without the files that its redirections write, and a `tee` to them."""
+    if not subcommand.writes or _prints_nothing(subcommand):
+        return ()
+    words = (Word("tee"), *subcommand.writes)
+    return replace(subcommand, writes=()), Subcommand(words=words, usage=usage_of(words))
+
+
 def why_not_covered(rules: Iterable[Rule], call: CallTargets) -> str | None:
     """Return why none of some allow rules covers a command line; None if they cover it, or if none is on commands."""
     able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands]
+    around = [rule for rule in able if covers_around(rule, call)]
     if not able or not call.lines:
         return None
     if call.doubt is not None:
         return f"it is not understood ({call.doubt})"
     for subcommand in call.subcommands:
-        if not any(covers_around(rule, call) and covers_subcommand(rule, subcommand, call) for rule in able):
+        if not covering_rules(around, subcommand, call):
             return _why_not_covered(able, subcommand, call)
     return None
 
@@ -338,7 +359,7 @@ def _why_not_covered(rules: list[Rule], subcommand: Subcommand, call: CallTarget
 
 def _covers_usage(rule: Rule, subcommand: Subcommand, usage: Usage, call: CallTargets) -> bool:
     """Return whether an allow covers the files of a known program; some places of the system may always be read."""
-    if subcommand.writes and _prints_nothing(subcommand):
+    if (subcommand.writes or usage.writes) and _prints_nothing(subcommand):
         return False  # It only empties the file.
     if _runs_what_is_written(usage, call):
         return False

@@ -63,10 +63,11 @@ class ProgramTable:
         """Read the file."""
         tables = tomllib.loads((files("agenttool") / "policy" / "programs.toml").read_text(encoding="utf-8"))
         kinds = cast("dict[str, list[str]]", tables["kinds"])
-        self.value_kinds = {
-            name: (role, re.sub(r"(?<!\?)<(\w+)>", lambda match: kinds[match[1]][1], text))
-            for name, (role, text) in kinds.items()
-        }
+
+        def expression(name: str) -> str:
+            return re.sub(r"(?<!\?)<(\w+)>", lambda match: expression(match[1]), kinds[name][1])
+
+        self.value_kinds = {name: (role, expression(name)) for name, (role, _) in kinds.items()}
         sets = cast("dict[str, str]", tables["sets"])
         self._sets = {f":{name}": text.split() for name, text in sets.items()}
         self.passed = self._parsed("build", ":passed | passed*")

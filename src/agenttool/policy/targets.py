@@ -149,7 +149,7 @@ class CallTargets:
         """The directories of relative words; None if a command changes to an unknown directory."""
         at = self.workspace.starts
         found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
-        for subcommand in self.subcommands:
+        for subcommand in (each for line in self.lines for each in line.subcommands):
             if subcommand.name in FOLDER_CHANGES:
                 targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
                 to = targets[0].text if len(targets) == 1 and targets[0].is_plain else None

@@ -465,7 +465,8 @@ def _is_specific(pattern: Word) -> bool:
 
 def _path_parts(word: Word) -> list[Word]:
     """Return what may be a path in an argument of the project's own program."""
-    parts = dict.fromkeys((word.text, word.text.partition("=")[2]))
+    joined = word.text[2:] if re.match(r"-[^-]", word.text) else word.text.removeprefix("@")
+    parts = dict.fromkeys((word.text, joined, word.text.partition("=")[2]))
     return [Word(each, word.certainty) for each in parts if each and _PATH_MARKS.search(each)]
 
 

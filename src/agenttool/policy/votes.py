@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import (
     RuleMatch,
+    covering_rules,
     covers,
     covers_around,
-    covers_subcommand,
     find_match,
     why_not_covered,
 )
@@ -345,7 +345,7 @@ def _rule_vote(rule: Rule, match: RuleMatch, not_allowed: str | None) -> Vote:
     named = f"rule {rule.ref!r} ({rule.origin})"
     message = f"{named} {verb} {what}{because}"
     if not_allowed is not None and rule.behavior == Behavior.ASK:
-        message = f"no rule allows this command: {not_allowed}; {named} cannot be ruled out"
+        message = f"no rule allows this command: {not_allowed}"
     return Vote(
         weight=Weight.ASK if is_unclear else _WEIGHTS[rule.behavior],
         authority=rule.authority if match.is_certain and match.is_exact else (rule.authority[0], f"~{rule.ref}"),
@@ -368,10 +368,10 @@ def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
     able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands and covers_around(rule, call)]
     used: dict[str, Rule] = {}
     for subcommand in call.subcommands:
-        rule = next((each for each in able if covers_subcommand(each, subcommand, call)), None)
-        if rule is None:
+        found = covering_rules(able, subcommand, call)
+        if not found:
             return
-        used[rule.ref] = rule
+        used.update((rule.ref, rule) for rule in found)
     if used:
         first = min(used.values(), key=lambda rule: rule.authority)
         yield Vote(
