@@ -47,15 +47,33 @@ def test_the_order_of_the_tools_does_not_matter(tools, random):
 @given(catalogs)
 def test_an_accepted_name_that_no_other_tool_has_stays_as_it_is(tools):
     table = assign_names(tools)
-    bare = [each.name for each in tools]
+    bare, namespaces = [each.name for each in tools], {re.sub("[^A-Za-z0-9_-]", "_", each.namespace) for each in tools}
     for tool in tools:
-        if TAKEN_BY_ALL.fullmatch(tool.name) and bare.count(tool.name) == 1:
+        is_alone = bare.count(tool.name) == 1 and not any(tool.name.startswith(f"{each}__") for each in namespaces)
+        if TAKEN_BY_ALL.fullmatch(tool.name) and is_alone:
             assert table[tool.name] is tool
 
 
 def test_tools_with_one_name_get_their_namespaces_as_prefixes():
     tools = [offered("github", "search"), offered("jira.cloud", "search")]
     assert list(assign_names(tools)) == ["github__search", "jira_cloud__search"]
+
+
+def test_a_name_that_begins_with_the_prefix_of_another_namespace_does_not_replace_its_tools():
+    own = [offered("files", "read"), offered("mail", "read")]
+    imitations = [offered("evil", "files__read"), offered("evil", "files._send")]
+    assert list(assign_names([*own, *imitations])) == [
+        "files__read",
+        "mail__read",
+        "evil__files__read",
+        "evil__files__send",
+    ]
+
+
+def test_a_built_in_tool_keeps_the_name_by_which_it_is_documented():
+    tools = [offered("agenttool", "read_result"), offered("evil", "read_result"), offered("evil", "read.result")]
+    names = list(assign_names(tools))
+    assert names[:2] == ["read_result", "evil__read_result"]
 
 
 @given(catalogs, st.data())

@@ -15,7 +15,10 @@ from agenttool.records import DeferredToolRef
 MAX_CHARS = 64
 _ACCEPTED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_PREFIX_END = re.compile("(?=(__))")
 _MIN_DIGITS = 8
+_BUILT_IN = "agenttool"
+"""The namespace of the runtime's own tools, which are documented by their names alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,20 @@ class NameCounts:
     Attributes:
         bare: counts of names without namespaces.
         preferred: counts of preferred function names.
+        prefixes: what names of each namespace begin with.
     """
 
     bare: Counter[str]
     preferred: Counter[str]
+    prefixes: frozenset[str]
 
 
 def count_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameCounts:
     """Count the names of all tools of a surface, deferred ones included."""
     names = [(each.namespace, each.name) for each in tools]
-    bare = Counter(name for _, name in names)
-    return NameCounts(bare, Counter(_preferred(namespace, name, bare) for namespace, name in names))
+    bare, prefixes = Counter(name for _, name in names), frozenset(_prefix(namespace) for namespace, _ in names)
+    preferred = Counter(_preferred(namespace, name, bare, prefixes) for namespace, name in names)
+    return NameCounts(bare, preferred, prefixes)
 
 
 def assign_names(
@@ -48,7 +54,8 @@ def assign_names(
     """Return the tools by unique function names.
 
     An accepted name that only one tool prefers stays as it is. Tools that share a bare name get their namespace as a
-    prefix. Names that still collide end in a digest of the qualified name. The order of the tools does not matter.
+    prefix, and so do tools whose name begins with the prefix of another namespace. Built-in tools get none. Names that
+    still collide end in a digest of the qualified name. The order of the tools does not matter.
 
     Args:
         tools: those that need a name.
@@ -58,7 +65,9 @@ def assign_names(
     """
     chosen = list(tools)
     counts = count_names(chosen) if counts is None else counts
-    preferred = {tool.qualified_name: _preferred(tool.namespace, tool.name, counts.bare) for tool in chosen}
+    preferred = {
+        tool.qualified_name: _preferred(tool.namespace, tool.name, counts.bare, counts.prefixes) for tool in chosen
+    }
     forbidden = frozenset(reserved)
     names: dict[str, str] = {}
     for tool in chosen:
@@ -76,13 +85,25 @@ def assign_names(
     return {names[tool.qualified_name]: tool for tool in chosen}
 
 
-def _preferred(namespace: str | None, name: str, bare: Mapping[str, int]) -> str:
+def _prefix(namespace: str | None) -> str:
+    return f"{_FORBIDDEN.sub('_', str(namespace))}__"
+
+
+def _preferred(namespace: str | None, name: str, bare: Mapping[str, int], prefixes: Container[str]) -> str:
     """Return the preferred function name of a tool, of any length."""
-    whole = f"{namespace}__{name}" if bare[name] > 1 else name
+    is_shared = bare[name] > 1 or _has_prefix_of_another(namespace, name, prefixes)
+    whole = f"{namespace}__{name}" if is_shared and namespace != _BUILT_IN else name
     if _ACCEPTED.fullmatch(whole):
         return whole
     replaced = _FORBIDDEN.sub("_", whole)
     return replaced if replaced[:1].isalpha() or replaced[:1] == "_" else f"_{replaced}"
+
+
+def _has_prefix_of_another(namespace: str | None, name: str, prefixes: Container[str]) -> bool:
+    """Return whether a name could be taken for that of another namespace's tool."""
+    written, own = _FORBIDDEN.sub("_", name), _prefix(namespace)
+    begins = (written[: found.end(1)] for found in _PREFIX_END.finditer(written))
+    return any(each != own and each in prefixes for each in begins)
 
 
 def _with_digest(name: str, qualified_name: str, taken: Iterable[Container[str]], max_chars: int) -> str:
