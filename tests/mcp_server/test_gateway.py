@@ -67,6 +67,24 @@ async def test_completion_is_asked_of_the_server_that_has_the_prompt_or_template
     assert read.contents[0].text == "the memo"
 
 
+async def test_the_error_of_a_server_about_its_own_prompt_reaches_the_client(mode):
+    async with Runtime.open(sources=[server("fx")], approve="wait") as rt, connected(rt, mode) as client:
+        with pytest.raises(MCPError, match="the argument who is missing"):
+            await client.get_prompt("greet", {})
+
+
+async def test_a_resource_is_read_in_the_session_of_its_actor(mode):
+    source = McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE)), sessions="actor")
+    rules, pids = [{"behavior": "allow", "tool": "fx.pid"}], []
+    async with Runtime.open(sources=[source], rules=rules, approve="wait") as rt:
+        for actor in ("user:ada", "user:eve"):
+            async with connected(rt, mode, actor=actor) as client:
+                called = text_of(await client.call_tool("pid", {}))
+                assert (await client.read_resource("memo://pid")).contents[0].text == called
+                pids.append(called)
+    assert pids[0] != pids[1]
+
+
 async def test_a_rule_about_the_tool_that_reads_holds_for_resources_and_prompts(mode):
     rules = [
         {"behavior": "deny", "tool": "fx.read_resource", "argument": {"/uri": {"one_of": ["memo://one"]}}},

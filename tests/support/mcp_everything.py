@@ -334,7 +334,7 @@ class Everything:
             for name, arguments in PROMPTS.items()
         ]
 
-    async def read_resource(self, uri):
+    async def read_resource(self, uri, actor):
         if uri in RESOURCES:
             media_type, data = RESOURCES[uri]
             body = {"text": data} if isinstance(data, str) else {"blob": base64.b64encode(data).decode()}
@@ -346,7 +346,7 @@ class Everything:
         text = json.dumps({"id": number, "templateTest": True, "data": f"Data for ID: {number}"})
         return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 
-    async def get_prompt(self, name, arguments):
+    async def get_prompt(self, name, arguments, actor):
         match name:
             case "test_simple_prompt":
                 said = prompt("This is a simple prompt for testing.")
@@ -368,7 +368,7 @@ class Everything:
                 said = None
         return said
 
-    async def complete(self, params):
+    async def complete(self, params, actor):
         values = [each for each in ("paris", "park", "party") if each.startswith(params["argument"]["value"])]
         return {"completion": {"values": values, "total": len(values), "hasMore": False}}
 

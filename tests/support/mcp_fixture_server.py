@@ -255,7 +255,8 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
         key = params["ref"].get("name") or params["ref"]["uri"]
         return {"completion": {"values": [f"{key} {params['argument']['value']}…"], "total": 1, "hasMore": False}}
     if method == "resources/read":
-        contents = {"uri": params["uri"], "mimeType": "text/plain", "text": "the memo"}
+        words = str(os.getpid()) if params["uri"] == "memo://pid" else "the memo"
+        contents = {"uri": params["uri"], "mimeType": "text/plain", "text": words}
         meta = {"_meta": {"ui": {"csp": {}}}} if params["uri"].startswith("ui://") else {}
         return {"contents": [{**contents, **meta}], **CACHE}
     if method == "prompts/list":
@@ -283,6 +284,8 @@ def handle(message):
         CANCELED[params["requestId"]] = True
     elif method == "tools/call":
         threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
+    elif method == "prompts/get" and "who" not in params.get("arguments", {}):
+        send({"id": number, "error": {"code": -32602, "message": "the argument who is missing"}})
     elif number is not None:
         result = answer(number, method, params)
         if result is None:

@@ -11,9 +11,9 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.mcp.connection import Unavailable
-from agenttool.adapters.mcp.session import InvalidResult
+from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
-from agenttool.errors import CallerError, StoreError
+from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.state import DeliveredOutput
 from agenttool.policy.wildcards import fits
@@ -34,10 +34,11 @@ MAX_READ_BYTES = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The provider of an entry, and the name or URI that the provider knows it by."""
+    """The provider of an entry, the name or URI that it knows the entry by, and whether it lists the entry."""
 
     provider: ResourceProvider
     key: str
+    is_listed: bool = False
 
 
 class Offers:
@@ -88,7 +89,7 @@ class Offers:
                     shown = f"{provider.name}__{key}"
                 if shown not in found:
                     found[shown] = {**each, _KEYS[kind]: shown}
-                    owners[shown] = Owner(provider, key)
+                    owners[shown] = Owner(provider, key, is_listed=True)
         self._owners[kind] = owners
         return [found[key] for key in sorted(found)]
 
@@ -120,7 +121,7 @@ class Offers:
         else:
             owners = await self._owners_of(OfferKind.RESOURCES, uri)
             self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, actor)
-            found = await _first(owners, lambda provider, key: provider.read_resource(key))
+            found = await _first(owners, lambda provider, key: provider.read_resource(key, actor))
         if found is None:
             code = types.INVALID_PARAMS if is_stateless else _OLD_NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": uri})
@@ -168,17 +169,19 @@ class Offers:
         """
         owners = await self._owners_of(OfferKind.PROMPTS, name)
         self._refuse_denied(owners, "get_prompt", lambda key: {"name": key, "arguments": {**arguments}}, actor)
-        found = await _first(owners, lambda provider, key: provider.get_prompt(key, arguments))
+        found = await _first(owners, lambda provider, key: provider.get_prompt(key, arguments, actor))
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
 
-    async def completion(self, params: JsonObject) -> JsonObject:
+    async def completion(self, params: JsonObject, actor: str | None) -> JsonObject:
         """Return completions of an argument of a prompt or of a resource template; none if no source has some."""
         ref = cast("JsonObject", params["ref"])
         member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
         owners = await self._owners_of(kind, str(ref.get(member)))
-        found = await _first(owners, lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}))
+        found = await _first(
+            owners, lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}, actor)
+        )
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
 
 
@@ -213,7 +216,10 @@ class ServerOffers:
         found: list[JsonObject] = []
         cursor: JsonObject = {}
         for _ in range(MAX_PAGES):
-            page = await self._read(_LISTS[kind], cursor) or {}
+            try:
+                page = await self._read(_LISTS[kind], cursor) or {}
+            except MCPError:  # also from a server without this feature
+                break
             entries = page.get(kind.value)
             found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
             if not isinstance(page.get("nextCursor"), str):
@@ -221,36 +227,41 @@ class ServerOffers:
             cursor = {"cursor": page["nextCursor"]}
         return found
 
-    async def read_resource(self, uri: str) -> JsonObject | None:
+    async def read_resource(self, uri: str, actor: str | None) -> JsonObject | None:
         """Return the contents of a resource."""
-        return await self._read("read_resource", {"uri": uri})
+        return await self._read("read_resource", {"uri": uri}, actor)
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonObject | None:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject | None:
         """Return the messages of a prompt."""
-        return await self._read("get_prompt", {"name": name, "arguments": {**arguments}})
+        return await self._read("get_prompt", {"name": name, "arguments": {**arguments}}, actor)
 
-    async def complete(self, params: JsonObject) -> JsonObject | None:
+    async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
         """Return the completions of an argument; None from a server without this feature."""
-        return await self._ask(lambda: self._source.complete(params))
+        return await self._ask(lambda: self._source.complete(params, actor))
 
     def watch(self, changed: OfferChanged) -> None:
         """Report when the lists of the server change."""
         self._source.watch_offers(changed)
 
-    async def _read(self, operation: str, members: JsonObject) -> JsonObject | None:
-        return await self._ask(lambda: self._source.read(operation, **members))
+    async def _read(self, operation: str, members: JsonObject, actor: str | None = None) -> JsonObject | None:
+        return await self._ask(lambda: self._source.read(operation, actor_ref=actor, **members))
 
     async def _ask(self, ask: Callable[[], Awaitable[JsonObject | None]]) -> JsonObject | None:
-        """Return the reply of the server; None if it answers with an error, as for what it does not have.
+        """Return the reply of the server; None if it says that it does not have this.
 
         Raises:
             ConnectionError: it cannot be used now.
+            MCPError: it answers with an error.
         """
         try:
             return await ask()
-        except MCPError:
-            return None
-        except (Unavailable, InvalidResult) as error:
+        except MCPError as error:
+            if fault_of(error) is not None:
+                raise ConnectionError(error.message) from error
+            if error.code == _OLD_NOT_FOUND:
+                return None
+            raise
+        except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
             raise ConnectionError(str(error)) from error
 
 
@@ -275,7 +286,7 @@ async def _first(
     """Return the reply of the first owner that has one.
 
     Raises:
-        MCPError: none has one, and one of them could not answer now.
+        MCPError: none has one, and one of them could not answer now, or answered with an error about its own entry.
     """
     fault: Exception | None = None
     for each in owners:
@@ -283,6 +294,11 @@ async def _first(
             found = await ask(each.provider, each.key)
         except (CallerError, ConnectionError) as error:
             fault = error
+            continue
+        except MCPError as error:  # a server that does not list the entry most likely does not have it
+            if each.is_listed:
+                raise
+            log.debug("the source %r answered with the error %d: %s", each.provider.name, error.code, error.message)
             continue
         if found is not None:
             return found

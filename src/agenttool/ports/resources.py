@@ -23,7 +23,8 @@ class ResourceProvider(Protocol):
     """A source with resources and prompts. All members of its objects are passed on as they are.
 
     `read_resource`, `get_prompt` and `complete` may ask the client by `ports.caller.CALLER`. They return None for what
-    this provider does not have, and raise `CallerError` or `ConnectionError` for what it cannot give now.
+    this provider does not have, and raise `CallerError` or `ConnectionError` for what it cannot give now. `actor` is
+    who asks, for providers that serve each actor with its own session or credentials.
     """
 
     @property
@@ -35,15 +36,15 @@ class ResourceProvider(Protocol):
         """Return all entries of one list."""
         ...
 
-    async def read_resource(self, uri: str) -> JsonObject | None:
+    async def read_resource(self, uri: str, actor: str | None) -> JsonObject | None:
         """Return the result of `resources/read`."""
         ...
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonObject | None:
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject | None:
         """Return the result of `prompts/get`."""
         ...
 
-    async def complete(self, params: JsonObject) -> JsonObject | None:
+    async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
         """Return the result of `completion/complete`; the params are those of the request."""
         ...
 

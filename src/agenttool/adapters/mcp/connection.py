@@ -178,6 +178,7 @@ class Connection:
         """
         if self.is_connected and self._attempt.result().closed.is_set():
             self._attempt = self._new_attempt()
+        self._used_at = time.monotonic()
         attempt = self.want()
         if not attempt.done():
             on_wait()

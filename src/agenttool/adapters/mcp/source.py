@@ -20,7 +20,7 @@ from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
-from agenttool.adapters.mcp.session import InvalidResult, McpSession, MessageStreams, SessionId
+from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.adapters.mcp.tasks import TaskIds
@@ -190,19 +190,25 @@ class McpSource:
 
     def connection_of(self, job: Job, /) -> Connection:
         """Return the connection that serves the actor of a call."""
-        if self.server.sessions == "shared" or job.actor_ref is None:
+        return self._of_actor(job.actor_ref)
+
+    def _of_actor(self, actor: str | None) -> Connection:
+        if self.server.sessions == "shared" or actor is None:
             return self._main
-        found = self._actors.get(job.actor_ref)
+        found = self._actors.get(actor)
         if found is None:
-            found = self._actors[job.actor_ref] = self._connection(job.actor_ref)
+            found = self._actors[actor] = self._connection(actor)
             found.start()
         return found
 
     def headers_of(self, job: Job, /) -> dict[str, str]:
         """Return the headers that the requests of a call carry."""
         values = {name: secret.value for name, secret in job.credentials.items()}
-        named = {name: text for name, text in self.server.headers.items() if credentials_in(text)}
-        return {name: fill_credentials(text, values) for name, text in named.items()}
+        return {name: fill_credentials(text, values) for name, text in self._headers_with_credentials.items()}
+
+    @property
+    def _headers_with_credentials(self) -> dict[str, str]:
+        return {name: text for name, text in self.server.headers.items() if credentials_in(text)}
 
     def refusal(self, tool: str, /) -> str | None:
         """Return why a tool may not run now; None if it may."""
@@ -236,32 +242,37 @@ class McpSource:
         """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
         return self._reviewed.waiting
 
-    async def read(self, operation: str, **members: Json) -> JsonObject:
+    async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
 
-        This is for programs; it passes no permission check, and is not recorded.
+        This is for programs; it passes no permission check, and is not recorded. `actor_ref` is the actor whose
+        session and credentials are used.
 
         Raises:
             ConfigError: there is no such operation.
+            CredentialMissing: the actor has no value of a credential.
             Unavailable: the server cannot be used now.
             MCPError: the server answered with an error.
         """
         if operation not in OPERATIONS:
             raise ConfigError(f"no operation is named {operation!r}; {suggestion(operation, OPERATIONS)}")
-        session = await self._main.session(lambda: None)
-        return await session.request(request_of(operation, members))
+        session = await self._of_actor(actor_ref).session(lambda: None)
+        exchange = Exchange(headers=await self._filled(self._headers_with_credentials, actor_ref))
+        return await session.request(request_of(operation, members), exchange)
 
-    async def complete(self, params: JsonObject) -> JsonObject | None:
+    async def complete(self, params: JsonObject, actor_ref: str | None = None) -> JsonObject | None:
         """Return the reply to `completion/complete`; None if the server does not have this feature.
 
         Raises:
+            CredentialMissing: the actor has no value of a credential.
             Unavailable: the server cannot be used now.
             MCPError: the server answered with an error.
         """
-        session = await self._main.session(lambda: None)
+        session = await self._of_actor(actor_ref).session(lambda: None)
         if session.client.server_capabilities.completions is None:
             return None
-        return await session.request(CompleteRequest.model_validate({"params": params}))
+        exchange = Exchange(headers=await self._filled(self._headers_with_credentials, actor_ref))
+        return await session.request(CompleteRequest.model_validate({"params": params}), exchange)
 
     def watch_offers(self, changed: OfferChanged) -> None:
         """Report changes of the lists of resources and prompts from now on."""
