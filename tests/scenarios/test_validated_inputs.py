@@ -162,6 +162,19 @@ def test_a_type_with_several_spellings_is_seen_as_the_tool_gets_it(kind, given, 
     assert [got or PAID[0]] == PAID
 
 
+@pytest.mark.parametrize("given", [5000, 5000.0, "5000", "5E3", "5000.00"])
+def test_a_deny_of_a_number_finds_a_decimal_in_every_spelling(given):
+    @tool
+    def pay(amount: Decimal) -> str:
+        """Pay."""
+        return "paid"
+
+    deny = {"behavior": "deny", "tool": "*.pay", "argument": {"/amount": {"equals": 5000}}}
+    with sync.open(tools=[pay], rules=[{"behavior": "allow", "tool": "*"}, deny]) as rt:
+        assert rt.call("pay", {"amount": given}).error.error_class == "permission_denied"
+        assert rt.call("pay", {"amount": "5000.01"}).text == "paid"
+
+
 def test_a_value_whose_model_writes_it_in_another_form_stays_as_given():
     class Meeting(BaseModel):
         when: dt.date

@@ -1,8 +1,10 @@
 """Rules, the tests of arguments in them, and the book that holds all rules in force."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from functools import cache, cached_property
 from typing import Annotated, cast, get_args, get_origin, get_type_hints
 
@@ -51,7 +53,8 @@ class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
     """The conditions on the argument at a JSON pointer.
 
     A list is tested by its elements: an allow needs all of them to pass, a deny or an ask only one. A value of the
-    wrong type passes no test of an allow and every test of a deny.
+    wrong type passes no test of an allow and every range of a deny. A deny or an ask compares numbers by value, also if
+    one is written as text, as a `Decimal` is.
     """
 
     pointer: str
@@ -104,7 +107,7 @@ class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
     def passes(self, value: Json, *, doubt: bool) -> bool:
         """Return whether one value passes; `doubt` is the result for a value of the wrong type."""
         choices = self.choices
-        is_choice = any(json_equal(value, choice) for choice in choices)
+        is_choice = any(json_equal(value, choice, by_value=doubt) for choice in choices)
         if isinstance(value, list) and not is_choice:
             together = any if doubt else all
             return bool(value) and together(self.passes(each, doubt=doubt) for each in value)
@@ -125,15 +128,27 @@ class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
         return (self.minimum is None or value >= self.minimum) and (self.maximum is None or value <= self.maximum)
 
 
-def json_equal(left: Json, right: Json) -> bool:
-    """Compare as JSON does: `true` is not 1, and 1 is 1.0."""
+def json_equal(left: Json, right: Json, *, by_value: bool = False) -> bool:
+    """Compare as JSON does: `true` is not 1, and 1 is 1.0; `by_value` a number also equals a text of the same value."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(json_equal(mine, yours) for mine, yours in zip(left, right, strict=True))
+        pairs = zip(left, right, strict=False)
+        return len(left) == len(right) and all(json_equal(*pair, by_value=by_value) for pair in pairs)
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(json_equal(value, right[name]) for name, value in left.items())
+        is_equal = (json_equal(value, right.get(name), by_value=by_value) for name, value in left.items())
+        return left.keys() == right.keys() and all(is_equal)
+    if by_value and {type(left), type(right)} in ({str, int}, {str, float}):
+        return _number(left) == _number(right) is not None
     return left == right
+
+
+def _number(value: Json) -> Decimal | None:
+    """Return a number that may be written as text; none if it is not a finite number."""
+    with suppress(InvalidOperation):
+        number = Decimal(str(value).strip())
+        return number if number.is_finite() else None
+    return None
 
 
 AUTHORITY = (

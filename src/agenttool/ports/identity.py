@@ -28,6 +28,8 @@ class AccessRole(StrEnum):
 class IdentityKind(StrEnum):
     """How an identity was authenticated."""
 
+    NONE = "none"
+    """Not at all; it has no roles, and only routes for everyone serve it."""
     LOCAL = "local"
     """By the address of this machine only; it presented no credentials."""
     KEY = "key"
@@ -41,13 +43,14 @@ class Principal:
 
     Attributes:
         subject: its name, which rules match as the actor of its calls.
+        kind: how it was authenticated; it has no default, because a local program needs no credentials.
         key_id: the API key, or the key behind a session; none for other kinds.
     """
 
     subject: str
+    kind: IdentityKind
     tenant: str = DEFAULT_TENANT
     roles: frozenset[AccessRole] = frozenset()
-    kind: IdentityKind = IdentityKind.LOCAL
     key_id: str | None = None
 
     def has(self, *roles: AccessRole) -> bool:

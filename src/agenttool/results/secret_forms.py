@@ -71,16 +71,17 @@ def forms_of(secret: str) -> set[str]:
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     if is_unicode(secret):
         escaped.add(sorted_json(secret).decode()[1:-1])
+    python = {repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1], secret.encode("unicode_escape").decode()}
     quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
     forms = {
         secret,
         secret.lower(),
         secret.upper(),
         *escaped,
-        *(json.dumps(each)[1:-1] for each in escaped),
+        *python,
+        *(json.dumps(each)[1:-1] for each in (*escaped, *python)),
         *quoted,
         *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
-        repr(secret)[1:-1],
         escape(secret),
         data.hex(),
         data.hex().upper(),

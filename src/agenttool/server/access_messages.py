@@ -33,7 +33,7 @@ class Me(ApiReply):
     subject: str
     tenant: str
     roles: list[str]
-    kind: Literal["local", "key", "jwt", "session"]
+    kind: Literal["none", "local", "key", "jwt", "session"]
     key_id: str | None
     expires_at: str | None
     server: ServerInfo

@@ -58,7 +58,9 @@ class Identified:
 VerifyToken = Callable[[str], Awaitable[Identified]]
 """Returns the identity of a JWT, or raises `Problem`."""
 
-_LOCAL_CALLER = Identified(principal=Principal(subject=LOCAL, roles=frozenset({AccessRole.CALLER})))
+_LOCAL_CALLER = Identified(
+    principal=Principal(subject=LOCAL, kind=IdentityKind.LOCAL, roles=frozenset({AccessRole.CALLER}))
+)
 """A program on this machine without credentials. It can never approve, because an agent is such a program, too."""
 
 _STATIC = Identified(

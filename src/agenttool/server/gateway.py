@@ -17,7 +17,7 @@ from agenttool.adapters.rap.request_body import BodyBudget, is_json, read_body
 from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import is_too_deep, parse_value
 from agenttool.console.pages import console_response, is_console_path
-from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
+from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.server.authentication import Identified
@@ -43,6 +43,10 @@ _ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id,
 _RETRY = {"retry-after": "2", "connection": "close"}
 
 _encode = msgspec.json.Encoder().encode
+
+
+_ANONYMOUS = Principal(subject="", kind=IdentityKind.NONE)
+"""The sender of a request to a route that needs no identity."""
 
 
 class Gateway:
@@ -145,7 +149,7 @@ class Gateway:
         request = ApiRequest(
             gateway=self.state,
             space=space,
-            principal=Principal(subject="") if identified is None else identified.principal,
+            principal=_ANONYMOUS if identified is None else identified.principal,
             scope=scope,
             headers=headers,
             path=names,
