@@ -235,6 +235,14 @@ def test_stored_output_is_returned_by_the_call_that_owns_it_only(http):
     assert "attachment" in whole.headers["content-disposition"]
     part = http.get(path, headers={"range": "bytes=0-5"})
     assert (part.status_code, part.content) == (206, whole.content[:6])
+    size = len(whole.content)
+    for given, start in (("-5", size - 5), (f"-{2 * size}", 0), (f"{size - 3}-", size - 3)):
+        end = http.get(path, headers={"range": f"bytes={given}"})
+        assert (end.status_code, end.content) == (206, whole.content[start:])
+        assert end.headers["content-range"] == f"bytes {start}-{size - 1}/{size}"
+    for given in ("-0", "5-2", f"{size}-"):
+        refused = http.get(path, headers={"range": f"bytes={given}"})
+        assert (refused.status_code, refused.headers["content-range"]) == (416, f"bytes */{size}")
     assert http.get(path, headers=bob).status_code == HTTPStatus.NOT_FOUND
     other = call(http, "add", {"a": 1}, bob).json()["invocation_id"]
     stolen = http.get(f"/v1/results/{other}/payloads/{payload['digest']}", headers=bob)
@@ -368,9 +376,7 @@ async def test_events_continue_where_a_reader_stopped_and_end_with_the_key(make_
             found = b""
             async with asyncio.timeout(60):
                 while text not in found:
-                    piece = await reader.read(4096)
-                    assert piece, found
-                    found += piece
+                    found += await reader.read(4096) or pytest.fail(str(found))
             return found
 
         reader, writer = await stream("")
@@ -381,9 +387,50 @@ async def test_events_continue_where_a_reader_stopped_and_end_with_the_key(make_
         writer.close()
         again, other = await stream("Last-Event-ID: 1\r\n")
         assert made.invocation_id.encode() in await until(again, b"event: call")
-        ahead, third = await stream("Last-Event-ID: 999999\r\n")
-        await until(ahead, b"event: reset")
+        for wrong in ("999999", "abc"):
+            ahead, third = await stream(f"Last-Event-ID: {wrong}\r\n")
+            await until(ahead, b"event: reset")
+            third.close()
         await grants.revoke(GrantKind.KEY, grant.grant_id)
         await until(again, b'"reason":"revoked"')
-        for each in (other, third):
-            each.close()
+        other.close()
+
+
+async def test_no_race_opens_more_event_streams_than_one_key_may_have(make_app, serve_app):
+    app = make_app(lambda: Runtime.open(store="memory:", tools=[add]))
+    async with serve_app(app) as url:
+        token, _ = await app.state.served.grants.add(
+            GrantKind.KEY, subject="user:ida", roles=[AccessRole.AUDITOR], created_by="test"
+        )
+        host, port = url.removeprefix("http://").split(":")
+
+        async def stream():
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+            return (await reader.readline()).split()[1], writer
+
+        opened = await asyncio.gather(*(stream() for _ in range(12)))
+        assert sorted(status for status, _ in opened) == [b"200"] * 8 + [b"429"] * 4
+        status = None
+        async with asyncio.timeout(60):
+            while status != b"200":  # the server notices the end of a stream a moment later
+                for _, writer in opened:
+                    writer.close()
+                opened = [await stream()]
+                status = opened[0][0]
+        opened[0][1].close()
+
+
+@pytest.mark.parametrize("key", ["k" * 256, "a\tb"])
+def test_an_idempotency_key_that_is_too_long_or_not_printable_is_refused(http, key):
+    refused = call(http, "add", {"a": 1}, {"idempotency-key": key})
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
+    assert "1 to 255 printable" in refused.json()["detail"]
+
+
+def test_half_a_character_in_a_body_or_a_path_is_no_error_of_the_server(http):
+    for body in (r'{"tool": "\ud800"}', r'{"tool": "add", "arguments": {"\ud800": 1}}'):
+        refused = http.post("/v1/calls", content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
+    for path in ("/v1/calls/%ed%a0%80", "/v1/tools/%ed%a0%80"):
+        assert http.get(path).status_code == HTTPStatus.NOT_FOUND

@@ -71,7 +71,7 @@ MIN_WAIT_S = 0.05
 """A call is awaited at least so long, so that most calls that end at once are answered with their result."""
 
 _NOT_RECORDED = "the call was not recorded in time, and did not run; send it again"
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
 _MAX_RANGE = 16_000_000
 _PAYLOAD_HEADERS = {
     "x-content-type-options": "nosniff",
@@ -407,6 +407,14 @@ def _planned(space: TenantSpace, call: ToolCall, actor: str) -> ToolInvocation:
     )
 
 
+def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:
+    """Return the start and the length of a range: `FIRST-LAST`, `FIRST-`, or `-LENGTH` for the end."""
+    first, last, at_end = wanted.groups()
+    if at_end:
+        return max(0, size - int(at_end)), int(at_end)
+    return int(first), max(0, int(last) + 1 - int(first)) if last else None
+
+
 async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
     invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
@@ -422,15 +430,16 @@ async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
         raise missing
     headers = {**_PAYLOAD_HEADERS, "content-disposition": f'attachment; filename="{digest[7:23]}"'}
     wanted = _RANGE.fullmatch(request.headers.get("range", ""))
-    start = 0 if wanted is None else int(wanted[1][:15])
-    length = None if wanted is None or not wanted[2] else max(0, int(wanted[2][:15]) + 1 - start)
+    if wanted is not None and wanted[3] and ref.size_bytes is None:
+        wanted = None  # the end of an output of unknown size cannot be selected
+    start, length = (0, None) if wanted is None else _span(wanted, ref.size_bytes or 0)
     data = await journal.payload(digest, start, None if length is None else min(length, _MAX_RANGE))
     if data is None:
         raise missing
     media = ref.media_type or "application/octet-stream"
     if wanted is None:
         return Response(data, headers=headers, media_type=media)
-    if not data:
+    if not data or length == 0:
         size = "*" if ref.size_bytes is None else str(ref.size_bytes)
         status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
         detail = "the range begins after the end; send another"

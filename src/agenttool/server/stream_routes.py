@@ -1,12 +1,14 @@
 """The routes that every client may watch a server by: events, health, status and metrics."""
 
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import cast
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.source import RapClient
 from agenttool.errors import StoreError
@@ -42,30 +44,46 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     if gateway.streams[owner] >= MAX_STREAMS:
         detail = f"{MAX_STREAMS} event streams are open already; share one, or close another"
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": "5"})
-    last = request.headers.get("last-event-id", "")
-    is_position = last.isascii() and last.isdigit() and len(last) < 19  # noqa: PLR2004 -- fits in 64 bits
-    after = int(last) if is_position else request.query.after
-    events = request.space.events.stream(after)
+    last = request.headers.get("last-event-id")
+    events = request.space.events.stream(_position(last) if last else request.query.after)
 
     async def body() -> AsyncGenerator[bytes]:
-        gateway.streams[owner] += 1
         sent_at = time.monotonic()
-        try:
-            async with aclosing(events) as pieces:
-                async for piece in pieces:
-                    if not piece:
-                        if not await gateway.authenticator.is_still_valid(identified):
-                            yield encode("closed", {"reason": "revoked"})
-                            return
-                        if time.monotonic() - sent_at < HEARTBEAT_S:
-                            continue
-                    sent_at = time.monotonic()
-                    yield piece or b": still there\n\n"
-        finally:
-            gateway.streams[owner] -= 1
+        async with aclosing(events) as pieces:
+            async for piece in pieces:
+                if not piece:
+                    if not await gateway.authenticator.is_still_valid(identified):
+                        yield encode("closed", {"reason": "revoked"})
+                        return
+                    if time.monotonic() - sent_at < HEARTBEAT_S:
+                        continue
+                sent_at = time.monotonic()
+                yield piece or b": still there\n\n"
 
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
-    return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
+    return _EventStream(body(), gateway.streams, owner)
+
+
+def _position(last: str) -> int:
+    """Return the position in `Last-Event-ID`; -1, which is before the first one, for anything else."""
+    is_position = last.isascii() and last.isdigit() and len(last) < 19  # noqa: PLR2004 -- fits in 64 bits
+    return int(last) if is_position else -1
+
+
+class _EventStream(StreamingResponse):
+    """An event stream that counts from the moment when it is accepted until it has ended."""
+
+    def __init__(self, body: AsyncGenerator[bytes], counts: Counter[str], owner: str) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+        super().__init__(body, headers=headers, media_type="text/event-stream")
+        self._counts, self._owner = counts, owner
+        counts[owner] += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._counts[self._owner] -= 1
 
 
 async def get_health(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:

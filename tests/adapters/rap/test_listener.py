@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -294,11 +294,34 @@ async def test_a_drop_now_and_then_buys_no_time(begun, drop):
         assert await hung_up
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"what is this\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nA: " + b"x" * listener.MAX_OVERHEAD_BYTES, 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: x\r\n" * 12_000, 431),
+    ],
+)
+async def test_a_request_that_cannot_be_parsed_gets_a_problem_document(head, status):
+    async with echo_server() as connect:
+        reader, writer = await connect()
+        writer.write(head)
+        async with asyncio.timeout(60):
+            lines, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+        assert lines.startswith(b"HTTP/1.1 %d " % status)
+        assert b"application/problem+json" in lines
+        assert json.loads(body)["status"] == status
+
+
 async def test_a_head_without_end_is_not_read_to_its_end():
     async with echo_server() as connect:
         reader, writer = await connect()
-        writer.write(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 2 * listener.MAX_OVERHEAD_BYTES)
-        assert await is_hung_up(reader)
+        writer.write(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 20 * listener.MAX_OVERHEAD_BYTES)
+        with suppress(ConnectionResetError):
+            assert (await reader.read(-1)).startswith(b"HTTP/1.1 431 ")
 
 
 async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once():

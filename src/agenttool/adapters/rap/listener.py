@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from math import inf
 
 import uvicorn
@@ -18,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
 from agenttool.adapters.rap.callbacks import CallbackHandler, CallbackReply
 from agenttool.adapters.rap.request_body import read_body
-from agenttool.adapters.rap.request_guard import RequestGuard, parse_host
+from agenttool.adapters.rap.request_guard import RequestGuard, parse_host, problem_document
 from agenttool.ports.stores import DocumentStore
 
 MAX_BODY_BYTES = 20_000_000
@@ -47,6 +48,8 @@ _CHALLENGE = re.compile(r"[0-9a-f]{32}")
 _PROBE_TIMEOUT_S = 2.0
 _PORT_KIND, _LOOPBACK = "rap_listener", "127.0.0.1"
 _HTTP_1_1 = "1.1"
+_MALFORMED = "the request is not valid HTTP, or names no host or several; correct its first line and headers"
+_LARGE_HEAD = f"the headers are longer than {MAX_OVERHEAD_BYTES} bytes; send fewer"
 
 
 class CallbackApp:
@@ -128,13 +131,30 @@ class TimedHttpProtocol(HttpToolsProtocol):
             self.is_request_pending, self._previous_cycle = True, self.cycle
         self._overhead += len(data)
         super().data_received(data)
+        if self.transport.is_closing():
+            return  # the request was refused
         if self._overhead > MAX_OVERHEAD_BYTES:  # also of a request that is answered already, or is queued
-            self.abort()
+            if self.is_request_pending and self.cycle is self._previous_cycle:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _LARGE_HEAD)
+            else:
+                self.abort()
         elif self.is_request_pending and self.cycle is not self._previous_cycle and not self.cycle.more_body:
             self.is_request_pending = False
             self._stop_timer()
         elif self.is_request_pending and self._timer is None:
             self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._check_head)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that cannot be parsed with a problem document, and close the connection."""
+        self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED)
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        response = problem_document(status, detail)
+        head = b"HTTP/1.1 %d %s\r\nconnection: close\r\n" % (status.value, status.phrase.encode())
+        lines = b"".join(b"%s: %s\r\n" % each for each in response.raw_headers)
+        self._stop_timer()
+        self.transport.write(head + lines + b"\r\n" + bytes(response.body))
+        self.transport.close()
 
     def on_headers_complete(self) -> None:
         """Reject requests that proxies and servers may read differently; an exception here becomes a 400.
