@@ -96,9 +96,8 @@ async def test_calls_of_a_dead_process_leave_no_raw_input_when_another_ends_them
         for approval_id in await questions_of(rt, 40):
             await rt.approvals.decide(approval_id, "deny")
         async with asyncio.timeout(BOUND_S):
-            while rt.open_calls() or await rt._core.durability.checkpoints.page(limit=1):
-                await asyncio.sleep(0.01)
-        assert found() == []
+            while found():  # reading the store instead would delay the erasure
+                await asyncio.sleep(0.05)
 
 
 async def test_a_reader_only_delays_the_erasure(tmp_path, found):
