@@ -4,10 +4,13 @@ import asyncio
 
 import mcp_types as types
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_clients import NEW, Person, connected, served, text_of
 
 from agenttool import Runtime, tool
+from agenttool.mcp.profiles import McpOptions
+from agenttool.mcp.server import RuntimeMcpServer
 from agenttool.records import PermissionDecision
 
 SENT = []
@@ -194,3 +197,18 @@ async def test_a_form_that_was_shown_before_a_restart_is_answered_after_it(tmp_p
         replies = {key: types.ElicitResult(action="accept", content={"decision": "allow"})}
         ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
         assert (text_of(ended), SENT) == ("sent to ada", ["ada"])
+
+
+async def test_a_call_that_ended_and_whose_client_did_not_come_back_is_dropped(monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.server.MAX_EXCHANGES", 1)
+    async with (
+        Runtime.open(tools=[send], approve="wait") as runtime,
+        RuntimeMcpServer.open(runtime, McpOptions()) as server,
+        Client(server.lowlevel, mode=NEW, elicitation_callback=Person(decision="allow")) as client,
+    ):
+        await ask(client, {"to": "ada"})
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+        async with asyncio.timeout(30):
+            while server._exchanges:
+                assert text_of(await client.call_tool("send", {"to": "bob"})) == "sent to bob"

@@ -46,6 +46,9 @@ LIST_TTL_MS = 30_000
 WATCH_S = 1.0
 """How often the list of tools is compared with the one before."""
 
+MAX_EXCHANGES = 1_000
+"""How many exchanges are held; beyond it, the oldest that ended and whose client did not come back is dropped."""
+
 _DEFAULT_MATCHES = 5
 
 
@@ -258,6 +261,8 @@ class RuntimeMcpServer:
     ) -> types.Result:
         """Return the result of an exchange, the input that it needs, or a task if it takes longer than `within_s`."""
         self._exchanges[exchange.exchange_id] = exchange
+        if len(self._exchanges) > MAX_EXCHANGES:
+            self._drop_ended()
         result = None
         try:
             result = await exchange.attend(context, within_s)
@@ -271,12 +276,21 @@ class RuntimeMcpServer:
             created = await self._tasks.create(self._runs[exchange.exchange_id])
             if created is None:
                 return await self._attended(context, exchange, identity)
-            del self._exchanges[exchange.exchange_id], self._runs[exchange.exchange_id]
+            self._exchanges.pop(exchange.exchange_id, None)
+            self._runs.pop(exchange.exchange_id, None)
             return created
         return types.InputRequiredResult(
             input_requests=exchange.input_requests(),
             request_state=self._states.sign(identity, exchange.exchange_id, time.time()),
         )
+
+    def _drop_ended(self) -> None:
+        """Drop the oldest exchange that has ended."""
+        ended = (key for key, each in self._exchanges.items() if each.task is not None and each.task.done())
+        found = next(ended, None)
+        if found is not None:
+            del self._exchanges[found]
+            self._runs.pop(found, None)
 
     def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
         return CallIdentity(

@@ -52,3 +52,13 @@ async def test_sampling_and_log_messages_reach_the_client_that_made_the_call(ser
     assert json.loads(text_of(sampled)) == REPLY
     assert logged == [("warning", "low disk")]
     assert "warning: low disk" in lines
+
+
+async def test_a_tool_that_a_server_lists_twice_has_its_first_definition_and_the_status_says_so(open_server, tmp_path):
+    second = {"name": "echo", "description": "Return the text to the author.", "inputSchema": {"type": "object"}}
+    (tmp_path / "more.json").write_text(json.dumps([second]))
+    async with open_server(f"definitions={tmp_path / 'more.json'}") as rt:
+        (status,) = await rt.sources.status()
+        (echo,) = [each for each in rt.offered(await rt.surface()) if each.name == "echo"]
+    assert status.fault == "the tool 'echo' is listed twice; its first definition is used"
+    assert echo.description == "Return the text."

@@ -379,8 +379,12 @@ class McpSource:
         """Read the definitions of the server's tools, and declare those that are new or changed."""
         definitions = await session.list_tools()
         faults = [definition_fault(each, is_modern=session.is_modern) for each in definitions]
-        self._invalid = tuple(fault for fault in faults if fault is not None)
-        listed = {str(each["name"]): each for each, fault in zip(definitions, faults, strict=True) if fault is None}
+        listed: dict[str, JsonObject] = {}
+        again: list[str] = []
+        for each, fault in zip(definitions, faults, strict=True):
+            if fault is None and listed.setdefault(str(each["name"]), each) != each:
+                again.append(f"the tool {each['name']!r} is listed twice; its first definition is used")
+        self._invalid = (*(fault for fault in faults if fault is not None), *again)
         shows_new = self.server.new_tools == "show"
         features = features_of(session.client.server_capabilities)
         reviewed = await change_reviewed(
