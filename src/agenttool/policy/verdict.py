@@ -133,7 +133,11 @@ def decision_record(
 
 _REMEDIES = (
     (Weight.ASK_ABOUT_HARM, "@tool(read_only=True)", "declare that it changes nothing"),
-    (Weight.ASK_FOR_APPROVAL, 'rules=[{"behavior": "allow", "tool": "%s"}]', "allow it in `Runtime.open`, or by [[rules]] in agenttool.toml"),
+    (
+        Weight.ASK_FOR_APPROVAL,
+        'rules=[{"behavior": "allow", "tool": "%s"}]',
+        "allow it in `Runtime.open`, or by [[rules]] in agenttool.toml",
+    ),
     (Weight.ASK, "approve=ask", 'a function that answers, or "wait", in `Runtime.open`'),
 )
 """The lines that would change a denial for want of an approver, each with the weakest vote that it changes."""
