@@ -14,6 +14,7 @@ from agenttool.adapters.python.source import Tool, checked_objects, declared, pr
 from agenttool.assemble.approving import Approval, is_answered, make_questions
 from agenttool.assemble.checks import all_of, listed, require_loop
 from agenttool.assemble.credentials import GivenCredential, make_credentials
+from agenttool.assemble.reload import AppliedSettings
 from agenttool.assemble.settings import (
     add_command_hooks,
     find_store,
@@ -24,7 +25,8 @@ from agenttool.assemble.settings import (
     read_settings,
 )
 from agenttool.assemble.sources import make_sources
-from agenttool.codec import clone, read, write
+from agenttool.codec import read, write
+from agenttool.config import Config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent, without_garbage_collection
@@ -50,7 +52,6 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
-from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.providers import ModelRun, ModelTools, RunOptions, check_options, provider_of, run_model
 from agenttool.records import (
@@ -103,6 +104,7 @@ class Runtime(SurfaceAccess):
         is_served: bool = False,
         questions: OpenQuestions | None = None,
         provide: Mapping[type, object] | None = None,
+        settings: AppliedSettings | None = None,
     ) -> None:
         """Build a runtime from its parts, inside a running event loop. `open` builds the parts from options.
 
@@ -119,7 +121,8 @@ class Runtime(SurfaceAccess):
             prepare=partial(provided, provide=checked_objects(provide)),
         )
         self._end_world = world.close
-        attached, faults = tuple(sources), SourceFaults()
+        self._settings = settings
+        attached, faults = list(sources), SourceFaults()
         self.sources = AttachedSources(attached, faults)
         self._bind(
             Agent(
@@ -153,7 +156,7 @@ class Runtime(SurfaceAccess):
         *,
         store: str | Path | None = None,
         payloads: str | None = None,
-        config: str | Path | None = None,
+        config: str | Path | Config | None = None,
         tools: Iterable[Tool] = (),
         rules: str | Path | Iterable[RuleOption] = (),
         hooks: Iterable[Hook] = (),
@@ -180,6 +183,7 @@ class Runtime(SurfaceAccess):
             payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file, or `"auto"` for those that the command line finds: agenttool.toml in the working
                 directory or above, agenttool.local.toml beside it (if the user trusts them), and that of the user.
+                Or settings that were read.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: rules in addition to those of the settings file, each a `Rule` or a dictionary with the keys of a
                 `[[rules]]` table; or the path of the settings file.
@@ -213,6 +217,7 @@ class Runtime(SurfaceAccess):
         """
         require_loop()
         settings, rules = read_settings(config, rules)
+        rules, sources = tuple(listed("rules", rules)), tuple(listed("sources", sources))
         place, folder = find_store(settings, store, payloads)
         file = store_path(place)
         can_ask = is_answered(approve, setting=settings.interactive, is_durable=file is not None)
@@ -220,7 +225,7 @@ class Runtime(SurfaceAccess):
         chosen = [declared(each) for each in listed("tools", tools)]
         all_hooks = add_command_hooks(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
-        all_sources = make_sources(settings, sources)
+        made = make_sources(settings, sources)
         secrets = make_credentials(settings, credentials)
         world = open_world(
             settings, place=place, payloads=folder, lease_s=lease_s, thread=thread, search_model=search_model
@@ -235,12 +240,39 @@ class Runtime(SurfaceAccess):
             advisers=all_advisers,
             surface_policy=make_surface_policy(settings.surface, surface),
             circumstances=vault.extend(make_circumstances(settings.surface, circumstances)),
-            sources=all_sources,
+            sources=made.sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
             questions=make_questions(approve, file),
             provide=provide,
+            settings=AppliedSettings(
+                config=settings,
+                first=settings,
+                rules=rules,
+                mode=mode,
+                approve=approve,
+                is_durable=file is not None,
+                given=sources,
+                made=made,
+            ),
         )
+
+    async def reload(self, config: str | Path | Config) -> tuple[str, ...]:
+        """Apply the rules and sources of changed settings, while calls run; `config` is as in `open`.
+
+        A call that has started continues, also if its source is removed. Returns the names of other settings that have
+        changed since `open`; only another runtime applies them.
+
+        Raises:
+            ConfigError: the settings are invalid, or this runtime has none; nothing has changed then.
+            StoreError: the store cannot be written; nothing has changed then.
+        """
+        self._check_open()
+        if self._settings is None or self._core.parent is not None:
+            raise ConfigError("this runtime has no settings of its own; reload the one that Runtime.open returned")
+        found, _ = read_settings(config, ())
+        self._settings = await self._settings.apply(found, self._agent, self._source_manager)
+        return self._settings.needs_restart
 
     async def __aenter__(self) -> Self:
         """Connect the sources, and start to recover calls of processes that died.
@@ -514,11 +546,6 @@ class Runtime(SurfaceAccess):
         """Request the cancellation of every call, as Ctrl-C does."""
         self._agent.interrupt(blocking=True)
 
-    @property
-    def shared(self) -> JsonObject:
-        """A copy of the context that calls share and tools change."""
-        return clone(self._core.shared)
-
     async def start(  # noqa: PLR0913 -- what a caller may pass
         self,
         name: str,
@@ -567,31 +594,3 @@ class Runtime(SurfaceAccess):
     def new_invocation_id(self) -> InvocationId:
         """Return an id for a call that is going to be started."""
         return INVOCATION.compose(self._core.ids.unique())
-
-    @property
-    def thread(self) -> Thread:
-        """The conversation of the calls."""
-        return self._core.thread
-
-    @property
-    def documents(self) -> DocumentStore | None:
-        """Small documents beside the journal, for parts of a program that must survive it; None if there are none."""
-        return self._core.durability.documents
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether another process can recover the calls of this one."""
-        return self._core.durable
-
-    def open_calls(self) -> tuple[InvocationId, ...]:
-        """Return the ids of the open calls of this process, recovered ones included."""
-        return tuple(call.invocation_id for call in self._agent.open_calls)
-
-    async def recover(self) -> int:
-        """Recover the calls of processes that died, now; return how many."""
-        return 0 if self._agent.recovery is None else await self._agent.recovery.recover()
-
-    @property
-    def store_fault(self) -> str | None:
-        """Why the durable store could not be used at the last check, seconds ago; None if it could."""
-        return None if self._agent.recovery is None else self._agent.recovery.fault

@@ -282,6 +282,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     prepare_search = awaited(Runtime.prepare_search)
     load = awaited(Runtime.load)
     change = awaited(Runtime.change)
+    reload = awaited(Runtime.reload)
     declare = _called(Runtime.declare)
     retire = _called(Runtime.retire)
 

@@ -36,7 +36,7 @@ MIN_LEASE_S = 1.0
 
 
 def read_settings(
-    config: str | Path | None, rules: str | Path | Iterable[RuleOption]
+    config: str | Path | Config | None, rules: str | Path | Iterable[RuleOption]
 ) -> tuple[Config, Iterable[RuleOption]]:
     """Return the settings of the file that `config` or `rules` names, and the rules of the program.
 
@@ -44,10 +44,12 @@ def read_settings(
         ConfigError: both name a file, or the file is invalid.
     """
     given = cast("object", config)
+    if isinstance(config, Config) and not isinstance(rules, str | Path):
+        return config, rules
     if not (given is None or isinstance(given, str | Path)):
         raise ConfigError(f'config must be the path of a settings file, or "auto", got {given!r}; pass one of them')
     if not isinstance(rules, str | Path):
-        return load_config(config), rules
+        return load_config(cast("str | Path | None", config)), rules
     if config is not None:
         raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
     return read_config(rules), ()

@@ -1,6 +1,7 @@
 """Make the sources of a runtime from settings tables and options, each by the factory of its kind."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from agenttool.assemble.checks import listed
@@ -24,7 +25,46 @@ _EXTRAS = {"mcp": "mcp", "openapi": "openapi"}
 """The extra of the package that a built-in kind needs."""
 
 
-def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tuple[Source, ...]:
+@dataclass(frozen=True, slots=True)
+class MadeSources:
+    """The sources of a runtime, and the tables that some were made from.
+
+    Attributes:
+        kinds: the kind of each source that was made from tables, by its name.
+        tables: the tables by name.
+    """
+
+    sources: tuple[Source, ...]
+    kinds: dict[str, str]
+    tables: dict[str, SourceTable]
+
+    def changed(self, before: "MadeSources") -> tuple[set[str], tuple[Source, ...]]:
+        """Return the names of the earlier sources that have to go, and the sources that have to be connected.
+
+        A source stays if its table is the same. A source that was made from several tables stays if all tables of its
+        kind are the same.
+        """
+        names = self.tables.keys() | before.tables.keys()
+        changed = {each for each in names if not _is_same(self.tables.get(each), before.tables.get(each))}
+        tables = (table for name in changed for table in (self.tables.get(name), before.tables.get(name)))
+        kinds = {each.kind for each in tables if each is not None}
+
+        def is_changed(name: str, kind: str) -> bool:
+            return name in changed if name in names else kind in kinds
+
+        removed = {name for name, kind in before.kinds.items() if is_changed(name, kind)}
+        added = {name for name, kind in self.kinds.items() if is_changed(name, kind)}
+        return removed, tuple(each for each in self.sources if each.name in added)
+
+
+def _is_same(table: SourceTable | None, other: SourceTable | None) -> bool:
+    """Return whether two tables have the same meaning, wherever they are in their file."""
+    if table is None or other is None:
+        return False
+    return (table.kind, table.members, table.file) == (other.kind, other.members, other.file)
+
+
+def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> MadeSources:
     """Return the sources of the settings file, and then those of the program.
 
     Raises:
@@ -33,7 +73,8 @@ def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tu
     ready: list[Source] = []
     settings: dict[str, list[SourceSettings]] = {}
     names: set[str] = set()
-    for each in (*_tables(config), *listed("sources", given)):
+    tables = {each.name: each for each in _tables(config)}
+    for each in (*tables.values(), *listed("sources", given)):
         if not isinstance(cast("object", each), Source | SourceSettings):
             raise ConfigError(f"not a source: {each!r}; pass an object with the methods of `Source`")
         if each.name in names:
@@ -44,7 +85,9 @@ def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> tu
         else:
             settings.setdefault(each.kind, []).append(each)
     factories = [(_factory(kind, group[0]), group) for kind, group in settings.items()]
-    return (*(source for factory, group in factories for source in factory(group)), *ready)
+    made = [(source, group[0].kind) for factory, group in factories for source in factory(group)]
+    kinds = {source.name: kind for source, kind in made}
+    return MadeSources((*(source for source, _ in made), *ready), kinds, tables)
 
 
 def _tables(config: Config) -> Iterator[SourceTable]:

@@ -7,6 +7,7 @@ import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -26,6 +27,7 @@ from agenttool.cli.http_server import Application, bind, is_public, local_url, p
 from agenttool.cli.keys import login_link
 from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
 from agenttool.cli.output import print_text, warn
+from agenttool.cli.settings_watch import SettingsWatch
 from agenttool.config import Config, JwtTable, ServerSetting, load_config
 from agenttool.config.table import read_table
 from agenttool.errors import ConfigError
@@ -34,7 +36,7 @@ from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 from agenttool.server.lazy_app import LazyApp
-from agenttool.server.tenants import TenantSpace, tenant_store
+from agenttool.server.tenants import Tenants, TenantSpace, tenant_store
 
 DEMO_FOLDER = "agenttool-demo"
 """The folder of the demo's files, beside the store."""
@@ -60,12 +62,17 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """Serve the HTTP API, MCP and the console on one port.
 
+    Changed rules and sources of the settings files apply within a second, and on
+    SIGHUP, while calls run. If the files are wrong, those before stay in force.
+    Other settings, such as the port or the store, need a restart.
+
     SIGTERM or Ctrl-C stops it. It answers the requests it has received, and leaves
     waiting calls to the next process; start that one with the same store and
     address. It exits with 0, with 1 if something could not be stopped within 25
     seconds, and with 2 if it cannot serve.
     """
     config = find_settings(settings)
+    watch = SettingsWatch(config)
     loaded = load_config(config)
     server = loaded.server or ServerSetting()
     tools = load_tools(places or [])
@@ -84,9 +91,10 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             file = options.file
             tools += demo_tools((file or Path(STORE_FILE)).with_name(DEMO_FOLDER))
         served = Served(
-            config=config,
             loaded=loaded,
+            watch=watch,
             options=options,
+            file=options.file,
             tools=tools,
             callback_url=callback_url,
             server=replace(server_options(server, callback_url), is_demo=is_demo),
@@ -127,13 +135,20 @@ def server_options(server: ServerSetting, url: str) -> ServerOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Served:
-    """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them."""
+    """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them.
 
-    config: Path | str | None
+    Attributes:
+        loaded: the settings in force.
+        watch: applies changed settings.
+        file: the file of the default tenant's store; None in memory.
+    """
+
     loaded: Config
+    watch: SettingsWatch
     options: StoreOptions
+    file: Path | None
     tools: list[Tool]
     callback_url: str
     server: ServerOptions
@@ -145,37 +160,58 @@ class Served:
         """Yield the application of the server."""
         async with self._runtime(DEFAULT_TENANT) as (rt, mcp):
             await _warn_about_moved_callbacks(rt)
-            async with serve_runtime(
-                rt, self.server, file=self._file(DEFAULT_TENANT), mcp=mcp, open_space=self._space
-            ) as app:
+            async with (
+                serve_runtime(
+                    rt,
+                    self.server,
+                    file=self.file,
+                    mcp=mcp,
+                    open_space=self._space,
+                    settings=self.watch.state,
+                ) as app,
+                asyncio.TaskGroup() as group,
+            ):
                 self.links.append(await login_link(app.grants, self.server.url))
+                tasks = [group.create_task(self.watch.run(partial(self._apply, app.gateway.tenants)))]
                 if self.server.is_demo:
-                    async with asyncio.TaskGroup() as group:
-                        calls = group.create_task(make_calls(rt))
-                        yield app
-                        calls.cancel()
-                else:
-                    yield app
+                    tasks.append(group.create_task(make_calls(rt)))
+                yield app
+                for each in tasks:
+                    each.cancel()
+
+    async def _apply(self, tenants: Tenants, config: Config) -> tuple[str, ...]:
+        """Apply other settings to all open tenants; return what needs a restart.
+
+        Raises:
+            ConfigError: the settings are invalid; the default tenant has the settings before then.
+            StoreError: a store cannot be written.
+        """
+        needs_restart = await tenants.default.runtime.reload(config)
+        self.loaded = config
+        for each in tenants.opened()[1:]:
+            await each.runtime.reload(config)
+        return needs_restart
 
     def _file(self, tenant: str) -> Path | None:
-        file = self.options.file
-        return None if file is None else tenant_store(file, tenant)
+        return None if self.file is None else tenant_store(self.file, tenant)
 
     @asynccontextmanager
     async def _runtime(self, tenant: str) -> AsyncGenerator[tuple[Runtime, Application | None]]:
-        file, is_default = self._file(tenant), tenant == DEFAULT_TENANT
+        file, is_default, loaded = self._file(tenant), tenant == DEFAULT_TENANT, self.loaded
         place = self.options.store if is_default else "memory:" if file is None else f"sqlite:{file}"
         async with (
             Runtime.open(
-                config=self.config,
+                config=loaded,
                 store=place,
                 tools=self.tools,
                 rules=DEMO_RULES if self.server.is_demo else (),
                 approve="wait",
                 callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
             ) as rt,
-            _mcp_app(rt, self.loaded, self.options, self.server.url) as mcp,
+            _mcp_app(rt, loaded, self.options, self.server.url) as mcp,
         ):
+            if self.loaded is not loaded:  # they changed while this tenant was opened
+                await rt.reload(self.loaded)
             yield rt, mcp
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from agenttool.config.reader import SettingsFile, config_in, read_config, user_folder
 from agenttool.config.settings import MODES, Config, ServerSetting, SurfaceSetting
 from agenttool.config.table import read_table
-from agenttool.config.trust import require_trust
+from agenttool.config.trust import place_of, record_file, require_trust
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, RuleSource
 
@@ -97,6 +97,14 @@ def load_config(config: str | Path | None) -> Config:
         if not layer.is_user:
             require_trust(written, user)
     return merge_layers(found)
+
+
+def files_of(config: str | Path | None) -> tuple[Path, ...]:
+    """Return the files on which the result of `load_config` depends, whether they exist or not."""
+    if config is None or config != AUTO:
+        return () if config is None else (Path(config),)
+    layers = [each.file for each in settings_layers()]
+    return (*layers, *(record_file(place_of(each)) for each in layers))
 
 
 def user_config() -> Config:

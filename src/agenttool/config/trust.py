@@ -36,7 +36,7 @@ def place_of(file: Path) -> Path:
 
 def trust_record(file: Path) -> TrustRecord | None:
     """Return the record of a file; none if it was never trusted, or if the record cannot be read."""
-    return _read_record(_record_file(place_of(file)))
+    return _read_record(record_file(place_of(file)))
 
 
 def is_trusted(written: SettingsFile) -> bool:
@@ -68,7 +68,7 @@ def trust_file(file: Path, digest: str) -> None:
         ConfigError: the record cannot be written.
     """
     place = place_of(file)
-    record = _record_file(place)
+    record = record_file(place)
     new = record.with_name(f"{record.name}.{os.getpid()}")
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def trust_file(file: Path, digest: str) -> None:
 
 def revoke_trust(record: TrustRecord) -> None:
     """Delete the record of a file."""
-    _record_file(record.file).unlink(missing_ok=True)
+    record_file(record.file).unlink(missing_ok=True)
 
 
 def trusted_files() -> list[TrustRecord]:
@@ -93,7 +93,8 @@ def trusted_files() -> list[TrustRecord]:
     return sorted((each for each in found if each is not None), key=lambda each: each.file)
 
 
-def _record_file(place: Path) -> Path:
+def record_file(place: Path) -> Path:
+    """Return the file with the trust record of a settings file, whether it exists or not."""
     return user_folder() / _FOLDER / f"{hashlib.sha256(os.fsencode(place)).hexdigest()}.json"
 
 

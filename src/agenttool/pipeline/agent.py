@@ -33,6 +33,7 @@ from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import CoreOptions, World, make_core
+from agenttool.policy.actors import ActorGroups
 from agenttool.policy.approvals import Answered, Approver, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rule_check import KnownTools, unmatched_rules
@@ -204,8 +205,10 @@ class Agent:
                 self.surfacing.withdraw(entry)
         self.core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
-    def check_rules(self, rules: Iterable[Rule]) -> None:
-        """Check that rules can match a declared tool; without any tool there is nothing to compare with.
+    def check_rules(self, rules: Iterable[Rule], groups: ActorGroups | None = None) -> None:
+        """Check that rules can match a declared tool, and name groups that exist; without groups, those in force.
+
+        Without any tool there is nothing to compare with.
 
         A rule is only logged if the tool that it names may belong to a source that is not connected, or if the rule is
         for several programs and no tool has its namespace.
@@ -213,7 +216,7 @@ class Agent:
         Raises:
             ConfigError: some cannot match; the message names each with its file and line.
         """
-        self.core.policy.groups.check(rules)
+        (groups or self.core.policy.groups).check(rules)
         if not rules:
             return
         subjects = self.core.tools.subjects

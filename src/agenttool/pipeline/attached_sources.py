@@ -1,9 +1,9 @@
-"""The sources of a runtime: connect them, report their states, close them."""
+"""The sources of a runtime: connect them, report their states, replace some while calls run, close them."""
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -15,7 +15,8 @@ from agenttool.ports.deferred import ResultReceiver
 from agenttool.ports.source import Source, SourceHost, SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import ToolId
+from agenttool.records import InvocationId, Lifecycle, ToolId
+from agenttool.records import replace as replace_record
 
 CONNECT_TIMEOUT_S = 30.0
 """How long a runtime waits for a source to connect."""
@@ -26,6 +27,10 @@ CLOSE_TIMEOUT_S = 30.0
 log = logging.getLogger("agenttool.sources")
 
 _S = TypeVar("_S")
+
+_REMOVED = "the source was removed from the settings"
+_FORMER = ""
+"""The owner of tools whose source was removed; another source may declare them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class SourceManager:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: list[Source],
         faults: SourceFaults,
         *,
         agent: Agent,
@@ -123,7 +128,10 @@ class SourceManager:
         public_url: str | None,
         is_served: bool,
     ) -> None:
-        """Take the sources and what their host needs; `faults` receives why tools are not offered."""
+        """Take the sources, whose list changes in place, and what their host needs.
+
+        `faults` receives why tools are not offered.
+        """
         self._sources = sources
         self._failed = faults.failed
         self._rejected = faults.rejected
@@ -133,6 +141,7 @@ class SourceManager:
         self._is_served = is_served
         self._owners: dict[ToolId, str] = {}
         self._namespaces: dict[str, str] = {}
+        self._leaving: dict[asyncio.Task[None], Source] = {}
 
     async def connect(self) -> None:
         """Connect all sources concurrently; those that cannot connect cost only their own tools.
@@ -141,12 +150,13 @@ class SourceManager:
             ConfigError: a source rejects the deployment, or there is no store.
             StoreError: the store cannot be written.
         """
-        if not self._sources:
+        await self._connect(self._sources)
+
+    async def _connect(self, sources: Sequence[Source]) -> None:
+        if not sources:
             return
-        outcomes = await asyncio.gather(
-            *(_connect(each, self._host(each.name)) for each in self._sources), return_exceptions=True
-        )
-        for source, outcome in zip(self._sources, outcomes, strict=True):
+        outcomes = await asyncio.gather(*(_connect(each, self._host(each)) for each in sources), return_exceptions=True)
+        for source, outcome in zip(sources, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 raise outcome
             if outcome is not None:
@@ -159,14 +169,101 @@ class SourceManager:
         if self._failed:
             await self._update_surfaces({name: status.state for name, status in self._failed.items()})
 
+    @asynccontextmanager
+    async def replacing(self, removed: Collection[str], added: Sequence[Source]) -> AsyncGenerator[None]:
+        """Connect sources in place of others. An exception in this context undoes that.
+
+        The tools of removed sources cannot be called any more. A removed source is closed once the calls that use it
+        have ended.
+
+        Raises:
+            ConfigError: an added source rejects the deployment; nothing has changed then.
+            StoreError: the store cannot be written; nothing has changed then.
+        """
+        before, faults = [*self._sources], ({**self._failed}, {**self._rejected})
+        names = {*removed, *(each.name for each in added)}
+        tools = {entry.tool_id: entry.tool for entry in self._agent.catalog if self._is_owned(entry.tool_id, names)}
+        self._sources[:] = [*(each for each in before if each.name not in names), *added]
+        for each in names:
+            self._failed.pop(each, None)
+            self._rejected.pop(each, None)
+        try:
+            await self._connect(added)
+            self._withdraw(names, tools)
+            await self._update_surfaces({})
+            yield
+        except BaseException:
+            self._sources[:] = before
+            self._failed.clear()
+            self._rejected.clear()
+            self._failed.update(faults[0])
+            self._rejected.update(faults[1])
+            self._restore(names, tools)
+            await self._close(added)
+            raise
+        for each in before:
+            if each.name in names:
+                self._close_later(each, tools)
+
+    def _is_attached(self, source: Source) -> bool:
+        return any(each is source for each in self._sources)
+
+    def _is_owned(self, tool_id: ToolId, sources: Collection[str]) -> bool:
+        return self._owners.get(tool_id) in sources
+
+    def _withdraw(self, sources: Collection[str], tools: Mapping[ToolId, DeclaredTool]) -> None:
+        """Withdraw the tools that no source declared again, and release the namespaces of removed sources."""
+        attached = {each.name for each in self._sources}
+        for tool_id, tool in tools.items():
+            found = self._agent.catalog.find(tool_id)
+            if found is not None and found.tool is tool:
+                self._agent.declare(_disabled(tool))
+                self._owners[tool_id] = _FORMER
+        for namespace in [
+            each for each, owner in self._namespaces.items() if owner in sources and owner not in attached
+        ]:
+            del self._namespaces[namespace]
+
+    def _restore(self, sources: Collection[str], tools: Mapping[ToolId, DeclaredTool]) -> None:
+        """Declare the tools of sources as they were before."""
+        owners = {**self._owners}
+        for entry in [*self._agent.catalog]:
+            tool_id = entry.tool_id
+            if tool_id in tools and entry.tool is not tools[tool_id]:
+                self._agent.declare(tools[tool_id])
+            elif tool_id not in tools and owners.get(tool_id) in sources:
+                self._agent.declare(_disabled(entry.tool))
+                self._owners[tool_id] = _FORMER
+
+    def _close_later(self, source: Source, tools: Mapping[ToolId, DeclaredTool]) -> None:
+        """Close a removed source once the open calls of its tools have ended."""
+        calls = [each.invocation_id for each in self._agent.core.registry.calls.values() if each.tool_id in tools]
+        task = self._agent.core.timing.loop.create_task(self._close_after(source, calls))
+        self._leaving[task] = source
+        task.add_done_callback(self._leaving.pop)
+
+    async def _close_after(self, source: Source, calls: Sequence[InvocationId]) -> None:
+        registry = self._agent.core.registry
+        for each in calls:
+            with registry.waiter(each) as ended:
+                if each in registry.calls:
+                    await ended.wait()
+        await self._close((source,))
+
     async def close(self) -> None:
         """Close all sources, each whatever happens to the others.
 
         Raises:
             asyncio.CancelledError: the caller's own task was canceled; the sources were closed first.
         """
+        leaving = [*self._leaving.values()]
+        for task in [*self._leaving]:
+            task.cancel()
+        await self._close((*self._sources, *leaving))
+
+    async def _close(self, sources: Sequence[Source]) -> None:
         interrupt: BaseException | None = None
-        for source in self._sources:
+        for source in sources:
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await source.close()
@@ -178,7 +275,7 @@ class SourceManager:
         if interrupt is not None:
             raise interrupt
 
-    def _host(self, source: str) -> SourceHost:
+    def _host(self, source: Source) -> SourceHost:
         core = self._agent.core
         if core.durability.documents is None:
             raise ConfigError("sources need a store; open the runtime with one")
@@ -197,8 +294,11 @@ class SourceManager:
             secret=core.ids.secret,
         )
 
-    def _declare(self, source: str, tool: DeclaredTool) -> str | None:
+    def _declare(self, owner: Source, tool: DeclaredTool) -> str | None:
         """Add or update a tool of a source; return why it is rejected, if it is. That costs only this tool."""
+        if not self._is_attached(owner):
+            return _REMOVED
+        source = owner.name
         is_tool = isinstance(cast("object", tool), DeclaredTool)
         name, namespace = (tool.declaration.name, tool.declaration.namespace) if is_tool else (repr(tool), source)
         try:
@@ -223,7 +323,8 @@ class SourceManager:
         tool_id = tool.declaration.tool_id
         if self._agent.surfacing.surfaces.is_closed:
             raise ConfigError(f"{tool_id!r} cannot be declared: the runtime is closed")
-        if self._owners.get(tool_id) != source and self._agent.catalog.find(tool_id) is not None:
+        owner = self._owners.get(tool_id)
+        if owner not in (source, _FORMER) and self._agent.catalog.find(tool_id) is not None:
             raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
         reject_builtin_names(tool)
         self._claim(source, tool.declaration.namespace)
@@ -240,12 +341,15 @@ class SourceManager:
         if owner != source:
             raise ConfigError(f"the source {owner!r} has the namespace {namespace!r}; use another one in {source!r}")
 
-    async def _set_states(self, source: str, states: Mapping[str, ProviderState]) -> None:
+    async def _set_states(self, owner: Source, states: Mapping[str, ProviderState]) -> None:
         """Set the states of the servers of a source.
 
         Raises:
             ConfigError: a namespace belongs to another source, or a state is unknown.
         """
+        if not self._is_attached(owner):
+            return
+        source = owner.name
         for namespace in states:
             self._claim(source, namespace)
         try:
@@ -267,6 +371,10 @@ class SourceManager:
         if agent.recovery is not None and agent.core.durability.has_lease:
             with suppress(StoreError):  # recovery runs again soon
                 await agent.recovery.recover()
+
+
+def _disabled(tool: DeclaredTool) -> DeclaredTool:
+    return replace(tool, declaration=replace_record(tool.declaration, lifecycle=Lifecycle.DISABLED))
 
 
 async def _no_credentials(names: tuple[str, ...], actor: str | None) -> Mapping[str, str]:

@@ -1,8 +1,9 @@
-"""The methods of `Runtime` about surfaces: create, find, search, load and change them."""
+"""The methods of `Runtime` about surfaces, and what it is: its conversation and its store."""
 
 from collections.abc import Iterable
 from typing import Unpack
 
+from agenttool.codec import clone
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.pipeline.agent import Agent
@@ -13,8 +14,10 @@ from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
 from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
 from agenttool.pipeline.surfaces import offered_tools
 from agenttool.policy.rule_settings import rules_in
+from agenttool.ports.deferred import Thread
 from agenttool.ports.offer import OfferedTool
-from agenttool.records import Behavior, JsonObject, SurfaceId, ToolSearchResult, ToolSurface
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import Behavior, InvocationId, JsonObject, SurfaceId, ToolSearchResult, ToolSurface
 
 
 class SurfaceAccess:
@@ -168,3 +171,36 @@ class SurfaceAccess:
             changes["rules"] = rules_in(changes["rules"])
             self._agent.check_rules(changes["rules"])
         return await self._agent.surfacing.change(changes)
+
+    @property
+    def shared(self) -> JsonObject:
+        """A copy of the context that calls share and tools change."""
+        return clone(self._core.shared)
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation of the calls."""
+        return self._core.thread
+
+    @property
+    def documents(self) -> DocumentStore | None:
+        """Small documents beside the journal, for parts of a program that must survive it; None if there are none."""
+        return self._core.durability.documents
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether another process can recover the calls of this one."""
+        return self._core.durable
+
+    @property
+    def store_fault(self) -> str | None:
+        """Why the durable store could not be used at the last check, seconds ago; None if it could."""
+        return None if self._agent.recovery is None else self._agent.recovery.fault
+
+    def open_calls(self) -> tuple[InvocationId, ...]:
+        """Return the ids of the open calls of this process, recovered ones included."""
+        return tuple(call.invocation_id for call in self._agent.open_calls)
+
+    async def recover(self) -> int:
+        """Recover the calls of processes that died, now; return how many."""
+        return 0 if self._agent.recovery is None else await self._agent.recovery.recover()

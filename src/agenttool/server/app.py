@@ -24,7 +24,7 @@ from agenttool.server.authentication import Authenticator, VerifyToken
 from agenttool.server.gateway import Gateway
 from agenttool.server.grants import AccessGrants
 from agenttool.server.openapi import document_of
-from agenttool.server.state import GatewayOptions, ServerState
+from agenttool.server.state import GatewayOptions, ServerState, SettingsState
 from agenttool.server.table import ROUTES
 from agenttool.server.tenants import Tenants, TenantSpace
 
@@ -107,6 +107,7 @@ async def serve_runtime(
     file: Path | None = None,
     mcp: ASGIApp | None = None,
     open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]] | None = None,
+    settings: SettingsState | None = None,
 ) -> AsyncGenerator[ServerApp]:
     """Yield the application of a runtime that the caller has opened and will close.
 
@@ -116,6 +117,7 @@ async def serve_runtime(
         file: the file of the runtime's store; None in memory.
         mcp: the application of `/mcp`.
         open_space: opens another tenant; None if there is only the default one.
+        settings: whether the settings files are in force; the caller updates it.
 
     Raises:
         ConfigError: the runtime has no store for keys.
@@ -142,12 +144,12 @@ async def serve_runtime(
     )
     default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
     async with Tenants.open(default, open_space or _no_tenants) as tenants:
-        settings = GatewayOptions(
+        gateway_options = GatewayOptions(
             info=info,
             origins=frozenset(options.origins),
             max_requests_per_s=options.max_requests_per_s,
         )
-        state = ServerState(tenants, authenticator, settings, document_of(ROUTES))
+        state = ServerState(tenants, authenticator, gateway_options, document_of(ROUTES), settings)
         yield ServerApp(Gateway(state, ROUTES), grants, options)
 
 

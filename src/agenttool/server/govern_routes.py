@@ -114,7 +114,8 @@ async def list_rules(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     await runtime.approvals.rules()
     policy = runtime.inspection.policy
     items = [rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
-    return Reply(value=RuleList(mode=policy.mode.value, items=items))
+    notice = request.gateway.settings.notice
+    return Reply(value=RuleList(mode=policy.mode.value, settings_notice=notice, items=items))
 
 
 def rule_item(rule: Rule) -> RuleItem:

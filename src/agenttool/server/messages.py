@@ -419,9 +419,10 @@ class RuleItem(ApiReply):
 
 
 class RuleList(ApiReply):
-    """The rules in force, the strongest layer first."""
+    """The rules in force, the strongest layer first, and why changed settings are not in force."""
 
     mode: str
+    settings_notice: str | None
     items: list[RuleItem]
 
 

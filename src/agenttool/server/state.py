@@ -28,10 +28,33 @@ class GatewayOptions:
     max_requests_per_s: float | None = None
 
 
+@dataclass(slots=True)
+class SettingsState:
+    """Whether the settings files, as they are now, are in force.
+
+    Attributes:
+        fault: why the changed settings are not applied; None if they are in force.
+        needs_restart: the changed settings that only a new process applies.
+    """
+
+    fault: str | None = None
+    needs_restart: tuple[str, ...] = ()
+
+    @property
+    def notice(self) -> str | None:
+        """What an operator has to do about the settings; None if all of them are in force."""
+        if self.fault is not None:
+            return f"the changed settings are not applied, and those before stay in force: {self.fault}"
+        if self.needs_restart:
+            return f"some changed settings need a restart of the server: {', '.join(self.needs_restart)}"
+        return None
+
+
 class ServerState:
     """The state of a server.
 
     Attributes:
+        settings: whether the settings files are in force.
         document: the OpenAPI document.
         draining: set once the server stops; handlers that wait return then.
         counts: how many responses had each status.
@@ -39,9 +62,15 @@ class ServerState:
     """
 
     def __init__(
-        self, tenants: Tenants, authenticator: Authenticator, options: GatewayOptions, document: JsonObject
+        self,
+        tenants: Tenants,
+        authenticator: Authenticator,
+        options: GatewayOptions,
+        document: JsonObject,
+        settings: SettingsState | None = None,
     ) -> None:
         """Take the open tenants."""
+        self.settings = settings or SettingsState()
         self.tenants = tenants
         self.authenticator = authenticator
         self.options = options

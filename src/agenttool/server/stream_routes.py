@@ -128,6 +128,8 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
     | Member | Meaning |
     | --- | --- |
+    | `settings_fault` | why the changed settings files are not in force; null if they are |
+    | `settings_need_restart` | the changed settings that only a restart applies |
     | `store_fault` | why the store cannot be used; null if it can |
     | `waiting` | the calls that wait for a deferred result |
     | `prompts` | the open prompts of these calls |
@@ -142,7 +144,13 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     has_grant = identified.grant is not None or identified.principal.kind is IdentityKind.JWT
     if has_grant and not identified.principal.has(*AUDITING):
         raise Problem(HTTPStatus.FORBIDDEN, "this needs the role operator or auditor; use such a key", reason="role")
-    return Reply(value=raw(await status_of(request.space.runtime)))
+    settings = request.gateway.settings
+    page: JsonObject = {
+        "settings_fault": settings.fault,
+        "settings_need_restart": [*settings.needs_restart],
+        **await status_of(request.space.runtime),
+    }
+    return Reply(value=raw(page))
 
 
 async def status_of(runtime: Runtime) -> JsonObject:

@@ -7,9 +7,14 @@ import { Chip } from "./widgets.js";
 
 /** Return the rules in force by their ref. */
 export function useRules() {
-  const { data, error, isLoading, reload } = useResource(isReader.value ? "/v1/rules" : null, { when: ({ event }) => event === "answer" });
+  const { data, error, isLoading, reload } = useResource(isReader.value ? "/v1/rules" : null, { when: ({ event }) => event === "answer" || event === "catalog", every: 10000 });
   const byRef = new Map((data?.items ?? []).map((rule) => [rule.rule_ref, rule]));
-  return { mode: data?.mode, items: data?.items ?? null, byRef, error, isLoading, reload };
+  return { mode: data?.mode, notice: data?.settings_notice ?? null, items: data?.items ?? null, byRef, error, isLoading, reload };
+}
+
+/** Say that changed settings files are not in force, and why. */
+export function SettingsNotice({ notice }) {
+  return notice && html`<p class="card attention" role="status"><b>Settings: </b><${Text} value=${notice} /></p>`;
 }
 
 /** Return a rule as the lines of the settings file. */

@@ -5,6 +5,7 @@ import { CallRows, concernsCalls } from "../call_rows.js";
 import { BarPlot, LinePlot } from "../plots.js";
 import { useResource } from "../resource.js";
 import { Link, query, setQuery } from "../router.js";
+import { SettingsNotice, useRules } from "../rules.js";
 import { isReader, me } from "../session.js";
 import { Text, count } from "../text.js";
 import { targetOf } from "../arguments.js";
@@ -24,7 +25,8 @@ export function HomePage() {
 function Overview() {
   const window = query.value.get("window") ?? "3600";
   const stats = useResource(withQuery("/v1/stats", { window_s: window, buckets: 60 }), { when: concernsCalls, every: 10000, quiet: 2000 });
-  return html`<div class="row spread">
+  return html`<${SettingsNotice} notice=${useRules().notice} />
+    <div class="row spread">
       <${Now} now=${stats.data?.now} />
       <${Choice} label="time span" value=${window} options=${WINDOWS} onChange=${(name) => setQuery({ window: name === "3600" ? "" : name })} />
     </div>

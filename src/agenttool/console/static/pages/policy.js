@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../html.js";
 import { post, remove } from "../api.js";
 import { Confirm } from "../dialog.js";
 import { query, setQuery } from "../router.js";
-import { RuleRefs, conditionsText, ruleText, useRules } from "../rules.js";
+import { RuleRefs, SettingsNotice, conditionsText, ruleText, useRules } from "../rules.js";
 import { useResource } from "../resource.js";
 import { SchemaForm } from "../schema_form.js";
 import { draft, has, isReader, setDraft } from "../session.js";
@@ -25,6 +25,7 @@ export function PolicyPage() {
   for (const rule of rules.items ?? []) layers.set(rule.source, [...(layers.get(rule.source) ?? []), rule]);
   return html`<h1 tabindex="-1">Policy</h1>
     <p class="lead">${rules.items ? `${count(rules.items.length, "rule")} in force, in the mode “${rules.mode}”. Of all rules that match a call, the strictest decides.` : "\u00a0"}</p>
+    <${SettingsNotice} notice=${rules.notice} />
     <${TryCall} byRef=${rules.byRef} />
     <${Failure} error=${rules.error} retry=${rules.reload} />
     ${rules.isLoading && !rules.items && html`<${Loading} />`}

@@ -1,0 +1,79 @@
+"""Apply changed settings to an open runtime: its rules and its sources; other settings need a new process."""
+
+from dataclasses import dataclass, fields, replace
+from typing import cast
+
+from agenttool.assemble.approving import Approval, is_answered
+from agenttool.assemble.settings import make_policy
+from agenttool.assemble.sources import MadeSources, make_sources
+from agenttool.config import Config, Setting
+from agenttool.pipeline.agent import Agent
+from agenttool.pipeline.attached_sources import SourceManager
+from agenttool.policy.rule_settings import RuleOption
+from agenttool.ports.source import Source, SourceSettings
+from agenttool.records import RuleSource
+
+_RELOADED = frozenset({"rules", "sources", "roles", "teams", "mode", "mode_place", "interactive", "workspace", "user"})
+"""The fields of `Config` that an open runtime applies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedSettings:
+    """The settings of an open runtime, and the options of its program that apply beside them.
+
+    Attributes:
+        config: the settings that are in force.
+        first: the settings that the runtime was opened with.
+    """
+
+    config: Config
+    first: Config
+    rules: tuple[RuleOption, ...]
+    mode: str | None
+    approve: Approval | None
+    is_durable: bool
+    given: tuple[Source | SourceSettings, ...]
+    made: MadeSources
+
+    @property
+    def needs_restart(self) -> tuple[str, ...]:
+        """The settings that differ from those at the start, and that only a new process applies."""
+        names = [each.name for each in fields(Config) if each.name not in _RELOADED]
+        return tuple(each for each in names if _plain(getattr(self.config, each)) != _plain(getattr(self.first, each)))
+
+    async def apply(self, config: Config, agent: Agent, sources: SourceManager) -> "AppliedSettings":
+        """Apply the rules and sources of other settings. Running calls continue; the next call follows the new rules.
+
+        Raises:
+            ConfigError: the settings are invalid; nothing has changed then.
+            StoreError: the store cannot be written; nothing has changed then.
+        """
+        can_ask = is_answered(self.approve, setting=config.interactive, is_durable=self.is_durable)
+        policy = make_policy(config, self.rules, self.mode, interactive=can_ask)
+        made = make_sources(config, self.given)
+        removed, added = made.changed(self.made)
+        core = agent.core
+        # While the sources connect, a call needs the consent of both policies: old rules do not know the new tools.
+        core.policy = replace(core.policy, parent=policy)
+        agent.policy_changed()
+        try:
+            async with sources.replacing(removed, added):
+                agent.check_rules(policy.book, policy.groups)
+        except BaseException:
+            core.policy = replace(core.policy, parent=None)
+            raise
+        else:
+            remembered = (each for each in core.policy.book if each.source == RuleSource.SESSION)
+            core.policy = policy.with_book(policy.book.with_rule(*remembered))
+        finally:
+            agent.policy_changed()
+        return replace(self, config=config, made=made)
+
+
+def _plain(value: object) -> object:
+    """Return a setting without the places of its tables."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, cast("tuple[object, ...]", value)))
+    return value.members if isinstance(value, Setting) else value
