@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from project_settings import write_settings
@@ -455,3 +456,41 @@ def test_ctrl_c_at_the_prompt_cancels_the_call_before_the_tool_starts(folder, st
     assert status == 130
     assert "canceled before the tool started" in shown
     assert [each for each in open_questions(folder) if "error" not in each] == []  # in memory there is nobody to ask
+
+
+def test_a_question_is_answered_by_a_part_of_its_id(folder):
+    first, second = asked(folder, 5), asked(folder, 6)
+    seen = ("--shown", first["shown_digest"])
+    several = command(folder, "approvals", "answer", "apr_", "allow", *seen)
+    assert several.returncode == 2
+    assert "several questions have an id like 'apr_'; write more of it:\n" in several.stderr
+    assert f"  {second['approval_id']}  bank.transfer" in several.stderr
+    assert "there is no such question" in command(folder, "approvals", "answer", "zzz", "allow", *seen).stderr
+    done = command(folder, "approvals", "answer", first["approval_id"][-8:], "allow", *seen, "--from", "bank")
+    assert (done.returncode, ledger(folder)) == (0, ["5 to ada"])
+    other = ("--shown", second["shown_digest"])
+    part = second["approval_id"].removeprefix("apr_")[:-4]
+    assert command(folder, "approvals", "answer", part, "deny", *other).returncode == 0
+
+
+def test_a_rule_for_the_project_is_added_to_the_settings_file_that_was_named(folder):
+    (folder / "other.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    question, before = asked(folder), (folder / "agenttool.toml").read_text()
+    refused = answer(folder, question, "allow", "--remember", "1", "--save", "local", "--settings", "other.toml")
+    assert refused.returncode == 2
+    assert "rules are not added to 'local'; use one of session, store, project" in refused.stderr
+    done = answer(folder, question, "allow", "--remember", "1", "--save", "project", "--settings", "other.toml")
+    assert "and added a rule to other.toml" in done.stderr + done.stdout
+    assert "bank.transfer" in (folder / "other.toml").read_text()
+    assert (folder / "agenttool.toml").read_text() == before
+
+
+def test_an_answer_to_an_expired_question_says_so(folder, run, monkeypatch):
+    question = asked(folder)
+    monkeypatch.chdir(folder)
+    later = int(time.time() + 25 * 3600) * 10**9
+    monkeypatch.setattr("agenttool.world.SystemClock.now_ns", staticmethod(lambda: later))
+    done = run("approvals", "answer", question["approval_id"], "allow", "--shown", question["shown_digest"])
+    assert done.exit_code == 1
+    assert f"{question['approval_id']}: it has expired; call the tool again to be asked again" in done.stderr
+    assert ledger(folder) == []

@@ -102,6 +102,9 @@ def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
     ("words", "told"),
     [
         (["add", "--from", "nowhere"], "module 'nowhere' cannot be imported"),
+        (["add", "--from", "nowhere"], "; there is no nowhere.py in "),
+        (["add", "--from", "panty"], "; did you mean 'pantry'?"),
+        (["add", "--from", "tools/pantry.py"], "; write tools.pantry, not the name of its file"),
         (["add", "--from", "json"], "holds no tool"),
         (["add", "a", "--from", "pantry"], "KEY=VALUE"),
         (["add", "--args", "[1]", "--from", "pantry"], "--args must be a JSON object, got list"),

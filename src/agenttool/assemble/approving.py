@@ -47,13 +47,16 @@ class FunctionApprover:
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
 
 
+@dataclass(frozen=True, slots=True)
 class SettingsFiles:
-    """The settings files that apply in the working directory, as places of rules."""
+    """The settings files of a runtime, as places of rules: the named one, or those of the working directory."""
+
+    config: str | Path | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files."""
-        return tuple(rule_files())
+        return tuple(rule_files(self.config))
 
     def append(self, name: str, rule: JsonObject) -> None:
         """Add a rule to a file; the file is created if it does not exist.
@@ -61,7 +64,7 @@ class SettingsFiles:
         Raises:
             ConfigError: the file cannot be written, or the rule has no form in TOML.
         """
-        file = rule_files()[name]
+        file = rule_files(self.config)[name]
         try:
             text = rule_toml(rule)
         except ValueError as error:
@@ -84,7 +87,7 @@ def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: b
     return approve != "deny"
 
 
-def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestions:
+def make_questions(approve: Approval | None, store: Path | None, config: str | Path | None) -> OpenQuestions:
     """Return the questions of a runtime, with the approver of the program.
 
     Without the option, every question is logged with the command that answers it, because the program may not know
@@ -92,9 +95,11 @@ def make_questions(approve: Approval | None, store: Path | None) -> OpenQuestion
     """
     if callable(approve):
         name = getattr(approve, "__qualname__", type(approve).__qualname__)
-        return OpenQuestions(approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles())
+        return OpenQuestions(
+            approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles(config)
+        )
     notify = None if approve is not None or store is None else partial(_warn, store)
-    return OpenQuestions(notify=notify, rule_files=SettingsFiles())
+    return OpenQuestions(notify=notify, rule_files=SettingsFiles(config))
 
 
 def _warn(store: Path, question: Question) -> None:

@@ -77,6 +77,9 @@ DEFAULT_LIMIT = 20
 PAGE_SIZE = 500
 """How many questions are read at a time."""
 
+MAX_MATCHES = 20
+"""How many questions with a similar id are listed."""
+
 _POLL_S = 0.05
 
 
@@ -114,7 +117,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
-    _check_place(save)
+    _check_place(save, settings)
     local = {"from": places, "containing": containing, "after": after, "newest": newest, "count": count}
     server = server_url(url, store=store, settings=settings, by=by, **local)
     if server is not None:
@@ -194,8 +197,8 @@ def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) 
             print_question(Console(), question)
 
 
-def _check_place(save: str) -> None:
-    known = (*(str(each) for each in RememberScope), *rule_files())
+def _check_place(save: str, settings: Path | None) -> None:
+    known = (*(str(each) for each in RememberScope), *rule_files(settings))
     if save not in known:
         raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
 
@@ -443,7 +446,7 @@ class ApprovalSession:
 
         The approver saw the question in an earlier process, so `shown` says which question that was.
         """
-        question = await self.rt.approvals.get(answer.approval_id)
+        question = await self._find_question(answer.approval_id)
         if question is None:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
             status = REJECTED
@@ -454,6 +457,25 @@ class ApprovalSession:
             status = await self._decide(question, answer.answer, answer.suggestion)
         await self._recover()
         return status
+
+    async def _find_question(self, part: str) -> Question | None:
+        """Return the open question whose id is, begins or ends with a text; none if there is none.
+
+        Raises:
+            ConfigError: several have such an id.
+        """
+        if (exact := await self.rt.approvals.get(part)) is not None:
+            return exact
+        wanted = part if part.startswith("apr_") else f"apr_{part}"
+        found = [
+            each
+            async for each in QuestionFilter().all(self.rt)
+            if each.approval_id.startswith(wanted) or each.approval_id.endswith(part)
+        ]
+        if len(found) > 1:
+            matches = "\n".join(f"  {each.approval_id}  {printable(each.tool_name)}" for each in found[:MAX_MATCHES])
+            raise ConfigError(f"several questions have an id like {part!r}; write more of it:\n{matches}")
+        return found[0] if found else None
 
     def _print_unseen(self, question: Question, shown: str | None) -> None:
         """Print the question that an answer is not about, and how to answer it as it is now."""
@@ -484,7 +506,7 @@ class ApprovalSession:
             return INVALID if outcome.reason in _INVALID_ANSWERS else REJECTED
         word = "refused" if isinstance(answer, Deny) else "allowed"
         if not self._as_json:
-            file = None if remember is None else rule_files().get(self._save)
+            file = None if remember is None else rule_files(self._options.settings).get(self._save)
             where = "" if file is None else f" and added a rule to {file}"
             print_text(self.terminal.console, f"{word} {question.approval_id}{where}", "green")
         call = question.invocation_id

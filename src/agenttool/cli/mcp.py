@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings, program_name
 from agenttool.cli.output import print_text
 from agenttool.config import load_config
 from agenttool.errors import ConfigError
@@ -63,7 +63,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     loaded = load_config(config)
     base = McpOptions(
         actor=actor,
-        answer_command=f"agenttool approvals{options.arguments}",
+        answer_command=f"{program_name()} approvals{options.arguments}",
         approvals_url=approvals_url(loaded.server and loaded.server.url),
         asks_client=ask_in_client,
     )

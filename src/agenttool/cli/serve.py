@@ -25,7 +25,7 @@ from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.keys import login_link
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, read_variable
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, program_name, read_variable
 from agenttool.cli.output import print_text, warn
 from agenttool.cli.settings_watch import SettingsWatch
 from agenttool.config import Config, JwtTable, ServerSetting, load_config
@@ -241,7 +241,7 @@ async def _mcp_app(
     )
 
     base = McpOptions(
-        answer_command=f"agenttool approvals{store.arguments}",
+        answer_command=f"{program_name()} approvals{store.arguments}",
         approvals_url=approvals_url(url),
         approves_own_calls=config.server is not None and config.server.approves_own_calls,
     )
@@ -306,8 +306,8 @@ def _announce(address: str, callback_url: str, served: Served, *, as_json: bool)
         print_text(console, "a demo catalog is served, because there are no settings; three commands to try:")
         call = '{"tool": "files.read_file", "arguments": {"name": "welcome.txt"}}'
         print_text(console, f"  curl {address}/v1/calls -H 'Content-Type: application/json' -d '{call}'")
-        print_text(console, "  agenttool approvals")
-        print_text(console, f"  agenttool export-config claude-code --url {address}/mcp")
+        print_text(console, f"  {program_name()} approvals")
+        print_text(console, f"  {program_name()} export-config claude-code --url {address}/mcp")
     print_text(
         console, f"status: curl {address}/v1/status   stop: Ctrl-C; waiting calls are left to the next process", "dim"
     )

@@ -61,8 +61,13 @@ def settings_layers() -> tuple[SettingsLayer, ...]:
     )
 
 
-def rule_files() -> dict[str, Path]:
-    """Return the settings files to which rules can be added, by the names `user`, `project` and `local`."""
+def rule_files(config: str | Path | None = AUTO) -> dict[str, Path]:
+    """Return the settings files to which rules can be added, by the names `user`, `project` and `local`.
+
+    If one file is named, it alone applies, and it is that of the project.
+    """
+    if config not in (None, AUTO):
+        return {"project": Path(config)}
     return {each.source.value.partition("_")[0]: each.file for each in settings_layers()}
 
 

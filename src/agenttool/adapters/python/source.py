@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -135,8 +136,21 @@ def import_module_from(name: str, folder: Path | None = None) -> ModuleType:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
-        advice = f"write {Path(name).stem}, not the name of its file" if name.endswith(".py") else "correct it"
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        is_file = name.endswith(".py")
+        advice = _import_advice(name, folder or Path.cwd()) if is_missing or is_file else "correct it"
         raise ConfigError(f"module {name!r} cannot be imported: {reason}; {advice}") from error
+
+
+def _import_advice(name: str, folder: Path) -> str:
+    """Return what to write instead of the name of a module that was not found."""
+    if name.endswith(".py"):
+        return f"write {'.'.join(Path(name).with_suffix('').parts)}, not the name of its file"
+    known = [*(each.stem for each in folder.glob("*.py")), *(each.parent.name for each in folder.glob("*/__init__.py"))]
+    close = get_close_matches(name, known, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there is no {name.replace('.', '/')}.py in {folder}; correct the name, or change to its folder"
 
 
 def _tools_in(value: object) -> Iterator[Tool]:
