@@ -476,7 +476,7 @@ async def test_the_callback_port_of_a_runtime_that_is_not_served_answers_no_brow
 
         assert await ask("GET", f"{PATH}/{'a' * 32}", sent) == 403
         assert await ask("POST", url.path, sent, result) == 403
-        assert await ask("POST", url.path, {"Host": "localhost"}, result) == 200
+        assert await ask("POST", url.path, {"Host": f"localhost:{url.port}"}, result) == 200
 
 
 PIECES = [

@@ -25,10 +25,12 @@ _SINGLE_HEADERS = BROWSER_HEADERS | {
 }
 """Of two such headers, two readers may believe different ones."""
 
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::([0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _BROWSER = "a browser may not use this server: use a program, or name the page's origin in `origins` of [server]"
 _OTHER_HOST = (
-    "the request is for the host {!r}, which is not this server's; use its address, or set --url or [server] url"
+    "the request is for the host {!r}, which is not this server's; use its address and port, or set --url or [server]"
+    " url"
 )
 
 
@@ -50,7 +52,8 @@ class RequestGuard:
     """Middleware that refuses pages of other sites, requests for other hosts, and headers that are sent twice.
 
     A web page can give its own name the address of this machine (DNS rebinding). The host of its requests is then that
-    name, never an address. So addresses pass, and names only if they are known.
+    name, never an address. So addresses pass, and names only if they are known; each with the port on which this server
+    listens. The host and port of `url` pass as well, because a proxy may listen there.
 
     `scope["state"]["is_own_page"]` says whether a request is of a page of this very server: origins are compared with
     host and port, and the browser must not report another site.
@@ -79,6 +82,8 @@ class RequestGuard:
         self._origins = frozenset(origins)
         parts = urlsplit(url or "")
         self._hosts = frozenset({"localhost", parts.hostname or ""})
+        self._default_port = _DEFAULT_PORTS.get(parts.scheme, 0)
+        self._public = (parts.hostname, parts.port or self._default_port)
         self._own_origin = f"{parts.scheme}://{parts.netloc}"
         self._sealed = sealed
         self._is_page = is_page or _is_no_page
@@ -97,12 +102,12 @@ class RequestGuard:
             found[name] = value
         origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
         is_browser = not BROWSER_HEADERS.isdisjoint(found)
-        is_own_page = is_browser and self._is_own(parse_host(host)) and self._is_same_origin(scope, found, origin, host)
+        is_own_page = is_browser and self._is_own(scope, host) and self._is_same_origin(scope, found, origin, host)
         scope.setdefault("state", {})["is_own_page"] = is_own_page
         if is_browser and not is_own_page and origin not in self._origins and not self._is_navigation(scope, found):
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
         is_sealed = self._sealed is not None and self._sealed in scope["path"] and scope["method"] == "POST"
-        if b"host" in found and not is_sealed and not self._is_own(parse_host(host)):
+        if b"host" in found and not is_sealed and not self._is_own(scope, host):
             return problem_document(HTTPStatus.FORBIDDEN, _OTHER_HOST.format(host))
         return None
 
@@ -119,8 +124,16 @@ class RequestGuard:
             return False
         return found.get(b"sec-fetch-dest") == b"document" or found.get(b"sec-fetch-site") == b"none"
 
-    def _is_own(self, host: str | None) -> bool:
-        return host is not None and (host in self._hosts or is_address(host))
+    def _is_own(self, scope: Scope, header: str) -> bool:
+        found, server = _HOST.fullmatch(header), scope.get("server")
+        if found is None:
+            return False
+        host, port = (found[1] or found[2]).lower(), int(found[3] or 0)
+        if (host, port or self._default_port) == self._public:
+            return True
+        listening = None if server is None else server[1]  # None for a Unix socket
+        is_port = listening is None or (port or _DEFAULT_PORTS["http"]) == listening
+        return is_port and (host in self._hosts or is_address(host))
 
 
 def _is_no_page(path: str) -> bool:
