@@ -1,17 +1,13 @@
 """The settings of one MCP server; importing them loads neither the protocol nor network code."""
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+from agenttool.adapters.source_settings import check_name, credentials_in
 from agenttool.config.table import Meta, Switch, TableError, Text, key, read_table
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part
 from agenttool.records.record import replace
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_REFERENCE = re.compile(r"\$\{credentials\.([A-Za-z0-9_-]+)\}")
 
 MIB = 2**20
 DEFAULT_TIMEOUT_S = 300.0
@@ -117,8 +113,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         Raises:
             ConfigError: says which value is invalid.
         """
-        if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
+        check_name(self.name)
         if (self.command is None) == (self.url is None):
             raise ConfigError(f"the mcp source {self.name!r} must have either command or url; write one of them")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
@@ -139,20 +134,6 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         """The names of the credentials that its command, its URL, its environment or its headers refer to."""
         texts = (*self.args, self.url or "", *self.env.values(), *self.headers.values())
         return tuple(sorted({name for text in texts for name in credentials_in(text)}))
-
-
-def credentials_in(text: str) -> tuple[str, ...]:
-    """Return the names of the credentials that a text refers to."""
-    return tuple(_REFERENCE.findall(text))
-
-
-def fill_credentials(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of the credentials that it refers to.
-
-    Raises:
-        KeyError: one is not among them.
-    """
-    return _REFERENCE.sub(lambda found: values[found[1]], text)
 
 
 def read_server(name: str, members: JsonObject, folder: Path | None = None) -> McpServer:

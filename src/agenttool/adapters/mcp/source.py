@@ -21,17 +21,18 @@ from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
 from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
-from agenttool.adapters.mcp.settings import McpServer, credentials_in, fill_credentials, read_server
+from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.adapters.mcp.tasks import TaskIds
 from agenttool.adapters.mcp.tokens import TokenFile
+from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.config import environment
 from agenttool.config.table import suggestion
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError, ToolFailure
 from agenttool.ports.caller import CallingClient
 from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind
-from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolId
 from agenttool.records import replace as replace_record
@@ -68,14 +69,7 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["McpSource", ...]:
     Raises:
         ConfigError: a settings table is invalid.
     """
-    servers: list[McpServer] = []
-    for each in settings:
-        if isinstance(each, McpServer):
-            servers.append(each)
-        elif isinstance(each, SourceTable):
-            folder = None if each.file is None else Path(each.file).resolve().parent
-            with each.locate_errors():
-                servers.append(read_server(each.name, each.members, folder))
+    servers = read_all(settings, McpServer, lambda each: read_server(each.name, each.members, folder_of(each)))
     return tuple(map(McpSource, servers))
 
 

@@ -12,7 +12,8 @@ from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, RequestBody
 from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, plain_text
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
-from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts, credentials_in
+from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
+from agenttool.adapters.source_settings import credentials_in
 from agenttool.codec import write_own
 from agenttool.config.table import members_of
 from agenttool.ports.executor import Executor

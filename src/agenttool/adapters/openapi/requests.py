@@ -9,7 +9,8 @@ from agenttool.adapters.openapi.http import HttpRequest
 from agenttool.adapters.openapi.operations import ApiParameter, is_json
 from agenttool.adapters.openapi.parameters import cookie_pairs, header_text, path_text, query_of
 from agenttool.adapters.openapi.security import Carried
-from agenttool.adapters.openapi.settings import OpenApiService, credentials_in, fill_credentials
+from agenttool.adapters.openapi.settings import OpenApiService
+from agenttool.adapters.source_settings import credentials_in, fill_credentials
 from agenttool.records import Json, JsonObject
 
 _ANY = "*/*"

@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 
 from agenttool.adapters.openapi.document import DocumentError, References
 from agenttool.adapters.openapi.operations import ApiOperation, escape
-from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService, credentials_in, fill_credentials
+from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
+from agenttool.adapters.source_settings import credentials_in, fill_credentials
 from agenttool.codec import parse_value
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject

@@ -1,17 +1,13 @@
 """The settings of one OpenAPI service; importing them loads no network code."""
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+from agenttool.adapters.source_settings import check_name
 from agenttool.config.table import Meta, Switch, TableError, Text, key, read_table
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part
 from agenttool.records.record import replace
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_REFERENCE = re.compile(r"\$\{credentials\.([A-Za-z0-9_-]+)\}")
 
 MIB = 2**20
 DEFAULT_TIMEOUT_S = 60.0
@@ -138,8 +134,7 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         Raises:
             ConfigError: says which value is invalid.
         """
-        if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
+        check_name(self.name)
         if self.server is not None and not self.server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
 
@@ -152,20 +147,6 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     def is_remote(self) -> bool:
         """Whether the document has a URL."""
         return self.document.startswith(("http://", "https://"))
-
-
-def credentials_in(text: str) -> tuple[str, ...]:
-    """Return the names of the credentials that a text refers to."""
-    return tuple(_REFERENCE.findall(text))
-
-
-def fill_credentials(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of the credentials that it refers to.
-
-    Raises:
-        KeyError: one is not among them.
-    """
-    return _REFERENCE.sub(lambda found: values[found[1]], text)
 
 
 def read_service(name: str, members: JsonObject, folder: Path | None = None) -> OpenApiService:

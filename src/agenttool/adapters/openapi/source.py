@@ -18,12 +18,13 @@ from agenttool.adapters.openapi.operations import SkippedPart
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import Carried, TokenCache
-from agenttool.adapters.openapi.settings import OpenApiService, credentials_in, fill_credentials, read_service
+from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.pinned_transport import policy_for
+from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.codec import read_own, write_own
 from agenttool.config.table import key, suggestion
 from agenttool.errors import ConfigError, CredentialMissing, RecordError, StoreError
-from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
+from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InputContract, JsonObject, Lifecycle, Part, ToolId
@@ -64,14 +65,7 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["OpenApiSource", .
     Raises:
         ConfigError: a settings table is invalid.
     """
-    services: list[OpenApiService] = []
-    for each in settings:
-        if isinstance(each, OpenApiService):
-            services.append(each)
-        elif isinstance(each, SourceTable):
-            folder = None if each.file is None else Path(each.file).resolve().parent
-            with each.locate_errors():
-                services.append(read_service(each.name, each.members, folder))
+    services = read_all(settings, OpenApiService, lambda each: read_service(each.name, each.members, folder_of(each)))
     return tuple(map(OpenApiSource, services))
 
 

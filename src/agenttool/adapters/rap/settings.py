@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
+from agenttool.adapters.source_settings import check_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 DEFAULT_MAX_SUBSCRIPTIONS = 100
 """The subscriptions that one thread may have open, unless its source sets another limit."""
@@ -80,8 +80,7 @@ class RapServer:
         Raises:
             ConfigError: says which value is invalid.
         """
-        if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
+        check_name(self.name)
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
         for each in (self.url, *self.presents_to):

@@ -22,6 +22,7 @@ from agenttool.adapters.rap.settings import RapServer, read_source
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.adapters.source_settings import read_all
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import environment
 from agenttool.ports.deferred import PendingCall
@@ -131,14 +132,11 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["RapClient", ...]:
     Raises:
         ConfigError: a settings table is invalid.
     """
-    servers: list[RapServer] = []
-    for each in settings:
-        if isinstance(each, RapServer):
-            servers.append(each)
-        elif isinstance(each, SourceTable):
-            with each.locate_errors():
-                servers.append(read_source(each.name, each.members, lambda name: environment((name,)).get(name)))
-    return (RapClient(servers),)
+
+    def read(table: SourceTable) -> RapServer:
+        return read_source(table.name, table.members, lambda name: environment((name,)).get(name))
+
+    return (RapClient(read_all(settings, RapServer, read)),)
 
 
 class RapClient:

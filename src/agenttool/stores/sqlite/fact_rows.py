@@ -225,10 +225,6 @@ class FactFilter(NamedTuple):
         begins = self._begins()
         return (each for each in split_rows(rows) if self._selects(each[1], begins))
 
-    def selects(self, line: bytes) -> bool:
-        """Return whether the fact of a line is selected."""
-        return self._selects(line, self._begins())
-
     def _selects(self, line: bytes, begins: tuple[bytes, ...]) -> bool:
         if begins and not line.startswith(begins):
             return False
