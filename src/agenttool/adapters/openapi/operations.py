@@ -224,6 +224,8 @@ class OperationReader:
 
 def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiParameter]:
     """Return parameters for placeholders that the document does not declare; many documents omit some."""
+    if "{" not in path:
+        return []
     known = {each.name for each in parameters if each.where == "path"}
     names = dict.fromkeys(part.partition("}")[0] for part in path.split("{")[1:])
     return [

