@@ -74,22 +74,25 @@ KNOWS = {
 
 
 @cache
-def imported(path):
-    """The libraries that a module imports."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def parsed(path):
+    """The docstring of a module, the libraries that it imports, and the names of its classes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports, classes = set(), []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+            imports.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return {name.split(".")[0] for name in names}
+            imports.add(node.module)
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+    return ast.get_docstring(tree), {name.split(".")[0] for name in imports}, classes
 
 
 @pytest.mark.parametrize("library", KNOWS)
 def test_a_library_is_known_only_to_its_room(library):
     for path in MODULES:
         place = path.relative_to(SOURCE).as_posix()
-        if library in imported(path):
+        if library in parsed(path)[1]:
             assert any(place.startswith(room) for room in KNOWS[library]), f"{place} imports {library}"
 
 
@@ -108,17 +111,12 @@ SHARED_CLASS_NAMES = set()
 
 
 def test_no_two_classes_have_one_name():
-    names = Counter(
-        node.name
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(name for path in MODULES for name in parsed(path)[2])
     assert {name for name, count in names.items() if count > 1} <= SHARED_CLASS_NAMES
 
 
 def test_every_module_says_what_it_is_for():
-    assert [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []
+    assert [path for path in MODULES if not parsed(path)[0]] == []
 
 
 def test_every_test_file_mirrors_a_module():
