@@ -110,7 +110,7 @@ async def test_a_redirect_to_another_origin_carries_no_credentials(open_service,
         assert (await rt.call("probe.read", {})).ok
     first, second = service.requests
     assert first["headers"]["authorization"] == "Bearer secret-one-1"
-    assert (second["path"], second["headers"]["x-plain"]) == ("/y", "1")
+    assert (second["path"], "x-plain" in second["headers"]) == ("/y", False)
     assert "secret-one-1" not in json.dumps(second["headers"])
 
 

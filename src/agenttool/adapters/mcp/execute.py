@@ -20,7 +20,8 @@ from agenttool.adapters.mcp.session import (
     McpSession,
     fault_of,
 )
-from agenttool.adapters.mcp.tasks import TaskIds, TaskRequest, follow_task
+from agenttool.adapters.mcp.tasks import TaskRequest, follow_task
+from agenttool.adapters.polled_work import PolledWork
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
@@ -72,7 +73,7 @@ class McpExecutor:
     tool: str
     pool: ConnectionPool
     may_repeat: bool
-    task_ids: TaskIds | None = None
+    task_ids: PolledWork | None = None
 
     async def start(self, job: Job, /) -> object:
         """Call the tool once, and return its output.

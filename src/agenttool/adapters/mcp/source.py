@@ -23,8 +23,9 @@ from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differ
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
-from agenttool.adapters.mcp.tasks import TaskIds
+from agenttool.adapters.mcp.tasks import TASKS
 from agenttool.adapters.mcp.tokens import TokenFile
+from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.config import environment
 from agenttool.config.table import suggestion
@@ -427,7 +428,7 @@ class McpSource:
         name, hints = str(definition["name"]), definition.get("annotations")
         may_repeat = self.server.trust and isinstance(hints, dict) and hints.get("idempotentHint") is True
         outlives = self._host.is_durable and TASKS_FEATURE in self._reviewed.features
-        task_ids = TaskIds(self._host.documents) if outlives else None
+        task_ids = PolledWork(self._host.documents, TASKS) if outlives else None
         executor = McpExecutor(self.name, name, self, may_repeat, task_ids)
         if name not in self._reviewed.waiting:
             return replace(declare(self.server, definition, executor), later=task_ids)

@@ -12,11 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, Request
 
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession
-from agenttool.errors import StoreError, ToolFailure
-from agenttool.ports.deferred import Prompt, ReplyOutcome, Thread
+from agenttool.adapters.polled_work import PolledWork
 from agenttool.ports.executor import Job
-from agenttool.ports.stores import DocumentStore
-from agenttool.records import AbortReason, ErrorClass, InvocationId, Json, JsonObject, ToolError
+from agenttool.records import AbortReason, Json, JsonObject
 
 TASKS = "mcp_tasks"
 """The kind of the document with the id of the task of an open call, by the id of the call."""
@@ -34,63 +32,13 @@ class TaskRequest(Request[dict[str, Any], str]):
     name_param = "taskId"
 
 
-class TaskIds:
-    """The ids of the tasks of open calls, stored for all processes. It is the `DeferredTool` of the server's tools.
-
-    A process that recovers a call runs its executor again, which follows the task. Without a stored task the request
-    may have been lost or handled, so it is not sent again.
-    """
-
-    def __init__(self, documents: DocumentStore) -> None:
-        """Take the store."""
-        self._documents = documents
-
-    async def get(self, invocation_id: InvocationId) -> str | None:
-        """Return the id of the task of a call."""
-        body = await self._documents.get(TASKS, invocation_id)
-        return None if body is None else body.decode()
-
-    async def store(self, invocation_id: InvocationId, task_id: str | None) -> None:
-        """Store the id of a task; None deletes it. If that fails, the task does not outlive this process."""
-        with suppress(StoreError):
-            await self._documents.put(TASKS, invocation_id, None if task_id is None else task_id.encode())
-
-    async def may_resend(self, invocation_id: InvocationId) -> bool:
-        """Return whether a later process can follow the task of a call."""
-        return await self.get(invocation_id) is not None
-
-    def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
-        """Return None: the timeout of the tool limits the call."""
-        return None
-
-    def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
-        """Return None, as `until_ns`."""
-        return None
-
-    def read(self, body: bytes) -> object:
-        """Refuse: results are polled for, and no one else delivers them.
-
-        Raises:
-            ToolFailure: always.
-        """
-        message = "a result was delivered for a call that polls for it; it is not used"
-        raise ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message))
-
-    def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
-        """Do nothing: `follow_task` cancels the task."""
-
-    async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
-        """Refuse: questions of a task are approvals."""
-        return ReplyOutcome.REFUSED
-
-
 async def follow_task(
     job: Job,
     session: McpSession,
     task: JsonObject,
     headers: dict[str, str],
     answer: Callable[[JsonObject], Awaitable[JsonObject]],
-    ids: TaskIds | None,
+    ids: PolledWork | None,
 ) -> JsonObject:
     """Return the result of a task when it has ended; cancel it if the call is canceled.
 

@@ -81,7 +81,7 @@ def _multipart(body: RequestBody, members: JsonObject) -> tuple[str, bytes]:
 
 def _part(name: str, value: Json, schema: JsonObject, encoding: JsonObject) -> tuple[str, bytes]:
     wanted = encoding.get("contentType")
-    wanted = wanted.partition(",")[0].strip() if isinstance(wanted, str) else None
+    wanted = wanted.partition(",")[0].strip() if isinstance(wanted, str) and wanted.isprintable() else None
     is_file = is_binary(schema) or (isinstance(value, dict) and "base64" in value)
     head = f'Content-Disposition: form-data; name="{_quoted(name)}"'
     if is_file and isinstance(value, str | dict):
@@ -115,7 +115,11 @@ def _file(value: str | JsonObject) -> tuple[bytes, str | None, str | None]:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ArgumentError(f"base64 of a file cannot be decoded: {error}; encode it again") from error
-    kind = content_type if isinstance(content_type, str) and content_type.isprintable() else None
+    kind = (
+        content_type
+        if isinstance(content_type, str) and content_type.isascii() and content_type.isprintable()
+        else None
+    )
     return data, name if isinstance(name, str) else None, kind
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import cast
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.body import is_binary, kind_of
-from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.document import DocumentError, absolute_url
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, RequestBody
 from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, plain_text
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
@@ -72,6 +72,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
         parameters: the parameters by the names of arguments.
         fixed: parameters with a single possible value, and that value.
         members: members of the body by the names of arguments; None if the body is one argument.
+        body_argument: the name of that argument.
         is_paged: whether the argument `pages` follows pages.
         missing: security schemes that the operation needs and the settings do not have.
     """
@@ -82,6 +83,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
     parameters: Mapping[str, ApiParameter]
     fixed: tuple[tuple[ApiParameter, Json], ...]
     members: Mapping[str, str] | None
+    body_argument: str
     schema: JsonObject
     is_paged: bool
     uses: tuple[SchemeUse, ...]
@@ -142,7 +144,9 @@ def base_url(service: OpenApiService, operation: ApiOperation, place: str) -> st
     url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url", "/")))
     if "://" not in place and not url.startswith(("http://", "https://")):
         raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
-    found = urljoin(place, url).rstrip("/")
+    found = absolute_url(place, url).rstrip("/")
+    if "?" in found or "#" in found:
+        raise DocumentError(f"its server {url!r} has a query or a fragment; write server and query in the settings")
     if not urlsplit(found).hostname or _VARIABLE.search(urlsplit(found).netloc):
         raise DocumentError(f"its server {url!r} is not complete; write server or variables in the settings")
     return found
@@ -207,7 +211,7 @@ class ToolMaker:
         self._place = place
         self._schemas = schemas
         self._security = security
-        self._headers = {each.lower() for each in service.headers}
+        self._headers = {each.lower() for each in (*service.headers, service.idempotency_header or "")}
         self._arguments: dict[int, _Argument] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
@@ -223,13 +227,15 @@ class ToolMaker:
                 known = self._arguments[id(parameter)] = self._argument_of(parameter, operation.pointer)
             arguments.add(known)
         properties, required = arguments.properties, arguments.required
-        members, names, size = self._add_body(operation, properties, required)
+        body_argument = _argument(BODY, "json", properties)
+        members, names, size = self._add_body(operation, properties, required, body_argument)
         is_paged = _is_paged(operation) and PAGES not in properties
         if is_paged:
             limit = self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
             properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
-        uses, missing = self._security.choose(operation)
+        url = base_url(self._service, operation, self._place)
+        uses, missing = self._security.choose(operation, url)
         facts = facts_of(self._service, operation, name)
         schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
@@ -239,10 +245,11 @@ class ToolMaker:
         return OperationTool(
             operation=operation,
             name=facts.name or name,
-            base_url=base_url(self._service, operation, self._place),
+            base_url=url,
             parameters=arguments.parameters,
             fixed=tuple(arguments.fixed),
             members=members,
+            body_argument=body_argument,
             schema=schema,
             is_paged=is_paged,
             uses=uses,
@@ -270,7 +277,7 @@ class ToolMaker:
         return _Argument(parameter=parameter, name=name, schema=schema, names=names, size=size, constant=constant)
 
     def _add_body(
-        self, operation: ApiOperation, properties: JsonObject, required: list[Json]
+        self, operation: ApiOperation, properties: JsonObject, required: list[Json], argument: str
     ) -> tuple[dict[str, str] | None, tuple[str, ...], int]:
         """Add the arguments of the body: its members if it is a simple object, and otherwise one argument."""
         body = operation.body
@@ -290,7 +297,6 @@ class ToolMaker:
             properties.update(own)
             required += [each for each in needed if each in own]
             return {each: each for each in own}, names, length
-        argument = _argument(BODY, "json", properties)
         note = plain_text(body.description or str(schema.get("description", "")), 200)
         properties[argument] = {**schema, "description": note} if note else schema
         if body.is_required:
@@ -428,7 +434,6 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             supports_progress=True,
             supports_cancel=True,
             supports_timeout=True,
-            supports_retries=True,
             supports_result_persistence=True,
             retry_semantics={"idempotent": may_repeat(service, tool)},
         ),
@@ -447,7 +452,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
 
 
 def may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
-    """Return whether the owner accepts that a request runs twice: by a fact, or by trust in its method."""
+    """Return whether the owner states that a request may run twice: by a fact, or by trust in its method."""
     if tool.facts.idempotent is not None:
         return tool.facts.idempotent
     return tool.facts.read_only is True or (service.trust and tool.operation.method in _REPEATABLE)

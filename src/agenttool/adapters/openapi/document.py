@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import cast
-from urllib.parse import unquote, urljoin
+from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
@@ -20,6 +20,7 @@ MAX_EXTERNAL = 200
 """How many other documents one document may refer to."""
 
 _MAX_CHAIN = 50
+_MAX_DIGITS = 4000
 _EXTERNAL_REF = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s{][^"'\s]*)""")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -37,6 +38,20 @@ class DocumentError(AgentToolError):
         """Take the reason and the place."""
         super().__init__(message)
         self.pointer = pointer
+
+
+def absolute_url(base: str, reference: str) -> str:
+    """Return the URL that a reference has from a base URL.
+
+    Raises:
+        DocumentError: it is no URL that all parsers accept.
+    """
+    try:
+        found = urljoin(base, reference)
+        _ = urlsplit(found).port
+    except ValueError as error:
+        raise DocumentError(f"{reference!r} is not a valid URL ({error}); correct it") from error
+    return found
 
 
 def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
@@ -163,7 +178,7 @@ def _scalar(event: yaml.ScalarEvent) -> Json:
         return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INT.fullmatch(text):
+    if len(text) <= _MAX_DIGITS and _INT.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
 
@@ -197,7 +212,7 @@ class References:
         place, _, fragment = reference.partition("#")
         found: Json = self.root
         if place:
-            where = urljoin(self._place, place)
+            where = absolute_url(self._place, place)
             if where not in self._documents and where != self._place:
                 raise DocumentError(f"the document may not refer to {place!r}; add it to references if you trust it")
             found = self._documents.get(where, self.root)
@@ -249,7 +264,7 @@ async def load_external(
         DocumentError: one cannot be read, or there are too many.
     """
     found: dict[str, JsonObject] = {}
-    waiting = [urljoin(place, each) for each in external_references(data)]
+    waiting = _places(place, data)
     while waiting:
         where = waiting.pop()
         if where in found or where == place or not is_allowed(where):
@@ -257,9 +272,21 @@ async def load_external(
         if len(found) >= MAX_EXTERNAL:
             raise DocumentError(f"the document refers to more than {MAX_EXTERNAL} other documents; bundle them")
         body = await fetch(where)
-        waiting += [urljoin(where, each) for each in external_references(body)]
+        waiting += _places(where, body)
         found[where] = cast("JsonObject", _absolute(parse(body), where))
     return found
+
+
+def _places(base: str, data: bytes) -> list[str]:
+    return [_or_same(base, each) for each in external_references(data)]
+
+
+def _or_same(base: str, reference: str) -> str:
+    """Return an absolute reference; one that is no URL stays as it is, and is reported where it is used."""
+    try:
+        return absolute_url(base, reference)
+    except DocumentError:
+        return reference
 
 
 def _absolute(value: Json, place: str) -> Json:
@@ -269,6 +296,6 @@ def _absolute(value: Json, place: str) -> Json:
     if not isinstance(value, dict):
         return value
     return {
-        name: urljoin(place, each) if name == "$ref" and isinstance(each, str) else _absolute(each, place)
+        name: _or_same(place, each) if name == "$ref" and isinstance(each, str) else _absolute(each, place)
         for name, each in value.items()
     }

@@ -3,24 +3,24 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
-from urllib.parse import urljoin
 
 from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError
-from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, origin_of
+from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, without_secrets
 from agenttool.adapters.openapi.operations import is_json
 from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.security import Carried, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.adapters.openapi.translate import failure_of, joined, next_page, output_of, read_value
+from agenttool.adapters.openapi.translate import failure_of, joined, next_page, output_of, read_value, same_origin
+from agenttool.adapters.polled_work import PolledWork
 from agenttool.codec import write_own
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job
-from agenttool.records import UNSET, ErrorClass, Json, JsonObject, OpenApiMapping, RetryGuidance, ToolError
+from agenttool.records import UNSET, AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping, RetryGuidance, ToolError
 from agenttool.records import replace as replace_record
 from agenttool.schema.compile import Checker
 
@@ -29,7 +29,7 @@ log = logging.getLogger("agenttool.openapi")
 FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 _IDEMPOTENT = ("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY")
 _REPEATED = (408, 425, 429, 500, 502, 503, 504)
-_ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (429, 503)
+_ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (403, 429, 503)
 _POLLED = ("location", "operation-location", "azure-asyncoperation")
 _RUNNING = frozenset(
     {"running", "pending", "inprogress", "in_progress", "queued", "accepted", "notstarted", "processing"}
@@ -68,10 +68,15 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationExecutor:
-    """Sends the requests of one operation."""
+    """Sends the requests of one operation.
+
+    Attributes:
+        work: where the URLs of accepted work are stored, so that it outlives this process; None if it does not.
+    """
 
     state: ServiceState
     tool: OperationTool
+    work: PolledWork | None = None
 
     async def start(self, job: Job, /) -> object:
         """Send the request of a call, and return its output.
@@ -89,42 +94,63 @@ class OperationExecutor:
             security_scheme_refs=tuple(each.scheme for each in self.tool.uses) or None,
         )
         arguments, pages = arguments_of(self.tool, job.call_input)
-        response, carried = await self._authorized(job, arguments, values)
-        if response.status == _ACCEPTED:
-            response = await self._polled(job, response, carried)
+        known = None if self.work is None else await self.work.get(job.invocation_id)
+        response, request = await self._authorized(job, arguments, values, known)
+        response = await self._polled(job, response, request, is_known=known is not None)
         if not response.is_success:
-            raise self._failed(response, carried)
+            raise self._failed(response, request)
         note = self._violation(response)
         if pages > 1 and is_json(response.content_type):
-            return await self._paged(job, response, pages, carried, mapping)
-        return output_of(response, mapping, note)
+            return await self._paged(job, response, pages, request, mapping)
+        return output_of(without_secrets(response, request.secrets), mapping, note)
 
-    async def _authorized(self, job: Job, arguments: JsonObject, values: dict[str, str]) -> tuple[HttpResponse, "Sent"]:
-        """Send the request; once more with a new token if the service does not accept a fetched one."""
+    async def _authorized(
+        self, job: Job, arguments: JsonObject, values: Mapping[str, str], known: str | None
+    ) -> tuple[HttpResponse, HttpRequest]:
+        """Send the request; once more with a new token if the service does not accept a fetched one.
+
+        Work that an earlier process began is asked for at its URL, `known`, and is not begun again.
+        """
         for is_first in (True, False):
-            carried = Carried()
-            try:
-                for use in self.tool.uses:
-                    carried.add(use, await self.state.tokens.get(use, values))
-                request = build_request(self.state.service, self.tool, arguments, carried, values)
-            except ArgumentError as error:
-                raise _failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", "argument") from error
-            except (DocumentError, RequestFailed) as error:
-                message = f"nothing was sent: no access token could be fetched: {error}"
-                raise _failure(ErrorClass.CREDENTIAL_MISSING, message, "token") from error
-            header = self.state.service.idempotency_header
-            if header is not None:
-                request = replace(request, headers={**request.headers, header: str(job.invocation_id)})
+            request = await self._build(job, arguments, values)
+            if known is not None:
+                request = _follow(request, known) or request
             response = await self._send(job, request)
             is_refused = response.status == _UNAUTHORIZED and is_first
             if not (is_refused and self.state.tokens.forget(self.tool.uses)):
-                return response, Sent(request, (*carried.secrets, *values.values()))
+                return response, request
         raise AssertionError  # the second round returns
+
+    async def _build(self, job: Job, arguments: JsonObject, values: Mapping[str, str]) -> HttpRequest:
+        carried = Carried()
+        try:
+            for use in self.tool.uses:
+                carried.add(use, await self.state.tokens.get(use, values))
+        except (DocumentError, RequestFailed) as error:
+            message = f"nothing was sent: no access token could be fetched: {error}"
+            raise _failure(ErrorClass.CREDENTIAL_MISSING, message, "token") from error
+        try:
+            request = build_request(self.state.service, self.tool, arguments, carried, values)
+        except ArgumentError as error:
+            raise _failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", "argument") from error
+        except DocumentError as error:
+            raise _failure(ErrorClass.CREDENTIAL_MISSING, f"nothing was sent: {error}", "credential") from error
+        header = self.state.service.idempotency_header
+        if header is None:
+            return request
+        return replace(request, headers={**request.headers, header: str(job.invocation_id)})
+
+    def _may_repeat(self, request: HttpRequest) -> bool:
+        """Return whether a request may be sent twice: as the owner states, or by its method or its key."""
+        stated = self.tool.facts.idempotent
+        if stated is not None and request.method == self.tool.operation.method:
+            return stated
+        return request.method in _IDEMPOTENT or self.state.service.idempotency_header is not None
 
     async def _send(self, job: Job, request: HttpRequest) -> HttpResponse:
         """Send a request, again if it may be repeated and that may help."""
         service = self.state.service
-        may_repeat = request.method in _IDEMPOTENT or service.idempotency_header is not None
+        may_repeat = self._may_repeat(request)
         attempt = 0
         while True:
             attempt += 1
@@ -172,44 +198,53 @@ class OperationExecutor:
         limit = job.deadline_ns
         return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
 
-    async def _polled(self, job: Job, response: HttpResponse, sent: "Sent") -> HttpResponse:
+    async def _polled(self, job: Job, response: HttpResponse, sent: HttpRequest, *, is_known: bool) -> HttpResponse:
         """Ask for the outcome of work that the service accepted, until it has one."""
-        url = next((each for name in _POLLED if (each := response.headers.get(name))), None)
-        poll = None if url is None else sent.follow(url)
-        delay_s = FIRST_DELAY_S
-        while poll is not None:
-            job.report("the service works on it")
-            await asyncio.sleep(response.retry_after_s or delay_s)
-            delay_s = min(delay_s * 2, MAX_DELAY_S)
-            response = await self._send(job, poll)
-            if not response.is_success or (response.status != _ACCEPTED and not _is_running(response)):
-                break
-            moved = response.headers.get("location")
-            poll = poll if moved is None else sent.follow(moved)
+        poll, is_stored = (sent if is_known else None), is_known
+        is_left, delay_s = False, FIRST_DELAY_S
+        try:
+            while response.status == _ACCEPTED or (poll is not None and response.is_success and _is_running(response)):
+                url = next((each for name in _POLLED if (each := response.headers.get(name))), None)
+                poll = poll if url is None else _follow(sent, url)
+                if poll is None:
+                    break
+                if self.work is not None:
+                    await self.work.store(job.invocation_id, poll.url)
+                    is_stored = True
+                job.report("the service works on it")
+                await asyncio.sleep(response.retry_after_s or delay_s)
+                delay_s = min(delay_s * 2, MAX_DELAY_S)
+                response = await self._send(job, poll)
+        except asyncio.CancelledError:
+            is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
+            raise
+        finally:
+            if self.work is not None and is_stored and not is_left:
+                await self.work.store(job.invocation_id, None)
         return response
 
     async def _paged(
-        self, job: Job, response: HttpResponse, pages: int, sent: "Sent", mapping: OpenApiMapping
+        self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, mapping: OpenApiMapping
     ) -> object:
         """Return the joined pages of a list."""
         names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
         found: list[Json] = []
-        url, limit, size = sent.request.url, min(pages, self.state.service.max_pages), 0
+        url, limit, size = sent.url, min(pages, self.state.service.max_pages), 0
         while True:
             try:
                 value = read_value(response)
             except RecordError:
-                return output_of(response, mapping)
+                return output_of(without_secrets(response, sent.secrets), mapping)
             found.append(value)
             size += len(response.body)
             following = next_page(response, value, url, names)
+            following = None if following == url else following
             if following is None or len(found) >= limit or size > self.state.service.max_response_bytes:
                 note = None if following is None else f"there are more pages than the {len(found)} that were fetched"
                 whole = replace(response, body=write_own(joined(found)))
-                return output_of(whole, mapping, note)
+                return output_of(without_secrets(whole, sent.secrets), mapping, note)
             job.report(f"page {len(found) + 1}")
-            request = replace(sent.request, url=following)
-            response, url = await self._send(job, request), following
+            response, url = await self._send(job, replace(sent, url=following)), following
             if not response.is_success:
                 raise self._failed(response, sent)
 
@@ -234,7 +269,7 @@ class OperationExecutor:
             log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
         return note
 
-    def _failed(self, response: HttpResponse, sent: "Sent") -> ToolFailure:
+    def _failed(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
         is_safe = self.tool.operation.method in _IDEMPOTENT
         name = self.state.service.name
         failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
@@ -257,21 +292,13 @@ class OperationExecutor:
         return _failure(error_class, message, error.code, is_safe=may_repeat or not error.is_sent)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request that was sent, and the secrets in it."""
-
-    request: HttpRequest
-    secrets: tuple[str, ...] = field(repr=False)
-
-    def follow(self, url: str) -> HttpRequest | None:
-        """Return a request for another URL of the same origin; None if it has another origin."""
-        base = self.request.url
-        found = urljoin(base, url)
-        if origin_of(found) != origin_of(base):
-            return None
-        headers = {name: each for name, each in self.request.headers.items() if name.lower() != "content-type"}
-        return replace(self.request, method="GET", url=found, body=None, headers=headers)
+def _follow(request: HttpRequest, url: str) -> HttpRequest | None:
+    """Return a request for another URL of the same origin; None if it is invalid or has another origin."""
+    found = same_origin(request.url, url)
+    if found is None:
+        return None
+    headers = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
+    return replace(request, method="GET", url=found, body=None, headers=headers)
 
 
 def _is_running(response: HttpResponse) -> bool:

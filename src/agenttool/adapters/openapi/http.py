@@ -1,13 +1,16 @@
 """The HTTP client of OpenAPI services: behind the SSRF guard, with bounded responses, and careful with redirects."""
 
+import asyncio
 import time
+import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx2
 
+from agenttool.adapters.openapi.document import DocumentError, absolute_url
 from agenttool.adapters.pinned_transport import PinnedTransport
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import AgentToolError, RecordError
@@ -19,13 +22,21 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _KEEPS_METHOD = (307, 308)
 _SEE_OTHER = 303
 _USER_AGENT = "agenttool"
+_SHARED_HEADERS = ("accept", "content-type")
+"""The headers that another origin may see after a redirect."""
+
+_AUTOMATIC, _RAW = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
+"""How zlib finds the format of its data: gzip or zlib, or neither, which some servers call deflate."""
+
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
 class RequestFailed(AgentToolError):
     """There is no usable response.
 
     Attributes:
-        code: the kind of failure: `refused`, `not_connected`, `connection_lost`, `timeout`, `too_large`, `redirect`.
+        code: the kind of failure: `refused`, `not_connected`, `connection_lost`, `timeout`, `too_large`, `redirect`,
+            `encoding`.
         is_sent: whether the service may have received the request.
     """
 
@@ -41,14 +52,14 @@ class HttpRequest:
     """One request.
 
     Attributes:
-        secret_headers: the names of headers that only the origin of the URL may see.
+        secrets: the texts in it that no result, error or log may show.
     """
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
-    secret_headers: frozenset[str] = frozenset()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +116,8 @@ class ServiceClient:
     """Sends requests to one service."""
 
     def __init__(self, policy: SsrfPolicy, timeout_s: float) -> None:
-        """Take which addresses may be contacted, and how long a service may send nothing."""
+        """Take which addresses may be contacted, and how long one response may take."""
+        self._timeout_s = timeout_s
         self._http = httpx2.AsyncClient(
             transport=PinnedTransport(policy),
             timeout=httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
@@ -121,19 +133,19 @@ class ServiceClient:
     async def send(self, request: HttpRequest, max_bytes: int) -> HttpResponse:
         """Send a request, follow redirects, and return the response.
 
-        A redirect to another origin carries no credentials. A request with an effect is repeated elsewhere only within
-        its origin.
+        A redirect to another origin carries no header of a caller or of the settings. A request with an effect is
+        repeated elsewhere only within its origin.
 
         Raises:
             RequestFailed: there is no response, or it is too long.
         """
-        origin, secrets = origin_of(request.url), {each.lower() for each in request.secret_headers}
+        origin = origin_of(request.url)
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send_once(request, max_bytes)
             target = response.headers.get("location")
             if response.status not in _REDIRECTS or target is None:
                 return response
-            url = urljoin(request.url, target)
+            url = _target(request.url, target)
             is_same = origin_of(url) == origin
             if request.method not in ("GET", "HEAD") and response.status != _SEE_OTHER and not is_same:
                 message = f"it redirects a {request.method} request to another host; check the server in the settings"
@@ -143,23 +155,28 @@ class ServiceClient:
                 plain = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
                 request = replace(request, method="GET", body=None, headers=plain)
             if not is_same:
-                remaining = {name: each for name, each in request.headers.items() if name.lower() not in secrets}
-                request = replace(request, headers=remaining)
+                shared = {name: each for name, each in request.headers.items() if name.lower() in _SHARED_HEADERS}
+                request = replace(request, headers=shared)
         raise RequestFailed(f"it redirects more than {MAX_REDIRECTS} times", "redirect", is_sent=True)
 
     async def _send_once(self, request: HttpRequest, max_bytes: int) -> HttpResponse:
         try:
-            async with self._http.stream(
-                request.method, request.url, headers=dict(request.headers), content=request.body
-            ) as response:
-                body = await _read(response.aiter_bytes(), response.headers.get("content-length"), max_bytes)
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._http.stream(
+                    request.method, request.url, headers=dict(request.headers), content=request.body
+                ) as response,
+            ):
+                body = await _read(response.aiter_raw(), response.headers, max_bytes)
                 return HttpResponse(status=response.status_code, headers=response.headers, body=body, url=request.url)
         except (RecordError, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise RequestFailed(str(error), "refused", is_sent=False) from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise RequestFailed("no connection", "not_connected", is_sent=False) from error
-        except httpx2.TimeoutException as error:
+        except (httpx2.TimeoutException, TimeoutError) as error:
             raise RequestFailed("it sent nothing for too long", "timeout", is_sent=True) from error
+        except httpx2.LocalProtocolError as error:
+            raise RequestFailed("a header of the request is invalid", "refused", is_sent=False) from error
         except httpx2.HTTPError as error:
             reason = f"the connection was lost ({type(error).__name__})"
             raise RequestFailed(reason, "connection_lost", is_sent=True) from error
@@ -167,17 +184,51 @@ class ServiceClient:
             raise RequestFailed("its host name cannot be resolved", "not_connected", is_sent=False) from error
 
 
-async def _read(parts: AsyncIterator[bytes], announced: str | None, max_bytes: int) -> bytes:
-    """Return a body; one that is too long is not read to its end."""
+def _target(url: str, location: str) -> str:
+    try:
+        return absolute_url(url, location)
+    except DocumentError as error:
+        raise RequestFailed("it redirects to an invalid URL", "redirect", is_sent=True) from error
+
+
+async def _read(parts: AsyncIterator[bytes], headers: Mapping[str, str], max_bytes: int) -> bytes:
+    """Return a body, decompressed; one that is too long is neither read nor decompressed to its end."""
     fault = RequestFailed(f"its response has more than {max_bytes} bytes", "too_large", is_sent=True)
-    if announced is not None and announced.isdecimal() and int(announced) > max_bytes:
+    announced, encoding = headers.get("content-length", ""), headers.get("content-encoding", "").strip().lower()
+    if announced.isdecimal() and int(announced) > max_bytes:
         raise fault
-    body = bytearray()
+    if encoding not in ("", "identity", *_COMPRESSED):
+        raise RequestFailed(
+            f"its response has the encoding {encoding!r}, which was not asked for", "encoding", is_sent=True
+        )
+    unpack = zlib.decompressobj(_AUTOMATIC) if encoding in _COMPRESSED else None
+    body, has_begun = bytearray(), False
     async for part in parts:
-        body += part
+        has_begun = True
+        if unpack is None:
+            body += part
+        else:
+            try:
+                body += unpack.decompress(part, max_bytes + 1 - len(body))
+            except zlib.error as error:
+                if body or encoding != "deflate":
+                    raise RequestFailed(f"its response is not {encoding}", "encoding", is_sent=True) from error
+                unpack = zlib.decompressobj(_RAW)
+                body += unpack.decompress(part, max_bytes + 1)
         if len(body) > max_bytes:
             raise fault
+    if unpack is not None and has_begun and not unpack.eof:
+        raise RequestFailed(f"its response is not complete {encoding}", "encoding", is_sent=True)
     return bytes(body)
+
+
+def without_secrets(response: HttpResponse, secrets: Iterable[str]) -> HttpResponse:
+    """Return a response whose body does not repeat secrets; the runtime does not know tokens that were fetched."""
+    body = response.body
+    for each in secrets:
+        if len(each) > 3:  # noqa: PLR2004 -- as in `mask`
+            body = body.replace(each.encode(), b"[redacted]")
+    return replace(response, body=body)
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """The operations of a document: each complete, or listed with the reason why it cannot be used."""
 
+import re
 from typing import NamedTuple, cast
 
 from agenttool.adapters.openapi.document import DocumentError, References
@@ -7,8 +8,16 @@ from agenttool.records import Json, JsonObject, Part
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _LOCATIONS = ("path", "query", "header", "cookie", "querystring")
-_IGNORED_HEADERS = ("accept", "content-type", "authorization")
+_IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that the specification says to ignore."""
+
+_CLIENT_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "content-encoding", "accept-encoding", "connection", "keep-alive"}
+    | {"te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection"}
+)
+"""Headers that the client writes: a caller who chose one could reach another host, or begin a second request."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": "form"}
 _JSON_TYPES = ("application/json", "text/json")
@@ -183,8 +192,10 @@ class OperationReader:
         name, where = native.get("name"), native.get("in")
         if not isinstance(name, str) or where not in _LOCATIONS:
             raise DocumentError(f"a parameter needs a name and a place, got {name!r} in {where!r}; correct it", pointer)
-        if where == "header" and name.lower() in _IGNORED_HEADERS:
+        if where == "header" and name.lower() in _IGNORED_HEADERS | _CLIENT_HEADERS:
             return None
+        if where == "header" and not _HEADER_NAME.fullmatch(name):
+            raise DocumentError(f"{name!r} is not the name of a header; correct it", pointer)
         style = native.get("style")
         style = style if isinstance(style, str) else _DEFAULT_STYLES[where]
         explode = native.get("explode")

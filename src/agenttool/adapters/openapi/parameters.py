@@ -1,14 +1,17 @@
 """Parameters as text: the styles of the specification's table, percent-encoded where they are part of a URL."""
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from agenttool.adapters.openapi.operations import ApiParameter, is_json
 from agenttool.codec import write_own
 from agenttool.records import Json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
+_SEPARATOR = re.compile(r"[/\\]")
+_FORM = "application/x-www-form-urlencoded"
 _DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
 
 
@@ -48,21 +51,27 @@ def path_text(parameter: ApiParameter, value: Json) -> str:
     Raises:
         ArgumentError: the text would change the path.
     """
-    if parameter.content_type is not None:
-        return quote(_content(value, parameter.content_type), safe="")
     style = style_of(parameter)
     name, encode = parameter.name, style.encode
-    if style.style == "label":
+    if parameter.content_type is not None:
+        found = quote(_content(value, parameter.content_type), safe="")
+    elif style.style == "label":
         found = "." + ("." if style.explode else ",").join(_items(value, style, encode_pairs=style.explode))
     elif style.style == "matrix":
         found = _matrix(name, value, style)
     else:
         found = ",".join(_items(value, style, encode_pairs=style.explode))
-    if found in ("", ".", "..") or (found.startswith((".", "%2E")) and not found.strip(".")):
+    if not found or any(map(_is_dots, _SEPARATOR.split(unquote(found)))):
         raise ArgumentError(f"{name} must not be empty, '.' or '..', got {value!r}; it is a part of the path")
     if parameter.allows_reserved and any(each in encode(text_of(value)) for each in "/?#"):
         raise ArgumentError(f"{name} must have no '/', '?' or '#', got {value!r}; it is a part of the path")
     return found
+
+
+def _is_dots(step: str) -> bool:
+    """Return whether a step of a path leads elsewhere; some servers decode a value before they follow its steps."""
+    name = step.partition(";")[0]
+    return bool(name) and not name.strip(".")
 
 
 def _items(value: Json, style: Style, *, encode_pairs: bool) -> list[str]:
@@ -122,6 +131,10 @@ def _deep(label: str, value: Json, style: Style) -> Iterable[str]:
 def query_of(parameter: ApiParameter, value: Json) -> list[str]:
     """Return the parts of the query that a parameter adds."""
     if parameter.content_type is not None:
+        if parameter.content_type == _FORM and isinstance(value, dict):
+            return [
+                part for name, each in value.items() for part in query_pairs(name, each, Style("form", explode=True))
+            ]
         text = quote(_content(value, parameter.content_type), safe="")
         return [text] if parameter.where == "querystring" else [f"{quote(parameter.name, safe='')}={text}"]
     return query_pairs(parameter.name, value, style_of(parameter))
@@ -151,7 +164,7 @@ def cookie_pairs(parameter: ApiParameter, value: Json) -> list[str]:
     """Return the parts of the header `Cookie` that a parameter adds."""
     if parameter.content_type is not None:
         return [f"{parameter.name}={quote(_content(value, parameter.content_type), safe='')}"]
-    return query_pairs(parameter.name, value, style_of(parameter)._replace(allows_reserved=parameter.allows_reserved))
+    return query_pairs(parameter.name, value, style_of(parameter)._replace(allows_reserved=False))
 
 
 def _content(value: Json, content_type: str) -> str:

@@ -1,16 +1,17 @@
 """The request of one call: its URL, headers and body, from the arguments and the settings."""
 
-from collections.abc import Mapping
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote
 
 from agenttool.adapters.openapi.body import encode_body
-from agenttool.adapters.openapi.declare import BODY, PAGES, OperationTool
+from agenttool.adapters.openapi.declare import PAGES, OperationTool
+from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.http import HttpRequest
 from agenttool.adapters.openapi.operations import ApiParameter, is_json
-from agenttool.adapters.openapi.parameters import cookie_pairs, header_text, path_text, query_of
+from agenttool.adapters.openapi.parameters import ArgumentError, cookie_pairs, header_text, path_text, query_of
 from agenttool.adapters.openapi.security import Carried
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.adapters.source_settings import credentials_in, fill_credentials
+from agenttool.adapters.source_settings import fill_credentials
 from agenttool.records import Json, JsonObject
 
 _ANY = "*/*"
@@ -30,6 +31,7 @@ def build_request(
 
     Raises:
         ArgumentError: an argument cannot be sent.
+        DocumentError: a credential or a header of the settings cannot be sent.
     """
     operation = tool.operation
     path, query, headers, cookies = operation.path, list[str](), dict[str, str](), list[str]()
@@ -39,25 +41,48 @@ def build_request(
             path = path.replace(f"{{{parameter.name}}}", path_text(parameter, value))
         elif value is not None:
             _place(parameter, value, query, headers, cookies)
-    for name, text in service.query.items():
-        query.append(f"{quote(name, safe='')}={quote(fill_credentials(text, values), safe='')}")
-    fixed = {name: fill_credentials(text, values) for name, text in service.headers.items()}
-    secret = {name for name, text in service.headers.items() if credentials_in(text)} | {*carried.headers, "Cookie"}
-    cookies += carried.cookies
+    fixed_query = [
+        f"{quote(name, safe='')}={quote(fill_credentials(text, values), safe='')}"
+        for name, text in service.query.items()
+    ]
+    _refuse_same_names(query, (*fixed_query, *carried.query))
+    _refuse_same_names(cookies, carried.cookies)
+    fixed = {name: fill_credentials(text, values) for name, text in service.headers.items()} | carried.headers
     content_type, body = _body(tool, arguments)
+    for name, text in fixed.items():
+        if not text.isascii() or not text.isprintable():
+            reason = "has characters that a header cannot carry, such as a line break"
+            raise DocumentError(f"the value of the header {name} from the settings {reason}; correct its credential")
     sent = {
         "Accept": _accepted(operation.responses),
         **({"Content-Type": content_type} if content_type is not None else {}),
-        **headers,
-        **fixed,
-        **carried.headers,
-        **({"Cookie": "; ".join(cookies)} if cookies else {}),
+        **({"Cookie": "; ".join((*cookies, *carried.cookies))} if cookies or carried.cookies else {}),
     }
-    parts = "&".join((*query, *carried.query))
-    url = tool.base_url + path + (f"?{parts}" if parts else "")
-    return HttpRequest(
-        method=operation.method, url=url, headers=sent, body=body, secret_headers=frozenset(secret | {"Authorization"})
-    )
+    for each in (headers, fixed):  # later ones replace earlier ones, however their names are written
+        lowered = {name.lower() for name in each}
+        sent = {**{name: text for name, text in sent.items() if name.lower() not in lowered}, **each}
+    url = _joined(tool.base_url, path, (*query, *fixed_query, *carried.query))
+    secrets = (*carried.secrets, *values.values())
+    return HttpRequest(method=operation.method, url=url, headers=sent, body=body, secrets=secrets)
+
+
+def _joined(base: str, path: str, query: Iterable[str]) -> str:
+    """Return a URL below a base URL: whatever a document writes as a path, the host stays."""
+    below, _, own = path.partition("#")[0].partition("?")
+    parts = "&".join((*((own,) if own else ()), *query))
+    return f"{base}/{below.removeprefix('/')}" + (f"?{parts}" if parts else "")
+
+
+def _refuse_same_names(pairs: Iterable[str], fixed: Iterable[str]) -> None:
+    """Refuse members of a caller's object that have the name of something that the settings or a credential set."""
+    taken = {_name(each) for each in fixed}
+    for each in pairs:
+        if _name(each) in taken:
+            raise ArgumentError(f"{_name(each)} is set by the settings; leave it out")
+
+
+def _name(pair: str) -> str:
+    return unquote(pair.partition("=")[0]).lower()
 
 
 def _place(parameter: ApiParameter, value: Json, query: list[str], headers: dict[str, str], cookies: list[str]) -> None:
@@ -74,10 +99,9 @@ def _body(tool: OperationTool, arguments: JsonObject) -> tuple[str | None, bytes
     if body is None:
         return None, None
     if tool.members is None:
-        name = next(each for each in (BODY, f"{BODY}_json") if each not in tool.parameters)
-        if name not in arguments:
+        if tool.body_argument not in arguments:
             return None, None
-        return encode_body(body, arguments[name])
+        return encode_body(body, arguments[tool.body_argument])
     members: JsonObject = {member: arguments[name] for name, member in tool.members.items() if name in arguments}
     if not members and not body.is_required:
         return None, None

@@ -238,7 +238,8 @@ class SchemaConverter:
 def _type(value: Json) -> Json:
     if isinstance(value, str):
         return "string" if value == "file" else value if value in _TYPES else None
-    return list(dict.fromkeys(_list(value))) if all(each in _TYPES for each in _list(value)) and value else None
+    kinds = [each for each in _list(value) if isinstance(each, str) and each in _TYPES]
+    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(_list(value)) else None
 
 
 def _number(value: Json) -> Json:

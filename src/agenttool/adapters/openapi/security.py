@@ -3,11 +3,12 @@
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import quote, urlencode
 
-from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.adapters.openapi.document import DocumentError, References, absolute_url
 from agenttool.adapters.openapi.operations import ApiOperation, escape
 from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
 from agenttool.adapters.source_settings import credentials_in, fill_credentials
@@ -64,10 +65,10 @@ class SecuritySchemes:
         self._schemes: dict[str, JsonObject] = {}
         for name in schemes if isinstance(schemes, dict) else ():
             place = f"/components/securitySchemes/{escape(name)}"
-            try:
-                self._schemes[name] = references.resolve({"$ref": f"#{quote(place)}"}, place)
-            except DocumentError:
-                continue
+            with suppress(DocumentError):
+                scheme = references.resolve({"$ref": f"#{quote(place)}"}, place)
+                if _is_complete(scheme):
+                    self._schemes[name] = scheme
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,22 +88,27 @@ class SecuritySchemes:
             for each in self._schemes.values()
         )
 
-    def choose(self, operation: ApiOperation) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
+    def token_urls(self, base: str) -> tuple[str, ...]:
+        """Return the token endpoints that the document names."""
+        found = (_token_url(each, base) for each in self._schemes.values())
+        return tuple(each for each in found if each is not None)
+
+    def choose(self, operation: ApiOperation, base: str) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
         """Return the schemes that requests of an operation use, and those that are not configured.
 
-        The first alternative whose schemes all have values is used.
+        The first alternative whose schemes all have values is used. Token endpoints may be relative to `base`.
         """
         alternatives = operation.security or ()
-        configured = self._service.security
+        configured = self._service.security.keys() & self._schemes.keys()
         for each in alternatives:
             if each and all(name in configured for name in each):
-                uses = tuple(self._use(name, scopes) for name, scopes in each.items())
+                uses = tuple(self._use(name, scopes, base) for name, scopes in each.items())
                 return tuple(use for use in uses if use is not None), ()
         if not alternatives or {} in alternatives:
             return (), ()
         return (), tuple(name for name in alternatives[0] if name not in configured)
 
-    def _use(self, name: str, scopes: tuple[str, ...]) -> SchemeUse | None:
+    def _use(self, name: str, scopes: tuple[str, ...], base: str) -> SchemeUse | None:
         scheme, value = self._schemes.get(name, {}), self._service.security[name]
         kind, token_url = str(scheme.get("type")), None
         where, header = "header", "Authorization"
@@ -111,7 +117,7 @@ class SecuritySchemes:
         elif kind == "http":
             kind = str(scheme.get("scheme")).lower()
         elif kind in ("oauth2", "openIdConnect"):
-            token_url, kind = _token_url(scheme), "bearer"
+            token_url, kind = _token_url(scheme, base), "bearer"
         elif kind == "mutualTLS":
             return None
         client = value if isinstance(value, OAuthGrant) else None
@@ -127,16 +133,20 @@ class SecuritySchemes:
         )
 
 
-def _token_url(scheme: JsonObject) -> str | None:
-    discovery = scheme.get("openIdConnectUrl")
-    if isinstance(discovery, str):
-        return discovery
+def _is_complete(scheme: JsonObject) -> bool:
+    """Return whether a scheme says where a credential belongs."""
+    if scheme.get("type") == "apiKey":
+        return isinstance(scheme.get("name"), str) and scheme.get("in") in ("header", "query", "cookie")
+    return isinstance(scheme.get("scheme"), str) if scheme.get("type") == "http" else "type" in scheme
+
+
+def _token_url(scheme: JsonObject, base: str) -> str | None:
     flows = scheme.get("flows")
-    for name in _TOKEN_FLOWS if isinstance(flows, dict) else ():
-        flow = cast("JsonObject", flows).get(name)
-        url = flow.get("tokenUrl") if isinstance(flow, dict) else None
-        if isinstance(url, str):
-            return url
+    places = [flows.get(name) for name in _TOKEN_FLOWS] if isinstance(flows, dict) else []
+    named = [scheme.get("openIdConnectUrl"), *(each.get("tokenUrl") for each in places if isinstance(each, dict))]
+    url = next((each for each in named if isinstance(each, str) and each), None)
+    with suppress(DocumentError):
+        return None if url is None else absolute_url(f"{base}/", url)
     return None
 
 
@@ -147,9 +157,11 @@ class Carried:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     query: list[str] = field(default_factory=list[str])
     cookies: list[str] = field(default_factory=list[str])
+    values: list[str] = field(default_factory=list[str])
 
     def add(self, use: SchemeUse, value: str) -> None:
         """Add the value of a scheme."""
+        self.values.append(value)
         if use.kind == "basic" and value == "[redacted]":
             value = f"Basic {value}"
         elif use.kind == "basic":
@@ -169,7 +181,7 @@ class Carried:
     def secrets(self) -> tuple[str, ...]:
         """The texts that no error and no log may show."""
         pairs = (each.partition("=")[2] for each in (*self.query, *self.cookies))
-        return tuple(each for each in (*self.headers.values(), *pairs) if each)
+        return tuple(each for each in (*self.headers.values(), *pairs, *self.values) if each)
 
 
 Post = Callable[[str, Mapping[str, str], bytes], Awaitable[bytes]]
@@ -183,6 +195,7 @@ class TokenCache:
         """Take how requests are sent."""
         self._post = post
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+        self._refresh_tokens: dict[str, str] = {}
 
     async def get(self, use: SchemeUse, values: Mapping[str, str]) -> str:
         """Return a token for a scheme, with the credentials of a call.
@@ -214,7 +227,7 @@ class TokenCache:
     async def _fetch(self, use: SchemeUse, client: OAuthGrant, secret: str, refresh: str) -> tuple[str, float]:
         url = await self._endpoint(use)
         form = (
-            {"grant_type": "refresh_token", "refresh_token": refresh}
+            {"grant_type": "refresh_token", "refresh_token": self._refresh_tokens.get(refresh, refresh)}
             if refresh
             else {"grant_type": "client_credentials"}
         )
@@ -230,6 +243,9 @@ class TokenCache:
         token, lifetime = answer.get("access_token"), answer.get("expires_in")
         if not isinstance(token, str):
             raise DocumentError(f"the token endpoint of {use.scheme!r} returned no access_token; check the client")
+        following = answer.get("refresh_token")
+        if refresh and isinstance(following, str):  # the server accepts each refresh token once
+            self._refresh_tokens[refresh] = following
         return token, float(lifetime) if isinstance(lifetime, int | float) else _DEFAULT_LIFETIME_S
 
     async def _endpoint(self, use: SchemeUse) -> str:

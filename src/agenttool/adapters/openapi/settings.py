@@ -137,6 +137,10 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         check_name(self.name)
         if self.server is not None and not self.server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
+        if self.server is not None and ("?" in self.server or "#" in self.server):
+            raise ConfigError(
+                f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"
+            )
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.declare import OperationTool, credentials_of, declare
+from agenttool.adapters.openapi.declare import OperationTool, base_url, credentials_of, declare
 from agenttool.adapters.openapi.document import DocumentError, external_references, load_external
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
@@ -20,6 +20,7 @@ from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import Carried, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.pinned_transport import policy_for
+from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.codec import read_own, write_own
 from agenttool.config.table import key, suggestion
@@ -37,7 +38,8 @@ FIRST_DELAY_S, MAX_DELAY_S = 5.0, 300.0
 
 MAX_CACHED_BYTES = 8 * 2**20
 MASK = "[redacted]"
-_KIND = "openapi_document"
+_KIND, _WORK = "openapi_document", "openapi_work"
+_ACCEPTED = "202"
 _DECLARED_AT_A_TIME = 50
 _SHOWN = 3
 _NOT_MODIFIED = 304
@@ -49,7 +51,7 @@ class CachedDocument(Part, frozen=True, kw_only=True):
     Attributes:
         body: compressed; empty for a file, or if it is too long.
         digests: of its operations.
-        origins: the servers that requests went to; others need `server` in the settings.
+        origins: the servers and token endpoints that the document had at first; others need the settings.
     """
 
     place: str
@@ -106,6 +108,7 @@ class OpenApiSource:
         policy = policy_for(urls, service.allow)
         client = ServiceClient(policy, service.timeout_s)
         self._client = client
+        self._tokens = TokenCache(self._post_form)
         self._cached = await self._load_cached()
         is_read = await self.refresh()
         if not is_read or service.refresh_s is not None:
@@ -180,7 +183,7 @@ class OpenApiSource:
         is_known = cached is not None and cached.etag is not None and cached.body
         known = {"If-None-Match": cached.etag or ""} if cached is not None and is_known else {}
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5", **known, **await self._document_headers()}
-        request = HttpRequest(method="GET", url=service.document, headers=headers, secret_headers=frozenset(headers))
+        request = HttpRequest(method="GET", url=service.document, headers=headers)
         response = await self._client.send(request, service.max_document_bytes)
         if response.status == _NOT_MODIFIED and cached is not None and cached.body:
             return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
@@ -210,7 +213,7 @@ class OpenApiSource:
         self._state = ServiceState(
             service=service,
             client=self._client,
-            tokens=TokenCache(self._post_form),
+            tokens=self._tokens,
             now_ns=self._host.now_ns,
             schemas=imported.responses,
         )
@@ -220,11 +223,11 @@ class OpenApiSource:
     def _check_origins(self, imported: ImportedDocument) -> None:
         """Skip operations whose server is another one than before: a changed document must not get credentials."""
         cached = self._cached
-        if cached is None or not cached.origins or self.service.server is not None:
+        if cached is None or not cached.origins:
             return
         for tool in tuple(imported.tools):
-            if _origin(tool.base_url) not in cached.origins:
-                reason = f"its server is now {_origin(tool.base_url)!r}; write server in the settings if that is right"
+            reason = _moved(tool, cached.origins, has_server=self.service.server is not None)
+            if reason is not None:
                 imported.skipped.append(SkippedPart(tool.operation.pointer, reason))
                 imported.tools.remove(tool)
 
@@ -232,7 +235,8 @@ class OpenApiSource:
         """Declare new and changed tools, and withdraw those that are gone."""
         present: set[ToolId] = set()
         for count, tool in enumerate(tools, 1):
-            declared = declare(self.service, tool, OperationExecutor(self._state, tool))
+            work = PolledWork(self._host.documents, _WORK) if self._outlives(tool) else None
+            declared = replace(declare(self.service, tool, OperationExecutor(self._state, tool, work)), later=work)
             present.add(declared.declaration.tool_id)
             if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
                 schema = loosen(tool.schema)
@@ -245,6 +249,10 @@ class OpenApiSource:
             gone = self._declared[tool_id]
             withdrawn = replace_record(gone.declaration, lifecycle=Lifecycle.DISABLED)
             self._offer(replace(gone, declaration=withdrawn))
+
+    def _outlives(self, tool: OperationTool) -> bool:
+        """Return whether accepted work outlives this process: its document says that there is some."""
+        return self._host.is_durable and _ACCEPTED in tool.operation.responses
 
     def _offer(self, tool: DeclaredTool) -> str | None:
         tool_id = tool.declaration.tool_id
@@ -268,7 +276,7 @@ class OpenApiSource:
             etag=etag,
             body=body,
             digests=digests,
-            origins=origins or tuple(sorted({_origin(each.base_url) for each in imported.tools})),
+            origins=origins or _origins(self.service, imported),
         )
         if stored != cached:
             with suppress(StoreError):
@@ -296,8 +304,7 @@ class OpenApiSource:
         return response.body
 
     async def _post_form(self, url: str, headers: Mapping[str, str], form: bytes) -> bytes:
-        method, secrets = ("POST", frozenset(headers)) if form else ("GET", frozenset[str]())
-        request = HttpRequest(method=method, url=url, headers=headers, body=form or None, secret_headers=secrets)
+        request = HttpRequest(method="POST" if form else "GET", url=url, headers=headers, body=form or None)
         response = await self._client.send(request, 2**20)
         if not response.is_success:
             raise DocumentError(f"the token endpoint answered {response.status}; check the client and its secret")
@@ -319,6 +326,28 @@ class OpenApiSource:
             carried.add(use, MASK)
         values = dict.fromkeys(credentials_of(self.service, found.uses), MASK)
         return build_request(self.service, found, arguments_of(found, arguments)[0], carried, values)
+
+
+def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
+    """Return the origins that requests with credentials of a document may go to."""
+    bases = {each.base_url for each in imported.tools}
+    for each in imported.operations:
+        with suppress(DocumentError):
+            bases.add(base_url(service, each, imported.place))
+    urls = {url for base in bases for url in (base, *imported.security.token_urls(base))}
+    return tuple(sorted(map(_origin, urls)))
+
+
+def _moved(tool: OperationTool, origins: Iterable[str], *, has_server: bool) -> str | None:
+    """Return why requests of a tool may not be sent: they would go to another origin than before."""
+    if not has_server and _origin(tool.base_url) not in origins:
+        return f"its server is now {_origin(tool.base_url)!r}; write server in the settings if that is right"
+    for use in tool.uses:
+        is_own = use.client is None or use.client.token_url is not None or use.token_url is None
+        if not is_own and _origin(use.token_url or "") not in origins:
+            place = f"the token endpoint of {use.scheme!r} is now at {_origin(use.token_url or '')!r}"
+            return f"{place}; write token_url in the settings if that is right"
+    return None
 
 
 def _origin(url: str) -> str:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
+from agenttool.adapters.openapi.document import DocumentError, absolute_url
 from agenttool.adapters.openapi.http import HttpResponse, mask, origin_of
 from agenttool.adapters.openapi.operations import is_json
 from agenttool.codec import parse_value, write_own
@@ -42,7 +43,8 @@ _CLASSES = {
     422: (ErrorClass.INVALID_ARGUMENTS, "correct the arguments"),
     429: (ErrorClass.RATE_LIMITED, "too many requests; wait before the next call"),
 }
-_SERVER_ERROR = 500
+_SERVER_ERROR, _FORBIDDEN, _TOO_MANY = 500, 403, 429
+_MAX_PAGE_DIGITS = 18
 _LINK = re.compile(r'<([^>]*)>\s*;[^,]*?\brel="?([^",;]+)"?')
 _CURSORS = (
     "next_cursor",
@@ -105,7 +107,7 @@ def _decoded(response: HttpResponse) -> str:
     charset = re.search(r"charset=\"?([\w.-]+)", response.headers.get("content-type", ""))
     try:
         return response.body.decode(charset[1] if charset else "utf-8", errors="replace")
-    except LookupError:
+    except (LookupError, UnicodeError):  # the codec is unknown, or is none for texts
         return response.body.decode("utf-8", errors="replace")
 
 
@@ -114,14 +116,15 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     status = response.status
     default = ErrorClass.DEPENDENCY_UNAVAILABLE if status >= _SERVER_ERROR else ErrorClass.EXECUTION_FAILED
     advice = "the service failed; try again later" if status >= _SERVER_ERROR else "read its message"
-    error_class, advice = _CLASSES.get(status, (default, advice))
+    wait = response.retry_after_s
+    is_limited = status == _FORBIDDEN and wait is not None  # some services answer so instead of 429
+    error_class, advice = _CLASSES.get(_TOO_MANY if is_limited else status, (default, advice))
     try:
         found = read_value(response) if is_json(response.content_type) else _decoded(response)
     except RecordError:
         found = _decoded(response)
     words = mask(_message_in(found), secrets)[:MAX_ERROR_CHARS]
     native: JsonObject = {"status": status, "body": _short(found, secrets)}
-    wait = response.retry_after_s
     message = f"{service!r} answered {status}" + (f": {words.rstrip('.')}" if words else "") + f"; {advice}"
     if wait:
         message += f", at least {wait:.0f} s"
@@ -196,7 +199,7 @@ def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping
     """
     for target, relation in _LINK.findall(response.headers.get("link", "")):
         if "next" in relation.split():
-            return _same_origin(url, target)
+            return same_origin(url, target)
     if isinstance(value, dict):
         places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
         for place in places:
@@ -214,7 +217,7 @@ def _next_url(place: JsonObject, url: str) -> str | None:
         target = place.get(name)
         target = target.get("href") if isinstance(target, dict) else target
         if isinstance(target, str) and target.startswith(("http://", "https://", "/")):
-            return _same_origin(url, target)
+            return same_origin(url, target)
     return None
 
 
@@ -242,12 +245,13 @@ def _after_last(value: JsonObject, url: str, parameters: Mapping[str, str]) -> s
 def _counts_more(value: JsonObject, url: str) -> bool:
     """Return whether the body says that there are pages after this one."""
     places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
-    page = next((int(each) for name, each in parse_qsl(urlsplit(url).query) if name in _PAGE_PARAMETERS), 1)
+    written = next((each for name, each in parse_qsl(urlsplit(url).query) if name in _PAGE_PARAMETERS), "1")
+    page = _page_number(written)
     for place in places:
         for name in ("total_pages", "totalPages", "page_count", "pages", "last_page"):
             total = place.get(name)
             if isinstance(total, int) and not isinstance(total, bool):
-                return page < total
+                return page is not None and page < total
     return False
 
 
@@ -255,12 +259,20 @@ def _next_number(url: str, parameters: Mapping[str, str]) -> str | None:
     known = next((parameters[each.lower()] for each in _PAGE_PARAMETERS if each.lower() in parameters), None)
     if known is None:
         return None
-    page = dict(parse_qsl(urlsplit(url).query)).get(known, "1")
-    return with_query(url, known, str(int(page) + 1)) if page.isdecimal() else None
+    page = _page_number(dict(parse_qsl(urlsplit(url).query)).get(known, "1"))
+    return None if page is None else with_query(url, known, str(page + 1))
 
 
-def _same_origin(url: str, target: str) -> str | None:
-    found = urljoin(url, target)
+def _page_number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MAX_PAGE_DIGITS else None
+
+
+def same_origin(url: str, target: str) -> str | None:
+    """Return the URL that a response names; None if it is invalid or has another origin."""
+    try:
+        found = absolute_url(url, target)
+    except DocumentError:
+        return None
     return found if origin_of(found) == origin_of(url) else None
 
 
