@@ -29,7 +29,7 @@ SHOWN_SKIPPED = 10
 """How many skipped operations are printed; `--json` has all."""
 
 _COMMON_LABELS = frozenset(
-    {"api", "www", "openapi", "swagger", "docs", "rest", "raw", "com", "org", "net", "io", "json"}
+    {"", "api", "www", "localhost", "openapi", "swagger", "docs", "rest", "raw", "com", "org", "net", "io", "json"}
 )
 
 
@@ -75,6 +75,7 @@ class ServiceDocument(Protocol):
     title: str
     version: str
     excluded: int
+    unused: tuple[str, ...]
     security: ServiceSchemes
 
     @property
@@ -125,6 +126,7 @@ class ServiceTrial:
     surface_tokens: int = 0
     skipped: tuple[tuple[str, str], ...] = ()
     findings: int = 0
+    unused: tuple[str, ...] = ()
     schemes: tuple[tuple[str, str], ...] = ()
 
     def as_json(self, name: str) -> JsonObject:
@@ -140,6 +142,7 @@ class ServiceTrial:
             "surface_tokens": self.surface_tokens,
             "skipped": [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped],
             "findings": self.findings,
+            "unused": [*self.unused],
             "schemes": dict(self.schemes),
         }
 
@@ -150,7 +153,7 @@ def service_name(place: str) -> str:
     words = (
         (parts.hostname or "").split(".")[::-1] if parts.scheme in ("http", "https") else Path(place).name.split(".")
     )
-    found = next((each for each in words if each and each.lower() not in _COMMON_LABELS), "api")
+    found = next((each for each in words if not each.isdecimal() and each.lower() not in _COMMON_LABELS), "api")
     return source_name(found.lower(), set())
 
 
@@ -216,6 +219,7 @@ async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTria
             surface_tokens=shown if isinstance(shown, int) else 0,
             skipped=tuple((each.pointer, each.reason) for each in found.skipped),
             findings=len(found.findings),
+            unused=found.unused,
             schemes=tuple((name, found.security.describe(name)) for name in found.security.names),
         )
 
@@ -238,6 +242,7 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
         blocks += [indented(escape_markup(f"{pointer}: {reason}")) for pointer, reason in trial.skipped[:SHOWN_SKIPPED]]
     if trial.findings:
         blocks.append(f"{trial.findings:,} schemas are read more loosely than they are written")
+    blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.unused]
     configured = server.members.get("security")
     known = configured if isinstance(configured, dict) else {}
     blocks += [

@@ -221,3 +221,22 @@ async def test_many_calls_at_once_share_the_service(open_service, service):
         results = await asyncio.gather(*(rt.call("probe.getPet", {"id": number}) for number in range(40)))
     assert all(each.ok for each in results)
     assert {each["path"] for each in service.requests} == {f"/pets/{number}" for number in range(40)}
+
+
+async def test_settings_that_concern_nothing_are_reported(open_service):
+    settings = {"include": ["getPet", "getPets"], "exclude": ["tag:none"], "tools": {"putPt": {"read_only": True}}}
+    found = document(PETS, servers=[{"url": "https://pets.example"}])
+    async with open_service(found, security={"kee": "secret-1"}, **settings) as rt:
+        [status] = await rt.sources.status()
+    for pattern in ("'getPets' of include", "'tag:none' of exclude", "'putPt' of tools"):
+        assert f"the pattern {pattern} matches no operation; correct it" in status.fault
+
+
+async def test_two_operations_with_one_new_name_are_not_mixed_up(open_service):
+    found = document({"/a": {"get": operation(operationId="a")}, "/b": {"get": operation(operationId="b")}})
+    async with open_service(found, tools={"a": {"name": "b"}}) as rt:
+        source = rt.sources.get("probe")
+        assert [each.operation.key for each in source.imported.tools] == ["GET /a"]
+        assert "/paths/~1b/get: GET /a has the name 'b', too" in source.health()[0].fault
+    with pytest.raises(ConfigError, match="the name of 'a' in tools of source 'probe'"):
+        read_service("probe", {"document": "a.json", "tools": {"a": {"name": "two words"}}})

@@ -2,9 +2,10 @@
 
 import gc
 import hashlib
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
@@ -54,6 +55,7 @@ class ImportedDocument:
         excluded: how many operations the settings leave out.
         skipped: parts that cannot be used.
         findings: schemas that are read more loosely than they are written.
+        unused: settings that concern nothing in the document, such as a pattern that matches no operation.
         digests: the digest of each operation by method and path.
     """
 
@@ -64,6 +66,7 @@ class ImportedDocument:
     excluded: int
     skipped: list[SkippedPart]
     findings: list[SkippedPart]
+    unused: tuple[str, ...]
     security: SecuritySchemes
     responses: "ResponseCheckers" = field(repr=False)
     operations: list[ApiOperation] = field(repr=False)
@@ -137,25 +140,31 @@ def import_document(
         operations = reader.read()
         schemas, security = SchemaConverter(references), SecuritySchemes(service, references)
         maker = ToolMaker(service, place, schemas, security)
-        tools: list[OperationTool] = []
+        found: dict[str, OperationTool] = {}
         excluded = 0
-        for operation, name in zip(operations, names_of(operations), strict=True):
+        named = list(zip(operations, names_of(operations), strict=True))
+        for operation, name in named:
             if not _is_included(service, operation, name):
                 excluded += 1
                 continue
             try:
-                tools.append(maker.make(operation, name))
+                tool = maker.make(operation, name)
             except DocumentError as error:
                 reader.skipped.append(SkippedPart(error.pointer or operation.pointer, str(error)))
+                continue
+            if (other := found.setdefault(tool.name.lower(), tool)) is not tool:
+                reason = f"{other.operation.key} has the name {tool.name!r}, too; rename one in tools of the settings"
+                reader.skipped.append(SkippedPart(operation.pointer, reason))
     info = root.get("info")
     return ImportedDocument(
         title=str(info.get("title") or "") if isinstance(info, dict) else "",
         version=version,
         place=place,
-        tools=tools,
+        tools=[*found.values()],
         excluded=excluded,
         skipped=reader.skipped,
         findings=schemas.findings,
+        unused=tuple(_unused(service, named, security)),
         security=security,
         responses=ResponseCheckers(references),
         operations=operations,
@@ -168,6 +177,28 @@ def _is_included(service: OpenApiService, operation: ApiOperation, name: str) ->
     names = {name, facts_of(service, operation, name).name or name}
     is_included = not service.include or any(matches(each, operation, n) for each in service.include for n in names)
     return is_included and not any(matches(each, operation, n) for each in service.exclude for n in names)
+
+
+def _unused(
+    service: OpenApiService, named: Sequence[tuple[ApiOperation, str]], security: SecuritySchemes
+) -> Iterator[str]:
+    """Yield the settings that concern nothing in the document, which are often misspelled."""
+    groups = (("include", service.include), ("exclude", service.exclude), ("tools", service.tools))
+    for member, patterns in groups:
+        for pattern in patterns:
+            new_name = service.tools[pattern].name if member == "tools" else None
+            if not any(matches(pattern, each, name) for each, name in named) and not _is_new_name(service, pattern):
+                yield f"the pattern {pattern!r} of {member} matches no operation; correct it"
+            elif new_name is not None and sum(matches(pattern, each, name) for each, name in named) > 1:
+                yield f"the pattern {pattern!r} gives several operations the name {new_name!r}; write one for each"
+    for name in service.security:
+        if name not in security.names:
+            known = f"the document has {', '.join(security.names)}" if security.names else "it has none"
+            yield f"the security scheme {name!r} is not described in the document; {known}"
+
+
+def _is_new_name(service: OpenApiService, pattern: str) -> bool:
+    return any(each.name is not None and fnmatchcase(each.name, pattern) for each in service.tools.values())
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:

@@ -1,5 +1,6 @@
 """The settings of one OpenAPI service; importing them loads no network code."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +9,8 @@ from agenttool.config.table import Meta, Switch, TableError, Text, key, read_tab
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, Part
 from agenttool.records.record import replace
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 MIB = 2**20
 DEFAULT_TIMEOUT_S = 60.0
@@ -137,6 +140,10 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         check_name(self.name)
         if self.server is not None and not self.server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
+        for pattern, facts in self.tools.items():
+            if facts.name is not None and not _TOOL_NAME.fullmatch(facts.name):
+                reason = f"has letters, digits, '_' and '-', got {facts.name!r}; write another"
+                raise ConfigError(f"the name of {pattern!r} in tools of source {self.name!r} {reason}")
         if self.server is not None and ("?" in self.server or "#" in self.server):
             raise ConfigError(
                 f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"

@@ -116,7 +116,8 @@ class OpenApiSource:
 
     def health(self) -> tuple[SourceStatus, ...]:
         """Return whether the document was read, and which operations were skipped."""
-        faults = [each for each in (self._fault, self._skipped_fault) if each is not None]
+        unused = () if self.imported is None else self.imported.unused
+        faults = [each for each in (self._fault, self._skipped_fault, *unused[:_SHOWN]) if each is not None]
         return (replace(self._status, fault="; ".join(faults) or None),)
 
     @property
@@ -210,6 +211,8 @@ class OpenApiSource:
         imported = await asyncio.to_thread(import_document, service, data, place, external=external, overlays=overlays)
         self._check_origins(imported)
         self.imported, self._body = imported, data
+        for each in imported.unused:
+            log.warning("the settings of %r: %s", self.name, each)
         self._state = ServiceState(
             service=service,
             client=self._client,
