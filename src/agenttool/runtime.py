@@ -243,7 +243,7 @@ class Runtime(SurfaceAccess):
             sources=made.sources,
             callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
             is_served=callback_url is not None,
-            questions=make_questions(approve, file, config),
+            questions=make_questions(approve, file, settings),
             provide=provide,
             settings=AppliedSettings(
                 config=settings,

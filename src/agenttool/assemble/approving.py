@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from agenttool.adapters.python.threads import LeftBehind, in_thread
-from agenttool.config import rule_files
+from agenttool.config import Config, rule_files
 from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError
 from agenttool.pipeline.services import OpenQuestions
@@ -51,12 +51,12 @@ class FunctionApprover:
 class SettingsFiles:
     """The settings files of a runtime, as places of rules: the named one, or those of the working directory."""
 
-    config: str | Path | None = None
+    named: str | Path | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files."""
-        return tuple(rule_files(self.config))
+        return tuple(rule_files(self.named))
 
     def append(self, name: str, rule: JsonObject) -> None:
         """Add a rule to a file; the file is created if it does not exist.
@@ -64,7 +64,7 @@ class SettingsFiles:
         Raises:
             ConfigError: the file cannot be written, or the rule has no form in TOML.
         """
-        file = rule_files(self.config)[name]
+        file = rule_files(self.named)[name]
         try:
             text = rule_toml(rule)
         except ValueError as error:
@@ -87,7 +87,7 @@ def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: b
     return approve != "deny"
 
 
-def make_questions(approve: Approval | None, store: Path | None, config: str | Path | None) -> OpenQuestions:
+def make_questions(approve: Approval | None, store: Path | None, settings: Config) -> OpenQuestions:
     """Return the questions of a runtime, with the approver of the program.
 
     Without the option, every question is logged with the command that answers it, because the program may not know
@@ -96,10 +96,10 @@ def make_questions(approve: Approval | None, store: Path | None, config: str | P
     if callable(approve):
         name = getattr(approve, "__qualname__", type(approve).__qualname__)
         return OpenQuestions(
-            approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles(config)
+            approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles(settings.named_file)
         )
     notify = None if approve is not None or store is None else partial(_warn, store)
-    return OpenQuestions(notify=notify, rule_files=SettingsFiles(config))
+    return OpenQuestions(notify=notify, rule_files=SettingsFiles(settings.named_file))
 
 
 def _warn(store: Path, question: Question) -> None:

@@ -52,7 +52,7 @@ def read_settings(
         return load_config(cast("str | Path | None", config)), rules
     if config is not None:
         raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
-    return read_config(rules), ()
+    return replace(read_config(rules), named_file=Path(rules)), ()
 
 
 def make_policy(settings: Config, rules: Iterable[RuleOption], mode: str | None, *, interactive: bool) -> Policy:

@@ -95,7 +95,7 @@ def load_config(config: str | Path | None) -> Config:
     if config is None:
         return Config()
     if config != AUTO:
-        return read_config(config)
+        return replace(read_config(config), named_file=Path(config))
     found = [(layer, written) for layer in settings_layers() if (written := layer.read()) is not None]
     user = user_config()
     for layer, written in found:

@@ -306,6 +306,7 @@ class Config:
         roles: the actors of each role; `*` in an actor matches any characters.
         teams: the actors of each team.
         user: the settings of the user's file alone, if this is the sum of several layers.
+        named_file: the file of these settings, if a user or program named it; none for the layers.
     """
 
     rules: tuple[Setting, ...] = ()
@@ -324,6 +325,7 @@ class Config:
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     user: "Config | None" = None
+    named_file: Path | None = field(default=None, compare=False)
 
     def check_profile(self, name: str) -> None:
         """Check that there is a table `[mcp.NAME]`.
