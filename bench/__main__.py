@@ -29,6 +29,7 @@ BENCHES = (
     "quality",
     "rap",
     "mcp_endpoints",
+    "http_calls",
 )
 ON_DEMAND = ("phases", "long_log", "log_commands", "openapi_import")
 REPORT = Path("build/bench.json")

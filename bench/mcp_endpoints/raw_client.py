@@ -65,12 +65,12 @@ class Post:
         """Take the address of the server."""
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_S)
         self._path = path
-        self._session: dict[str, str] = {}
+        self.session: dict[str, str] = {}
 
     def send(self, message: dict[str, object]) -> dict[str, object] | None:
         """Post a message, and read the response: JSON, or the last event of a stream."""
         params = cast("dict[str, object]", message.get("params", {}))
-        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **self._session}
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **self.session}
         if "_meta" in params:
             named = {"Mcp-Name": str(params["name"])} if "name" in params else {}
             headers |= {"MCP-Protocol-Version": REVISION, "Mcp-Method": str(message["method"]), **named}
@@ -80,7 +80,7 @@ class Post:
             raise RuntimeError(f"the server answered with {response.status}: {body[:300]!r}")
         session = response.getheader("mcp-session-id")
         if session is not None:
-            self._session = {"mcp-session-id": session, "MCP-Protocol-Version": OLD_REVISION}
+            self.session = {"mcp-session-id": session, "MCP-Protocol-Version": OLD_REVISION}
         if "id" not in message:
             return None
         events = [line[5:] for line in body.splitlines() if line.startswith(b"data:") and line[5:].strip()]
