@@ -49,6 +49,7 @@ from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import CallObserver, ToolCall
 from agenttool.ports.deferred import Thread
+from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
@@ -174,6 +175,7 @@ class Runtime(SurfaceAccess):
         retriever: Retriever | None = None,
         sources: Iterable[Source | SourceSettings] = (),
         callback_url: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Self:
         """Return a runtime for the running event loop; connect its sources with `async with`.
 
@@ -210,6 +212,7 @@ class Runtime(SurfaceAccess):
                 the settings of a server, such as a `RapServer`. Those of the settings file come first.
             callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
                 another process on the store, else a port of its own on this machine.
+            tenant: the tenant whose rules apply, besides those without a tenant.
 
         Raises:
             ConfigError: an option or the settings file is invalid, or no event loop runs.
@@ -221,7 +224,7 @@ class Runtime(SurfaceAccess):
         place, folder = find_store(settings, store, payloads)
         file = store_path(place)
         can_ask = is_answered(approve, setting=settings.interactive, is_durable=file is not None)
-        policy = make_policy(settings, rules, mode, interactive=can_ask)
+        policy = make_policy(settings, rules, mode, interactive=can_ask, tenant=tenant)
         chosen = [declared(each) for each in listed("tools", tools)]
         all_hooks = add_command_hooks(all_of("hooks", hooks, Hook), settings)
         all_advisers = all_of("advisers", advisers, Adviser)
@@ -252,6 +255,7 @@ class Runtime(SurfaceAccess):
                 mode=mode,
                 approve=approve,
                 is_durable=file is not None,
+                tenant=tenant,
                 given=sources,
                 made=made,
             ),

@@ -174,6 +174,12 @@ def test_settings_apply_to_tenants_that_are_open_and_to_those_that_open_later(se
     server.settings("broken =")
     wait_until(server.status, lambda page: page["settings_fault"])
     assert server.call("one.echo", blue, text="c") == "permission_denied"
+    server.settings(FIRST + DENY + 'tenant = "red"\n')
+    wait_until(lambda: server.call("one.echo", blue, text="d"), lambda text: text == "one: d")
+    assert server.call("one.echo", red, text="d") == "permission_denied"
+    assert server.call("one.echo", text="d") == "one: d"
+    server.settings(FIRST + DENY + 'tenant = "Red tenant"\n')
+    wait_until(server.status, lambda page: "a tenant: lower-case" in (page["settings_fault"] or ""))
 
 
 def add_key(folder, tenant):

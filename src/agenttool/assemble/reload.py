@@ -32,6 +32,7 @@ class AppliedSettings:
     mode: str | None
     approve: Approval | None
     is_durable: bool
+    tenant: str
     given: tuple[Source | SourceSettings, ...]
     made: MadeSources
 
@@ -49,7 +50,7 @@ class AppliedSettings:
             StoreError: the store cannot be written; nothing has changed then.
         """
         can_ask = is_answered(self.approve, setting=config.interactive, is_durable=self.is_durable)
-        policy = make_policy(config, self.rules, self.mode, interactive=can_ask)
+        policy = make_policy(config, self.rules, self.mode, interactive=can_ask, tenant=self.tenant)
         made = make_sources(config, self.given)
         removed, added = made.changed(self.made)
         core = agent.core

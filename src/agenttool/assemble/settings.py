@@ -22,6 +22,8 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import RuleOption, read_rules, rules_in
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
+from agenttool.policy.wildcards import fits
+from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
@@ -55,13 +57,22 @@ def read_settings(
     return replace(read_config(rules), named_file=Path(rules)), ()
 
 
-def make_policy(settings: Config, rules: Iterable[RuleOption], mode: str | None, *, interactive: bool) -> Policy:
-    """Return the policy; the options of the program take precedence over the settings.
+def make_policy(
+    settings: Config,
+    rules: Iterable[RuleOption],
+    mode: str | None,
+    *,
+    interactive: bool,
+    tenant: str = DEFAULT_TENANT,
+) -> Policy:
+    """Return the policy of a tenant; the options of the program take precedence over the settings.
 
     Raises:
         ConfigError: a rule or the mode is invalid.
     """
-    book = RuleBook((*read_rules(settings.rules), *rules_in(listed("rules", rules))))
+    # A tenant does not even see the rules of others.
+    given = (*read_rules(settings.rules), *rules_in(listed("rules", rules)))
+    book = RuleBook(each for each in given if not each.tenants or any(fits(name, tenant) for name in each.tenants))
     user = settings.user
     own_groups = None if user is None else ActorGroups(user.roles, user.teams)
     groups = ActorGroups(settings.roles, settings.teams, own_groups)

@@ -206,6 +206,7 @@ class Served:
                 tools=self.tools,
                 rules=DEMO_RULES if self.server.is_demo else (),
                 approve="wait",
+                tenant=tenant,
                 callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
             ) as rt,
             _mcp_app(rt, loaded, self.options, self.server.url) as mcp,

@@ -14,6 +14,7 @@ operation = "issues/create"           # a native id: an MCP tool name, an operat
 actor = "agent:billing"               # who makes the call; a deny or an ask also applies to an unknown caller
 role = "intern"                       # a role of the table [roles], which lists its actors
 team = "payments"                     # a team of the table [teams], which lists its actors
+tenant = "acme"                       # a tenant of `agenttool serve`; others do not have the rule
 path = ["secrets", "~/.ssh/**"]       # below each workspace root, absolute, or below home; `**` any depth
 command = "git push --force"          # one command; a last `*` is any further arguments; a list for several
 url = "https://*.example.com/v1/**"   # scheme, host, port, path
@@ -68,6 +69,10 @@ from agenttool.records import (
 from agenttool.records import replace as replace_record
 
 _Behavior = Annotated[Literal["allow", "ask", "deny"], Meta(description="allow, ask or deny; write one of them")]
+_Tenants = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[a-z0-9*?][a-z0-9_*?-]{0,62}$")], ...],
+    Meta(min_length=1, description="a tenant: lower-case letters, digits, '-' and '_'; write it in quotes"),
+]
 _Namespaces = Annotated[
     tuple[str, ...], Meta(min_length=1, description="a text or a list of texts; write each in quotes")
 ]
@@ -104,6 +109,8 @@ class RuleTable(Part, frozen=True, kw_only=True):
         actor: who makes the call, such as `agent:billing`. A deny or an ask also applies to an unknown caller.
         role: a role of `[roles]`.
         team: a team of `[teams]`.
+        tenant: a tenant of `agenttool serve`; `*` matches any characters. Runtimes of other tenants do not have the
+            rule. Outside of a server the tenant is `default`.
         path: a path below a workspace folder, an absolute path, or one below `~`; `**` matches any depth.
         command: a command; a last `*` matches any further arguments.
         url: scheme, host, port and path.
@@ -128,6 +135,7 @@ class RuleTable(Part, frozen=True, kw_only=True):
     actor: Texts = ()
     role: Texts = ()
     team: Texts = ()
+    tenant: _Tenants = ()
     path: Texts = ()
     command: Texts = ()
     url: Texts = ()
@@ -165,6 +173,7 @@ def read_rule(setting: Setting) -> Rule:
         actors=table.actor,
         roles=table.role,
         teams=table.team,
+        tenants=table.tenant,
         paths=tuple(map(_path, table.path)),
         commands=tuple(map(command_pattern, table.command)),
         urls=tuple(map(url_pattern, table.url)),

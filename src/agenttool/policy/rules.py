@@ -175,6 +175,7 @@ class Rule:
         ref: unique in the book; the source and the name, or the file and line where it has no name.
         hook: makes an allow rule say something else: that the allow of this hook stands against rules that are not
             `policy_settings`. Only `policy_settings` may say so.
+        tenants: the tenants of a server whose runtimes have this rule at all; without any, all have it.
         settles: the ask rules that a person has answered for good; this allow stands against those, and no others.
         declaration_digest: the tool as it was when the rule was made; the rule no longer covers it once it has changed.
         is_optional: whether the rule is valid although no tool has the names that it gives.
@@ -192,6 +193,7 @@ class Rule:
     actors: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
     paths: tuple[PathPattern, ...] = ()
     commands: tuple[CommandPattern, ...] = ()
     urls: tuple[UrlPattern, ...] = ()
@@ -270,7 +272,7 @@ class Rule:
     @property
     def conditions(self) -> JsonObject:
         """The conditions that are given, as JSON."""
-        names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "resources")
+        names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "tenants", "resources")
         found: JsonObject = {name: [str(each) for each in getattr(self, name)] for name in names if getattr(self, name)}
         patterns = {"paths": self.paths, "commands": self.commands, "urls": self.urls}
         found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
