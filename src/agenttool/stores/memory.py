@@ -71,11 +71,12 @@ class MemoryLog:
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Return facts after a position."""
         start = max(after - self._dropped, 0)
-        return list(enumerate(islice(self._facts, start, start + limit), self._dropped + start + 1))
+        # A slice, because `islice` would pass over all facts before it.
+        return list(enumerate(self._facts[start : start + limit], self._dropped + start + 1))
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Return the facts of one call."""
-        for fact in islice(self._facts, self._indexed - self._dropped, None):
+        for fact in self._facts[self._indexed - self._dropped :]:
             if fact.invocation_id is not None:
                 self._index.setdefault(fact.invocation_id, []).append(fact)
         self._indexed = self.last
