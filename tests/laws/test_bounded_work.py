@@ -4,7 +4,9 @@ import asyncio
 import base64
 import dataclasses
 import json
+import random
 import threading
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 import pytest
@@ -13,16 +15,23 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from strategies import json_values
 
-from agenttool import Runtime, Sensitive, ToolFailure, tool
-from agenttool.codec import is_quick
+from agenttool import Context, Runtime, Sensitive, ToolFailure, tool
+from agenttool.codec import is_quick, visible_text
 from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
 from agenttool.records import ErrorClass, Phase
-from agenttool.results import mapping, media, persistence
+from agenttool.results import mapping, media, persistence, redaction
 from agenttool.results.failure import complete_error, guided
 from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.results.mapping_plan import PLAIN
 from agenttool.results.media import MediaExtractor
-from agenttool.results.redaction import MARKER, MAX_SECRETS, compile_scrubber, map_json, scrubbed_message
+from agenttool.results.redaction import (
+    MARKER,
+    MAX_SECRET_CHARS,
+    MAX_SECRETS,
+    compile_scrubber,
+    map_json,
+    scrubbed_message,
+)
 from agenttool.schema.compile import compile_schema
 
 
@@ -241,6 +250,76 @@ def test_a_call_with_very_many_secrets_has_its_texts_masked_as_a_whole():
     scrubber = compile_scrubber([f"secret {number}" for number in range(MAX_SECRETS + 1)])
     assert scrubber.text("something harmless") == MARKER
     assert scrubber.value({"a": ["something harmless", 1]}) == {"a": [MARKER, 1]}
+
+
+def test_a_call_with_very_long_secrets_has_texts_that_may_hold_one_masked_as_a_whole(monkeypatch):
+    monkeypatch.setattr(redaction, "forms_of", lambda _: pytest.fail("the forms of a very long secret were made"))
+    document = "one long\u200bline " * MAX_SECRET_CHARS
+    scrubber = compile_scrubber([document])
+    assert scrubber.text("done") == "done"
+    assert scrubber.text(f"a{document}b") == MARKER
+    assert scrubbed_message("x" * 5_000, scrubber) == scrubbed_message("x" * 5_000, None)
+    assert scrubbed_message(f"a{document}b", scrubber) == MARKER
+
+
+class Counting:
+    """A pattern that notes how many characters each of its searches may read."""
+
+    def __init__(self, pattern):
+        self.pattern, self.read = pattern, [0]
+
+    def __getattr__(self, name):
+        method = getattr(self.pattern, name)
+
+        def search(*args):
+            text = args[1] if name == "sub" else args[0]
+            start, end = args[1:] if len(args) > 2 and name != "sub" else (0, len(text))
+            self.read.append(end - start)
+            return method(*args)
+
+        return search
+
+
+LONG = {
+    "invisible": "a\u200b" * 150_000,
+    "beyond ASCII": "für " * 75_000,
+    "returns": "a\r" * 150_000,
+    "terminal codes": "\x1b]\u200d" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+async def test_no_search_for_hidden_characters_reads_a_long_text_at_once(monkeypatch, name):
+    patterns = {each: Counting(getattr(visible_text, each)) for each in ("_HIDDEN", "_CANDIDATE", "_INVISIBLE")}
+    for each, pattern in patterns.items():
+        monkeypatch.setattr(visible_text, each, pattern)
+
+    @tool(read_only=True, open_world=False)
+    async def read(pin: Annotated[str, Sensitive], ctx: Context) -> str:
+        """Read a long text."""
+        ctx.progress(LONG[name])
+        ctx.log(LONG[name])
+        return LONG[name]
+
+    @tool(read_only=True, open_world=False)
+    async def fail(pin: Annotated[str, Sensitive]) -> str:
+        """Fail with a long text."""
+        raise ValueError(LONG[name])
+
+    async with Runtime.open(tools=[read, fail]) as rt:
+        assert (await rt.call("read", {"pin": "Qz7-first-last"})).ok
+        assert not (await rt.call("fail", {"pin": "Qz7-first-last"})).ok
+    assert max(max(pattern.read) for pattern in patterns.values()) < 50_000
+
+
+def test_long_base64_is_found_part_by_part_and_returned_as_a_whole(monkeypatch):
+    data = random.Random(7).randbytes(200_000)
+    wrapped, plain = base64.encodebytes(data).decode(), base64.b64encode(data[:90_000]).decode()
+    pattern = Counting(media._LONG_BASE64)
+    text = "a\r\n" * 50_000 + f"\n{wrapped}. {plain} " + "a\n" * 50_000
+    monkeypatch.setattr(media, "_LONG_BASE64", SimpleNamespace(search=pattern.search, match=pattern.pattern.match))
+    assert [found.data for found in media.find_media(text)] == [data, data[:90_000]]
+    assert max(pattern.read) < 50_000
 
 
 def test_a_long_message_is_cut_before_it_is_searched_and_keeps_no_half_of_a_secret():

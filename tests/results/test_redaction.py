@@ -16,14 +16,12 @@ from agenttool.records import ErrorClass, Phase, Ref, ResultStatus, ToolResult
 from agenttool.results import redaction
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping_plan import MappingPlan
+from agenttool.results.messages import MAX_MESSAGE_CHARS, clean_message, shorten
 from agenttool.results.persistence import native_payloads
 from agenttool.results.redaction import (
     MARKER,
-    MAX_MESSAGE_CHARS,
-    clean_message,
     compile_redactor,
     compile_scrubber,
-    shorten,
 )
 
 

@@ -37,9 +37,11 @@ _INVISIBLE = re.compile(
 )
 
 # A carriage return alone, and codes that move the cursor or set a color or a title, hide or divide what is beside them.
-_HIDDEN = re.compile(f"\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\))|\r(?!\n)|{_CANDIDATES}")
+# The escape character alone matches, too: so each one is a match, and no search is long.
+_TERMINAL_CODE = re.compile("\x1b(?:\\[[0-?]{0,100}[ -/]{0,100}[@-~]|\\][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\\\)|)")
+_HIDDEN = re.compile(f"\r(?!\n)|{_CANDIDATES}")
 
-_DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f")
+_DEPENDENT = frozenset("\u200c\u200d\ufe0e\ufe0f\r")
 _PIECE = 10_000
 
 
@@ -77,12 +79,14 @@ def has_invisible(text: str) -> bool:
 
 def may_hide(text: str) -> bool:
     """Return whether `without_hidden` may change a text; quick for plain text."""
-    return "\r" in text or not (_is_plain(text) or (_CANDIDATE.search(text) is None))
+    return "\r" in text or not (_is_plain(text) or not any(map(_CANDIDATE.search, _pieces(text))))
 
 
 def without_hidden(text: str) -> str:
-    """Return a text without terminal codes, controls and every character that may be invisible."""
-    return _HIDDEN.sub("", text)
+    """Return a text without terminal codes, controls and every character that may be invisible; often the same."""
+    if not may_hide(text):
+        return text
+    return "".join(_HIDDEN.sub("", piece) for piece in _pieces(_TERMINAL_CODE.sub(lambda _: "", text)))
 
 
 def _is_plain(text: str) -> bool:
@@ -102,7 +106,7 @@ def _marked(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Divide a long text, so that other threads run between the searches; a cut is not beside a joiner or selector.
+    """Divide a long text, so that other threads run between searches; no cut is beside a joiner, selector or return.
 
     A run of more than a hundred of them is no text, and may be cut.
     """

@@ -14,7 +14,8 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.records import CRASH_CLASSES, AbortReason, ErrorClass, Phase, ToolError, replace
 from agenttool.results.failure import MAX_SCRUBBED_CHARS, guided, result_of_failure
 from agenttool.results.mapping import Mapped
-from agenttool.results.redaction import scrubbed_message, without_controls
+from agenttool.results.messages import without_controls
+from agenttool.results.redaction import scrubbed_message
 from agenttool.schema.explain import Misfit
 
 _UNREACHABLE = (ConnectionError, TimeoutError)

@@ -8,8 +8,9 @@ from agenttool.errors import ToolFailure
 from agenttool.pipeline.evidence import Progressed, counters
 from agenttool.pipeline.services import PayloadAccess, PayloadReader
 from agenttool.records import Json, ProgressStatus
+from agenttool.results.messages import clean_message
 from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
-from agenttool.results.redaction import Redactor, Scrubber, clean_message, scrubbed_message
+from agenttool.results.redaction import Redactor, Scrubber, scrubbed_message
 
 
 class Update(NamedTuple):

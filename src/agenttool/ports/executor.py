@@ -30,8 +30,8 @@ class CancelSignal(Protocol):
 class TextMask(Protocol):
     """Masks secrets."""
 
-    def text(self, text: str, /) -> str:
-        """Return a text without the secrets."""
+    def message(self, text: str, /) -> str:
+        """Return a message without the secrets; of a long one, only the ends."""
         ...
 
 

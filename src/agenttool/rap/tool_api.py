@@ -23,7 +23,7 @@ from agenttool.errors import ToolFailure
 from agenttool.rap.tables import NewCall
 from agenttool.records import ErrorClass, ToolError
 from agenttool.results.jsonable import to_jsonable
-from agenttool.results.redaction import clean_message
+from agenttool.results.messages import clean_message
 
 
 class Declined(ToolFailure):

@@ -22,7 +22,8 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.redaction import Scrubber, clean_message, scrubbed_message, shorten
+from agenttool.results.messages import clean_message, shorten
+from agenttool.results.redaction import Scrubber, scrubbed_message
 
 _MAX_SUMMARY_CHARS = 200
 

@@ -48,12 +48,12 @@ from agenttool.results.jsonable import (
 )
 from agenttool.results.mapping_plan import MappingPlan
 from agenttool.results.media import MediaExtractor, find_media, may_hold_media
+from agenttool.results.messages import clean_message
 from agenttool.results.payloads import JSON, Payload
 from agenttool.results.redaction import (
     MARKER,
     Redactor,
     Scrubber,
-    clean_message,
     compile_scrubber,
 )
 from agenttool.results.secret_forms import is_unicode

@@ -23,6 +23,10 @@ _LONG_BASE64 = re.compile(
     rf"|[A-Za-z0-9_\-]{{{_MIN_BASE64_CHARS},}}={{0,2}}"
     r"|(?:[A-Za-z0-9+/]{60,128}\r?\n){7,}[A-Za-z0-9+/]+={0,2})"
 )
+_SHORTEST_RUN = 1024
+"""More characters than the shortest match of `_LONG_BASE64` has: seven lines and the begin of another."""
+
+_PART = 32 * _SHORTEST_RUN
 _LONG_STRING = re.compile(rb'"[^"]{%d}' % _MIN_BASE64_CHARS)
 # A data URL is found from its middle, and its head is short, so that no text is read twice.
 _BASE64 = ";base64,"
@@ -192,6 +196,21 @@ def may_hold_media(written: bytes) -> bool:
     return len(written) >= _MIN_TEXT_CHARS and (b"base64," in written or _LONG_STRING.search(written) is not None)
 
 
+def _long_runs(text: str) -> Iterator[re.Match[str]]:
+    """Yield long runs of base64; each search reads a part of the text, so that other threads run in between."""
+    for start, end in _regions_of_base64(text):
+        at = start
+        while at < end:
+            stop = min(at + _PART, end)
+            begun = _LONG_BASE64.search(text, at, stop)
+            found = None if begun is None else _LONG_BASE64.match(text, begun.start(), end)
+            if found is not None:
+                yield found
+                at = found.end()
+            else:
+                at = end if stop == end else stop - _SHORTEST_RUN
+
+
 def _regions_of_base64(text: str) -> Iterator[tuple[int, int]]:
     """Yield where long runs are possible: such a run fills at least one window, and reaches into those beside it."""
     match = _WINDOW_OF_BASE64.match
@@ -221,8 +240,7 @@ def _data_urls(text: str) -> list[EmbeddedMedia]:
 def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedia]) -> list[EmbeddedMedia]:
     found: list[EmbeddedMedia] = []
     starts = [each.start for each in data_urls]
-    matches = (each for region in _regions_of_base64(text) for each in _LONG_BASE64.finditer(text, *region))
-    for match in matches:
+    for match in _long_runs(text):
         before = bisect_left(starts, match.end())
         inside = before > 0 and match.start() < data_urls[before - 1].end
         armored = text[max(match.start() - 2 * len(_ARMOR), 0) : match.start()].rstrip("\r\n").endswith(_ARMOR)

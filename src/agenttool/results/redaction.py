@@ -9,10 +9,11 @@ from typing import TypeVar, cast
 from unicodedata import is_normalized, normalize
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.codec.visible_text import may_hide, visible_text, without_hidden
+from agenttool.codec.visible_text import may_hide, without_hidden
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
 from agenttool.records import PAYLOAD_SCHEME, Json, JsonObject, Live, Part, replace
+from agenttool.results.messages import MAX_MESSAGE_CHARS, clean_message, encodable, ends_of, shorten, without_codes
 from agenttool.results.secret_forms import (
     LONGEST_ESCAPE,
     MIN_CHARS,
@@ -26,9 +27,6 @@ from agenttool.schema.explain import pointer_of
 MARKER = REDACTED
 """Replaces a sensitive value."""
 
-MAX_MESSAGE_CHARS = 2000
-"""How many characters of a message are passed on."""
-
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
 
@@ -37,7 +35,11 @@ JSON_IN_JSON = 2
 
 MAX_SECRETS = 100
 MAX_SECRET_LINES = 1000
-"""A call with more secrets, or lines in them, has its texts masked as a whole: the search takes time for each."""
+MAX_SECRET_CHARS = 100_000
+"""A call with more secrets, or lines or characters in them, has texts that may hold one masked as a whole.
+
+The search takes time for each.
+"""
 
 # Characters of a text times characters of all forms: about 3 ms, and 30 ms for a text of 100,000 characters.
 _MIN_SEARCH, _SEARCH_PER_CHAR = 10_000_000, 1000
@@ -47,20 +49,7 @@ _TWO_PARTS = 7
 
 _OWN_FIELDS = frozenset({"result_id", "invocation_id", "schema_version", "created_at", "digest", "media_type", "phase"})
 
-# A trace can be long and its last line short, so more text is read than is returned.
-_READ_PER_CHAR = 10
-_READ_AT_LEAST = 1000
-_INDENTS = frozenset(" \t+|")
-_TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_TRACE = re.compile(r"[ \t+|]*(?:Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r"at \S+:\d+(?::\d+)?$|File \".*\", line \d+|goroutine \d+ \[")
-_CHAINS = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
 _CUT = " … (more characters left out) … "
-_BLANK_LINES = re.compile(r"\n{3,}")
 
 _P = TypeVar("_P", bound=Part)
 
@@ -275,7 +264,7 @@ class Scrubber:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
         self._shortest = min(map(shortest_form, self.secrets))
-        self._masks_all = len(self.secrets) > MAX_SECRETS
+        self._masks_all = len(self.secrets) > MAX_SECRETS or sum(map(len, self.secrets)) > MAX_SECRET_CHARS
         if self._shortest <= MIN_CHARS:
             self._masks_all = self._masks_all or sum(each.count("\n") for each in self.secrets) > MAX_SECRET_LINES
 
@@ -290,7 +279,7 @@ class Scrubber:
         return [each.encode().decode("latin-1") for each in self._forms]
 
     @property
-    def longest(self) -> int:
+    def _longest(self) -> int:
         """The length of the longest form of a secret."""
         return max(len(self._forms[0]), LONGEST_ESCAPE * max(map(len, self.secrets)))
 
@@ -316,6 +305,28 @@ class Scrubber:
             return masked
         found = self._masked(plain)
         return masked if found is plain else normalize("NFC", found)
+
+    def message(self, text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+        """Return a message without controls and secrets that can be encoded, in about `limit` characters.
+
+        Only the two ends of a long message are read. Controls and hidden characters are removed first: they could
+        divide a secret. Then the message is cut, so that the search is short. A secret that a cut divides is removed
+        with what is beside it.
+        """
+        if len(text) < self._shortest:
+            return scrubbed_message(text, None, limit)
+        if self._masks_all:
+            return MARKER
+        if len(text) > limit:
+            half, margin = limit // 2, self._longest
+            ends = ends_of(text, 2 * limit + margin)
+            head, tail = (without_hidden(without_codes(each)) for each in ends)
+            if len(head) > limit or len(ends[0]) < len(text):
+                head = self.text(encodable(head[: half + margin]))
+                tail = self.text(encodable(tail[-half - margin :]))
+                head = f"{head[: max(len(head) - margin, 0)]}{_CUT}{tail[margin:]}"
+            text = head
+        return shorten(self.text(encodable(without_codes(text))), limit)
 
     def _masked(self, text: str) -> str:
         found = None if self._masks_all else _occurring(self._forms, text)
@@ -452,7 +463,10 @@ def compile_scrubber(secrets: Iterable[Json], declared: Container[str] | None = 
 
     If the names that a schema declares are given, other names of members inside the values are secrets, too.
     """
-    texts = {text for secret in secrets for text in _leaves(secret, declared) if _is_searchable(text)}
+    leaves = {text for secret in secrets for text in _leaves(secret, declared)}
+    if sum(map(len, leaves)) <= MAX_SECRET_CHARS:
+        leaves.update(*map(_spellings, leaves))
+    texts = {*filter(_is_searchable, leaves)}
     return Scrubber(texts) if texts else None
 
 
@@ -462,10 +476,7 @@ def _is_searchable(text: str) -> bool:
 
 
 def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
-    """Return every text, number and undeclared name in a sensitive value.
-
-    Texts are also returned as `clean_message` writes them, and as `Scrubber` compares them.
-    """
+    """Return every text, number and undeclared name in a sensitive value."""
     found: list[str] = []
     rest: list[Json] = [secret]
     while rest:
@@ -476,11 +487,16 @@ def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
                 rest.extend(name for name in value if name not in declared)
         elif isinstance(value, str):
             found.append(value)
-            if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
-                found += [clean_message(value, limit=len(value) + 1), normalize("NFD", without_hidden(value))]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found.append(repr(value))
     return found
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    """Return a secret as `clean_message` writes it, and as `Scrubber` compares it, if that may be different."""
+    if text.isascii() and text.isprintable() and not (text[:1].isspace() or text[-1:].isspace()):
+        return ()
+    return clean_message(text, limit=len(text) + 1), normalize("NFD", without_hidden(text))
 
 
 def _occurring(forms: list[str], text: str) -> list[str] | None:
@@ -523,76 +539,8 @@ def _values(outer: JsonObject | list[Json]) -> Iterable[Json]:
     return outer.values() if isinstance(outer, dict) else outer
 
 
-def without_controls(text: str) -> str:
-    """Return a text that can be encoded, without terminal codes and controls, in which nothing is invisible."""
-    text = _stripped(text)
-    return text if text.isascii() else visible_text(_encodable(text))
-
-
-def _stripped(text: str) -> str:
-    """Return a text without terminal codes and controls."""
-    if "\x1b" in text:
-        text = _TERMINAL_CODES.sub("", text)
-    return _CONTROLS.sub("", text.replace("\r\n", "\n"))
-
-
-def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a message without stack traces, control and invisible characters (AT-ERR-15), at most `limit` long.
-
-    A lone surrogate becomes a question mark, so that the message can be encoded.
-    """
-    text = without_controls(shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST))
-    if "\n" in text:
-        text = _BLANK_LINES.sub("\n\n", "\n".join(_without_traces(text.split("\n"))))
-    return shorten(text.strip(), limit)
-
-
-def _without_traces(lines: list[str]) -> Iterator[str]:
-    """Skip stack traces: every indented line after the head of a trace belongs to it."""
-    in_trace = False
-    for line in lines:
-        if _TRACE.match(line):
-            in_trace = True
-        elif not (in_trace and line[:1] in _INDENTS) and not _is_frame(line.strip()):
-            in_trace = False
-            yield line
-
-
-def _is_frame(line: str) -> bool:
-    is_call = line.startswith("at ") and line.endswith(")") and "(" in line
-    return is_call or line in _CHAINS or _FRAME.match(line) is not None
-
-
 def scrubbed_message(text: str, scrubber: Scrubber | None, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a message without controls and secrets that can be encoded, in about `limit` characters.
-
-    Controls are removed first: they could divide a secret. Then the message is cut, so that the search is short. A
-    secret that the cut divides is removed with what is beside it.
-    """
-    text = _stripped(text)
-    if scrubber is None:
-        return _encodable(shorten(text, limit))
-    if len(text) > limit:
-        text = without_hidden(text)
-        half, margin = limit // 2, scrubber.longest
-        head = scrubber.text(_encodable(text[: half + margin]))
-        tail = scrubber.text(_encodable(text[-half - margin :]))
-        text = f"{head[: max(len(head) - margin, 0)]}{_CUT}{tail[margin:]}"
-    return shorten(scrubber.text(_encodable(text)), limit)
-
-
-def _encodable(text: str) -> str:
-    """Return a text in which each lone surrogate is a question mark."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def shorten(text: str, limit: int) -> str:
-    """Cut the middle out of a text and write how much is missing; return at most `limit` characters."""
-    if len(text) <= limit:
-        return text
-    note = f" … ({len(text) - limit} or more characters left out) … "
-    room = limit - len(note)
-    if room <= 0:
-        return text[:limit]
-    tail = room // 4
-    return text[: room - tail] + note + text[len(text) - tail :]
+    """Return a message without controls and secrets that can be encoded, in about `limit` characters."""
+    if scrubber is not None:
+        return scrubber.message(text, limit)
+    return encodable(shorten(without_codes(shorten(text, 2 * limit)), limit))

@@ -31,6 +31,7 @@ _MIN_BASE64_CORE = 8
 _ESCAPES = {'"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 _ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HELD_BACKSLASH = "\udfff"
 _MAX_TYPED_CHARS = 48
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
@@ -106,7 +107,14 @@ def unescaped(text: str) -> str:
         if letter != "\\":
             plain = plain.replace("\\" + letter, character)
     plain = _UNICODE_ESCAPE.sub(lambda code: chr(int(code[1], 16)), plain).replace(_HELD_BACKSLASH, "\\")
-    return plain if is_unicode(plain) else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if is_unicode(plain):
+        return plain
+    return _SURROGATES.sub(lambda pair: _character(pair[0]), plain).encode("utf-8", "replace").decode()
+
+
+def _character(surrogates: str) -> str:
+    """Return the character of two surrogates."""
+    return surrogates.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def mask_escaped(text: str, forms: Iterable[str], mask: Callable[[str], str]) -> str:

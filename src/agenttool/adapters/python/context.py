@@ -88,7 +88,7 @@ class Context:
     def log(self, message: str, *, level: int = logging.INFO) -> None:
         """Record a message with the call, without its secrets, and log it as `agenttool.tool`; safe from any thread."""
         mask = self._job.scrubber
-        log.log(level, "%s: %s", self.invocation_id, message if mask is None else mask.text(message))
+        log.log(level, "%s: %s", self.invocation_id, message if mask is None else mask.message(message))
         self._job.report(message, step="log")
 
     def partial(self, value: Json) -> None:
