@@ -12,6 +12,7 @@ from mcp_clients import Person, connected, text_of
 
 from agenttool import Runtime
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.ports.surfacing import Role
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 
@@ -99,6 +100,47 @@ async def test_a_rule_about_the_tool_that_reads_holds_for_resources_and_prompts(
         async with connected(rt, mode, actor="user:eve") as client:
             with pytest.raises(MCPError, match="permission_denied"):
                 await client.get_prompt("greet", {"who": "Ada"})
+
+
+@pytest.mark.parametrize(
+    ("tools", "without", "resources", "prompts"),
+    [
+        (("*",), ("closed.*",), ["memo://one"], ["greet"]),
+        (("open.*",), ("open.read_resource",), [], ["greet"]),
+        (("open.*",), ("get_prompt",), ["memo://one"], []),
+        (("open.echo",), (), [], []),
+    ],
+)
+async def test_a_profile_reads_what_its_tools_may_read(mode, tools, without, resources, prompts):
+    role = Role(name="some", tools=tools, without=without)
+    sources = [server("open"), server("closed", "offers=1")]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode, role=role) as client:
+        assert [each.uri for each in (await client.list_resources()).resources] == resources
+        assert [each.name for each in (await client.list_prompts()).prompts] == prompts
+        assert (await client.list_resource_templates()).resource_templates == []
+        if not resources:
+            with pytest.raises(MCPError, match="Resource not found"):
+                await client.read_resource("memo://one")
+        if not prompts:
+            with pytest.raises(MCPError, match="no prompt is named 'greet'"):
+                await client.get_prompt("greet", {"who": "Ada"})
+
+
+async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(mode, tmp_path):
+    logs = {name: tmp_path / name for name in ("plain", "templates")}
+    sources = [server("plain", f"log={logs['plain']}"), server("templates", "offers=1", f"log={logs['templates']}")]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client:
+        await client.read_resource("memo://unlisted")
+        await client.read_resource("mail://inbox")
+    read = {
+        name: [
+            each["params"]["uri"]
+            for each in map(json.loads, log.read_text().splitlines())
+            if "uri" in each.get("params", {})
+        ]
+        for name, log in logs.items()
+    }
+    assert read == {"plain": ["mail://inbox"], "templates": ["memo://unlisted"]}
 
 
 async def test_a_client_is_notified_of_the_changed_lists_of_a_server():

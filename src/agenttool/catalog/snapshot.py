@@ -173,11 +173,11 @@ class CatalogSnapshot:
 
     def for_role(self, role: Role) -> bytes:
         """Return the mask of the tools that a role may use."""
-        allowed = self.names.matching(_in_any_namespace(role.tools), self.size)
-        excluded = self.names.matching(_in_any_namespace(role.without), self.size)
+        allowed = self.names.matching(in_any_namespace(role.tools), self.size)
+        excluded = self.names.matching(in_any_namespace(role.without), self.size)
         return apply_mask(allowed, invert_mask(excluded))
 
 
-def _in_any_namespace(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def in_any_namespace(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Add patterns so that a bare name matches tools of that name in every namespace."""
     return (*patterns, *(f"*.{each}" for each in patterns if _NOT_IN_BARE_NAMES.isdisjoint(each)))

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import mcp_types as types
@@ -13,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
+from agenttool.catalog.snapshot import in_any_namespace
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.state import DeliveredOutput
@@ -27,6 +30,9 @@ log = logging.getLogger("agenttool.mcp")
 
 LIST_S = 5.0
 """How long a list waits for each source."""
+
+RELIST_S = 10.0
+"""How long the lists of the sources are used for an entry that they do not have, before they are read again."""
 
 MAX_READ_BYTES = 20_000_000
 """Larger output is read in parts, with the tool `read_result`."""
@@ -50,35 +56,45 @@ class Offers:
     def __init__(self, runtime: Runtime, role: Role | None, delivered: DeliveredOutput) -> None:
         """Take the runtime, the role, and the stored output that clients may read.
 
-        A role has the resources of the sources whose tools it may have.
+        A role has the resources of a source if it may use the tool `read_resource` there, and the prompts if it may
+        use `get_prompt`.
         """
         self._runtime = runtime
         self._role = role
         self._delivered = delivered
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
+        self._listed_at: dict[OfferKind, float] = {}
 
-    @property
-    def _providers(self) -> Iterator[ResourceProvider]:
-        patterns = None if self._role is None else [each.partition(".")[0] for each in self._role.tools]
+    def _providers(self, *kinds: OfferKind) -> Iterator[ResourceProvider]:
+        """Yield the sources of which the role has one of these lists."""
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
         for each in (*sources.all_of(ResourceProvider), *servers):
-            if patterns is None or any(fits(pattern, each.name) for pattern in patterns):
+            if any(self._admits(f"{each.name}.{_TOOLS[kind]}") for kind in kinds):
                 yield each
+
+    def _admits(self, tool: str) -> bool:
+        role = self._role
+        if role is None:
+            return True
+        allowed, excluded = in_any_namespace(role.tools), in_any_namespace(role.without)
+        return any(fits(each, tool) for each in allowed) and not any(fits(each, tool) for each in excluded)
 
     def watch(self, changed: OfferChanged) -> None:
         """Report changes of all sources from now on."""
 
-        def note(kind: OfferKind, uri: str | None) -> None:
+        def note(source: str, kind: OfferKind, uri: str | None) -> None:
             self._owners.clear()
-            changed(kind, uri)
+            self._listed_at.clear()
+            if self._admits(f"{source}.{_TOOLS[kind]}"):
+                changed(kind, uri)
 
-        for each in self._providers:
-            each.watch(note)
+        for each in self._providers(*OfferKind):
+            each.watch(partial(note, each.name))
 
     async def entries(self, kind: OfferKind) -> list[JsonObject]:
         """Return all entries of a list, sorted by name or URI; a source that does not answer in time has none."""
-        providers = tuple(self._providers)
+        providers = tuple(self._providers(kind))
         lists = await asyncio.gather(*(_entries_of(each, kind) for each in providers))
         found: dict[str, JsonObject] = {}
         owners: dict[str, Owner] = {}
@@ -91,24 +107,34 @@ class Offers:
                     found[shown] = {**each, _KEYS[kind]: shown}
                     owners[shown] = Owner(provider, key, is_listed=True)
         self._owners[kind] = owners
+        self._listed_at[kind] = time.monotonic()
         return [found[key] for key in sorted(found)]
 
     async def _owners_of(self, kind: OfferKind, key: str) -> list[Owner]:
-        """Return the owner of an entry; for one that is not listed, all that may have it."""
-        if kind not in self._owners:
-            await self.entries(kind)
-        owner = self._owners[kind].get(key)
-        if owner is not None:
-            return [owner]
-        likely: list[ResourceProvider] = []
-        if kind is OfferKind.RESOURCES:
-            if OfferKind.TEMPLATES not in self._owners:
-                await self.entries(OfferKind.TEMPLATES)
-            templates = self._owners[OfferKind.TEMPLATES].items()
-            likely = [each.provider for template, each in templates if key.startswith(template.partition("{")[0])]
-        names = {each.name for each in likely}
-        others = (each for each in self._providers if each.name not in names)
-        return [Owner(each, key) for each in (*likely, *others)]
+        """Return the owner of an entry.
+
+        A URI that no source lists may name its user or a secret, so it is sent only to the sources whose templates fit
+        it; if there is none, to those that list no templates.
+        """
+        kinds = (kind, OfferKind.TEMPLATES) if kind is OfferKind.RESOURCES else (kind,)
+        found = self._known_owners(kind, key)
+        if not found and time.monotonic() - self._listed_at.get(kind, -RELIST_S) >= RELIST_S:
+            for each in kinds:
+                await self.entries(each)
+            found = self._known_owners(kind, key)
+        if found or kind is not OfferKind.RESOURCES:
+            return found
+        with_templates = {each.provider.name for each in self._owners.get(OfferKind.TEMPLATES, {}).values()}
+        return [Owner(each, key) for each in self._providers(kind) if each.name not in with_templates]
+
+    def _known_owners(self, kind: OfferKind, key: str) -> list[Owner]:
+        """Return the owner of a listed entry, or those whose templates fit a URI."""
+        owner = self._owners.get(kind, {}).get(key)
+        if owner is not None or kind is not OfferKind.RESOURCES:
+            return [] if owner is None else [owner]
+        templates = self._owners.get(OfferKind.TEMPLATES, {}).items()
+        fitting = (each.provider for template, each in templates if key.startswith(template.partition("{")[0]))
+        return [Owner(each, key) for each in {each.name: each for each in fitting}.values()]
 
     async def read(self, uri: str, actor: str | None, *, is_stateless: bool) -> JsonObject:
         """Return the contents of a resource, or of stored output that the actor may read.
@@ -270,6 +296,12 @@ _LISTS = {
     OfferKind.TEMPLATES: "list_resource_templates",
     OfferKind.PROMPTS: "list_prompts",
 }
+_TOOLS = {
+    OfferKind.RESOURCES: "read_resource",
+    OfferKind.TEMPLATES: "read_resource",
+    OfferKind.PROMPTS: "get_prompt",
+}
+"""The tools that read the entries of each list."""
 _KEYS = {OfferKind.RESOURCES: "uri", OfferKind.TEMPLATES: "uriTemplate", OfferKind.PROMPTS: "name"}
 _METHODS = {
     OfferKind.RESOURCES: "resources/list",

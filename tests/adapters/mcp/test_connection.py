@@ -1,6 +1,7 @@
 """Servers that hang, die, flood, print garbage, or send too much: each costs only its own calls."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -139,6 +140,26 @@ async def test_the_faults_of_servers_do_not_disturb_another(open_server, server)
     assert [each.is_error for each in results[: len(faults)]] == [False, True, True, True, True]
     assert [each.text for each in results[len(faults) :]] == [str(number) for number in range(20)]
     assert same == pid
+
+
+async def test_a_call_that_hangs_at_one_server_holds_up_the_calls_of_that_server_alone(open_server, server, tmp_path):
+    log = tmp_path / "messages"
+    async with open_server(more=(server(f"log={log}", name="stuck"),)) as rt:
+        stuck = await rt.start("stuck.slow", {})
+        behind = asyncio.create_task(rt.call("stuck.echo", {"text": "later"}))
+        assert (await rt.call("fx.echo", {"text": "now"})).text == "now"
+        assert not behind.done()
+        assert await rt.cancel(stuck.invocation_id)
+        assert (await behind).text == "later"
+    sent = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["params"]["name"] for each in sent if each["method"] == "tools/call"] == ["slow", "echo"]
+
+
+async def test_calls_of_a_server_run_at_the_same_time_if_the_owner_says_so(open_server):
+    async with open_server(parallel=True) as rt:
+        slow = await rt.start("fx.slow", {})
+        assert (await rt.call("fx.echo", {"text": "now"})).text == "now"
+        assert await rt.cancel(slow.invocation_id)
 
 
 async def test_invalid_definitions_cost_only_their_own_tools(open_server, tmp_path):

@@ -7,7 +7,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Executor
-from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.tool import DeclaredTool, Locks
 from agenttool.records import (
     AccessKind,
     ExecutionKind,
@@ -23,6 +23,7 @@ from agenttool.records import (
     OutputContract,
     PermissionProfile,
     PermissionProfileId,
+    ResourceLock,
     RiskLevel,
     ToolDeclaration,
     ToolId,
@@ -108,7 +109,7 @@ def declare(
             output_schema=output_schema,
             is_read_only=is_read_only,
             is_destructive=True if is_destructive else False if is_harmless else None,
-            is_concurrency_safe=True if is_read_only else None,
+            is_concurrency_safe=True,
             is_open_world=False if server.trust and stated.get("openWorldHint") is False else None,
             interrupt_behavior=InterruptBehavior.CANCEL,
             timeout_ms=round(server.timeout_s * 1000),
@@ -133,8 +134,18 @@ def declare(
             approval_reason="its server says that it destroys things" if is_destructive else None,
         ),
         executor=executor,
+        locks=None if server.parallel else _locks(server.name, is_read_only=is_read_only),
         is_trusted=server.trust,
     )
+
+
+def _locks(server: str, *, is_read_only: bool) -> Locks:
+    """Return the lock of calls that run one after another at their server, and beside those of other servers.
+
+    A server that hangs, or that waits for its user, then blocks no other.
+    """
+    lock = ResourceLock(resource=f"mcp:{server}", mode="shared" if is_read_only else "exclusive")
+    return lambda _: (lock,)
 
 
 def _effects(server: McpServer, *, is_read_only: bool, is_destructive: bool) -> tuple[WriteEffect, ...]:

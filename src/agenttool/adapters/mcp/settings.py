@@ -77,6 +77,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
         trust: whether its word is accepted that a tool only reads, destroys nothing, or may be repeated.
         new_tools: `show` offers tools that the server adds later at once; `review` waits until they are reviewed.
         sessions: `shared` uses one connection for all callers, `actor` one for each actor.
+        parallel: whether all calls of its tools may run at the same time; otherwise only those that read do.
         protocol: `auto` finds the newest revision; `legacy` starts with the handshake of revisions up to 2025-11-25.
         timeout_s: how long one call may take.
         start_timeout_s: how long the server may take to start and to list its tools.
@@ -101,6 +102,7 @@ class McpServer(_NamedServer, frozen=True, kw_only=True):
     sessions: Annotated[Literal["shared", "actor"], Meta(description='"shared" or "actor"; write one of them')] = (
         "shared"
     )
+    parallel: Switch = False
     protocol: Annotated[Literal["auto", "legacy"], Meta(description='"auto" or "legacy"; write one of them')] = "auto"
     timeout_s: _Seconds = DEFAULT_TIMEOUT_S
     start_timeout_s: _Seconds = DEFAULT_START_TIMEOUT_S
