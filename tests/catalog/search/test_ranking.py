@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttool import Runtime, make_tool
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.search.ranking import combine_scores, diversify
@@ -54,6 +55,17 @@ def test_a_tool_without_a_matching_word_must_stand_out_by_meaning():
 def test_tiny_differences_by_words_do_not_outweigh_meaning():
     joined = combine_scores({1: 0.001, 2: 0.0, 3: 0.0}, [{1: 0.1, 2: 0.1, 3: 0.7}])
     assert joined[3] > joined[1]
+
+
+async def test_a_tool_whose_whole_title_is_asked_for_is_first():
+    titles = ["Get branch protection", "Get admin branch protection", "Get status checks branch protection"]
+    tools = [
+        make_tool(f"protection_{number}", {}, lambda: "", title=title, description="Protection of a branch.")
+        for number, title in enumerate(reversed(titles))
+    ]
+    async with Runtime.open(tools=tools) as rt:
+        first = (await rt.search("get the protection of a branch")).matches[0]
+    assert first.name.endswith("protection_2")
 
 
 def test_without_similarities_scores_by_words_are_returned():

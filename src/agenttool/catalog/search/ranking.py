@@ -87,6 +87,11 @@ class DocumentScorer:
             for number in each.sentences:
                 totals[number] += each.weight
         self._total = hypot(*totals) or 1.0
+        self._store = store
+        self._asked: dict[str, float] = {}
+        for each in query.fillers + query.terms:
+            for match in each.matches:
+                self._asked[match.symbol] = max(match.similarity, self._asked.get(match.symbol, 0.0))
 
     def sentence_scores(self, document: EncodedDocument) -> list[float]:
         """Score one tool for each sentence; all are zero if no content word matches."""
@@ -106,7 +111,22 @@ class DocumentScorer:
                 if symbol in name or symbol in summary:
                     score += weight
             scores.append(score / self._total)
-        return scores if is_match else [0.0] * len(scores)
+        if not is_match:
+            return [0.0] * len(scores)
+        share = self._share_of_title(texts[DocumentField.HINT])
+        return [score + share * score * (1 - score) for score in scores] if share else scores
+
+    def _share_of_title(self, title: str) -> float:
+        """Return which share of a title the query says, by the rarity of its words.
+
+        A tool whose whole title is asked for ranks above one whose title says more.
+        """
+        asked = total = 0.0
+        for symbol in title:
+            weight = self._store.rarity(self._store.frequency(symbol))
+            total += weight
+            asked += weight * self._asked.get(symbol, 0.0)
+        return asked / total if total else 0.0
 
     def reason(self, document: EncodedDocument) -> str:
         """Return which words of the query were found, and in which field; empty if none was."""
