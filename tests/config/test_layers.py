@@ -171,7 +171,7 @@ async def test_a_rule_of_the_user_for_a_tool_of_another_program_is_only_a_warnin
     user, _, _ = layers
     user.write_text(rule("deny", tool="mail.send"))
     async with Runtime.open(tools=[pay], config="auto"):
-        assert "can never match: no tool is called 'mail.send'" in caplog.text
+        assert "matches no tool that is known now: no tool is called 'mail.send'" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["bank.pai", "BANK.pai"])

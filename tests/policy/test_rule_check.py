@@ -175,7 +175,7 @@ async def test_a_rule_that_has_expired_is_a_warning_because_its_author_wanted_it
 async def test_a_tool_of_a_source_that_is_not_connected_is_a_warning(tmp_path, caplog, tools):
     with caplog.at_level(logging.WARNING, "agenttool.rules"):
         await open_with(tmp_path, f"tool = {tools}", sources=[Down()])
-    assert "rule 'project_settings:no-pay' can never match: no tool is called " in caplog.text
+    assert "rule 'project_settings:no-pay' matches no tool that is known now: no tool is called " in caplog.text
 
 
 @pytest.mark.parametrize("tools", ['"bank.pai"', '"bnak.pay"', '["mail.send", "bank.pai"]'])

@@ -64,14 +64,16 @@ def unmatched_rules(rules: Iterable[Rule], known: KnownTools, now: Callable[[], 
     for rule in rules:
         if rule.source == RuleSource.SESSION:
             continue
-        at = f"{rule.place}: rule {rule.ref!r} can never match"
+        at = f"{rule.place}: rule {rule.ref!r}"
         if rule.expires_at is not None and has_passed(rule.expires_at, now()):
-            message = f"{at}: it expired at {rule.expires_at}; delete it, or write a later time"
+            message = f"{at} can never match: it expired at {rule.expires_at}; delete it, or write a later time"
             yield UnmatchedRule(message, is_error=False)
         elif (_names_some_tools(rule) or rule.arguments) and known.tools:
             found = [(_problem(each, known), not known.may_be_absent(each)) for each in _single_rules(rule)]
             problems = {problem: is_error for problem, is_error in found if problem is not None}
-            yield from (UnmatchedRule(f"{at}: {why}", is_error) for why, is_error in problems.items())
+            for why, is_error in problems.items():
+                state = "can never match" if is_error else "matches no tool that is known now"
+                yield UnmatchedRule(f"{at} {state}: {why}", is_error)
 
 
 def _names_some_tools(rule: Rule) -> bool:

@@ -451,6 +451,12 @@ async def test_a_target_may_repeat_the_host():
 FOREIGN = {
     "a browser": {"Host": "127.0.0.1", "Sec-Fetch-Site": "cross-site"},
     "a page": {"Host": "127.0.0.1", "Origin": "https://evil.example"},
+    "a page of the same origin": {"Host": "127.0.0.1:{port}", "Origin": "http://127.0.0.1:{port}"},
+    "a script of the same origin": {
+        "Host": "127.0.0.1:{port}",
+        "Origin": "http://127.0.0.1:{port}",
+        "Sec-Fetch-Site": "same-origin",
+    },
     "a rebound name": {"Host": "evil.example"},
 }
 
@@ -468,7 +474,7 @@ async def test_the_callback_port_of_a_runtime_that_is_not_served_answers_no_brow
         async def ask(method, path, headers, body=""):
             reader, writer = await asyncio.open_connection(url.hostname, url.port)
             lines = {**headers, "Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
-            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).format(port=url.port)
             writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n{body}".encode())
             answer = await reader.read()
             writer.close()

@@ -76,7 +76,8 @@ class RequestGuard:
             url: the URL under which other machines reach it.
             sealed: posts to URLs with this path in them may name any host, because no URL there can be guessed, and an
                 earlier address of the store may still lead here.
-            is_page: returns whether a path is a page or a part of one, which a user may open in a browser.
+            is_page: returns whether a path is a page or a part of one, which a user may open in a browser. Without it
+                the server has no pages, and refuses every browser.
         """
         self._app = app
         self._origins = frozenset(origins)
@@ -86,7 +87,7 @@ class RequestGuard:
         self._public = (parts.hostname, parts.port or self._default_port)
         self._own_origin = f"{parts.scheme}://{parts.netloc}"
         self._sealed = sealed
-        self._is_page = is_page or _is_no_page
+        self._is_page = is_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -102,7 +103,8 @@ class RequestGuard:
             found[name] = value
         origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
         is_browser = not BROWSER_HEADERS.isdisjoint(found)
-        is_own_page = is_browser and self._is_own(scope, host) and self._is_same_origin(scope, found, origin, host)
+        has_pages = self._is_page is not None and self._is_own(scope, host)
+        is_own_page = is_browser and has_pages and self._is_same_origin(scope, found, origin, host)
         scope.setdefault("state", {})["is_own_page"] = is_own_page
         if is_browser and not is_own_page and origin not in self._origins and not self._is_navigation(scope, found):
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
@@ -120,7 +122,8 @@ class RequestGuard:
 
     def _is_navigation(self, scope: Scope, found: Mapping[bytes, bytes]) -> bool:
         """Return whether a user opens a page; no script can read what it returns."""
-        if scope["method"] not in ("GET", "HEAD") or b"origin" in found or not self._is_page(scope["path"]):
+        is_page = self._is_page is not None and self._is_page(scope["path"])
+        if scope["method"] not in ("GET", "HEAD") or b"origin" in found or not is_page:
             return False
         return found.get(b"sec-fetch-dest") == b"document" or found.get(b"sec-fetch-site") == b"none"
 
@@ -134,10 +137,6 @@ class RequestGuard:
         listening = None if server is None else server[1]  # None for a Unix socket
         is_port = listening is None or (port or _DEFAULT_PORTS["http"]) == listening
         return is_port and (host in self._hosts or is_address(host))
-
-
-def _is_no_page(path: str) -> bool:
-    return False
 
 
 def is_address(host: str) -> bool:
