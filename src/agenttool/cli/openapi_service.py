@@ -21,7 +21,7 @@ from agenttool.cli.output import escape_markup, indented, print_blocks, print_te
 from agenttool.config.table import suggestion
 from agenttool.config.writer import toml_table
 from agenttool.errors import AgentToolError, ConfigError
-from agenttool.ports.source import SourceStatus
+from agenttool.ports.source import ReviewedSource, SourceStatus
 from agenttool.records import Json, JsonObject, ToolDeclaration
 from agenttool.runtime import Runtime
 
@@ -199,6 +199,8 @@ async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTria
         sources=[service], store="memory:", credentials=values, search_model="none", approve="deny"
     ) as rt:
         source = rt.sources.get(service.name)
+        if isinstance(source, ReviewedSource):
+            await source.check()
         if not isinstance(source, ServiceSource) or source.imported is None:
             fault = source.health()[0].fault if isinstance(source, ServiceSource) else None
             return ServiceTrial(fault=fault or "it cannot be read")

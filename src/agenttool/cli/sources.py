@@ -4,7 +4,7 @@ import asyncio
 import json
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ from agenttool.cli.output import escape_markup, indented, plain_table, print_blo
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
-from agenttool.ports.source import Source, SourceStatus
+from agenttool.ports.source import ReviewedSource, Source, SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.runtime import Runtime
 
@@ -37,8 +37,8 @@ _StoreOption = Annotated[str | None, typer.Option("--store", metavar="FILE", hel
 
 
 @runtime_checkable
-class ServerSource(Protocol):
-    """A source that is one server, such as an MCP server; the package behind it may not be installed."""
+class ServerSource(ReviewedSource, Protocol):
+    """A source that is one server, such as an MCP server."""
 
     @property
     def log(self) -> tuple[str, ...]:
@@ -50,25 +50,8 @@ class ServerSource(Protocol):
         """The revision of its session."""
         ...
 
-    @property
-    def waiting(self) -> Mapping[str, JsonObject]:
-        """The definitions that wait for a review."""
-        ...
-
-    async def check(self) -> None:
-        """Connect now."""
-        ...
-
     def use_login(self, show: Callable[[str], None]) -> None:
         """Have a user log in when the server requires it."""
-        ...
-
-    def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits for a review."""
-        ...
-
-    async def accept(self, names: Iterable[str]) -> None:
-        """Accept waiting definitions."""
         ...
 
 
@@ -143,7 +126,7 @@ def review(
 
     async def reviewed() -> list[JsonObject]:
         async with _open(store, settings) as rt:
-            source = _server_source(rt, name)
+            source = _reviewed_source(rt, name)
             await source.check()
             unknown = [each for each in tools or () if each not in source.waiting]
             if unknown:
@@ -168,7 +151,7 @@ def _open(store: str | None, settings: Path | None) -> Runtime:
     return Runtime.open(config=find_settings(settings), store=options.store, approve="wait")
 
 
-def _waiting(source: ServerSource) -> str:
+def _waiting(source: ReviewedSource) -> str:
     return f"these do: {', '.join(sorted(source.waiting))}" if source.waiting else "none does"
 
 
@@ -178,20 +161,32 @@ def _server_source(rt: Runtime, name: str) -> ServerSource:
     Raises:
         ConfigError: there is none of this name.
     """
+    found = _source(rt, name)
+    if not isinstance(found, ServerSource):
+        raise ConfigError(f"the source {name!r} is not an MCP server; name one that is")
+    return found
+
+
+def _reviewed_source(rt: Runtime, name: str) -> ReviewedSource:
+    found = _source(rt, name)
+    if not isinstance(found, ReviewedSource):
+        raise ConfigError(f"the tools of source {name!r} are not reviewed; name an MCP server or an OpenAPI service")
+    return found
+
+
+def _source(rt: Runtime, name: str) -> Source:
     found = rt.sources.get(name)
     if found is None:
         known = rt.sources.names
         advice = suggestion(name, known) if known else f"add [sources.{name}] to {SETTINGS_FILE}"
         raise ConfigError(f"no source is named {name!r}; {advice}")
-    if not isinstance(found, ServerSource):
-        raise ConfigError(f"the source {name!r} is not an MCP server; name one that is")
     return found
 
 
 async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
     async with _open(store, settings) as rt:
         found = [each for name in rt.sources.names if (each := rt.sources.get(name)) is not None]
-        await asyncio.gather(*(each.check() for each in found if isinstance(each, ServerSource)))
+        await asyncio.gather(*(each.check() for each in found if isinstance(each, ReviewedSource)))
         counts = Counter(
             [
                 record.namespace
@@ -207,7 +202,7 @@ async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
 def _state(status: SourceStatus, source: Source | None, tools: int) -> JsonObject:
     server = source if isinstance(source, ServerSource) else None
     lines: list[Json] = [] if server is None else [*server.log]
-    waiting: list[Json] = [] if server is None else [*sorted(server.waiting)]
+    waiting: list[Json] = [*sorted(source.waiting)] if isinstance(source, ReviewedSource) else []
     return {
         "source": status.source,
         "state": status.state.value,

@@ -117,6 +117,28 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class ReviewedSource(Protocol):
+    """A source whose changed tools cannot be called until a user has reviewed them."""
+
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The definitions that wait for a review, by the names of their tools."""
+        ...
+
+    async def check(self) -> None:
+        """Connect now if it is not connected, and wait for the outcome of the attempt."""
+        ...
+
+    def describe_change(self, tool: str) -> JsonObject:
+        """Return what differs in a definition that waits: `tool`, `is_changed`, and `members` before and after."""
+        ...
+
+    async def accept(self, names: Iterable[str]) -> None:
+        """Accept waiting definitions, so that their tools can be called."""
+        ...
+
+
+@runtime_checkable
 class SourceSettings(Protocol):
     """The settings of one source or server: a table of the settings file, or a record of the kind, as `RapServer`."""
 

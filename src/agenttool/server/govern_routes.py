@@ -1,7 +1,6 @@
 """The routes about sources, rules and statistics."""
 
 from collections import Counter
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Protocol, TypedDict, cast, runtime_checkable
 
@@ -13,6 +12,7 @@ from agenttool.history.reader import JournalReader
 from agenttool.history.statistics import CallCounts, CallStatistics, count_calls
 from agenttool.policy.rule_settings import rules_in
 from agenttool.policy.rules import Rule
+from agenttool.ports.source import ReviewedSource
 from agenttool.records import JsonObject, Lifecycle, RuleSource
 from agenttool.runtime import Runtime
 from agenttool.server.approval_routes import misplaced
@@ -56,11 +56,6 @@ class LoggingSource(Protocol):
         """The version of the protocol; None if there is no connection."""
         ...
 
-    @property
-    def waiting(self) -> Mapping[str, JsonObject]:
-        """The tools that wait for a review."""
-        ...
-
 
 async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the sources of tools with their states and faults."""
@@ -83,7 +78,7 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
                 tries=status.tries,
                 next_try_at=None if status.next_try_at_ns is None else timestamp(status.next_try_at_ns),
                 tools=counts[status.source],
-                withheld=[*withheld, *(() if server is None else sorted(server.waiting))],
+                withheld=[*withheld, *(sorted(source.waiting) if isinstance(source, ReviewedSource) else ())],
                 protocol=None if server is None else server.protocol_version,
                 has_log=server is not None,
             )

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import httpx2
 from mcp_types import CompleteRequest
@@ -19,7 +18,6 @@ from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
-from agenttool.adapters.mcp.review import ReviewedTools, change_reviewed, differences, is_same, load_reviewed
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
@@ -27,9 +25,10 @@ from agenttool.adapters.mcp.tasks import TASKS
 from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
+from agenttool.adapters.tool_review import ToolReview
 from agenttool.config import environment
 from agenttool.config.table import suggestion
-from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError, ToolFailure
+from agenttool.errors import CallerError, ConfigError, CredentialMissing, ToolFailure
 from agenttool.ports.caller import CallingClient
 from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind
@@ -50,10 +49,9 @@ _INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", 
 LOGIN_S = 600.0
 """How long a user may take to log in."""
 
-REVIEW_POLL_S = 2.0
-"""How often a runtime checks whether another process has reviewed its waiting tools."""
+_DECISIVE = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+"""The members of a definition that a model or a person relies on."""
 
-_SHOWN_NAMES = 5
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
 
@@ -93,7 +91,8 @@ class McpSource:
         self.name = server.name
         self._actors: dict[str, Connection] = {}
         self._declared: dict[ToolId, DeclaredTool] = {}
-        self._reviewed, self._listed = ReviewedTools(), cast("Mapping[str, JsonObject]", {})
+        self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
+        self._listed: Mapping[str, JsonObject] = {}
         self._invalid: tuple[str, ...] = ()
         self._watch: asyncio.Task[None] | None = None
         self._offers_watched: list[OfferChanged] = []
@@ -102,10 +101,11 @@ class McpSource:
         """Declare the tools that are known from before; otherwise start the server, and await it for some time."""
         self._host = host
         self._main = self._connection(None)
-        known = await load_reviewed(host.documents, self.name)
+        known = await self._review.load(host.documents)
         self._main.start()
         if known is not None and known.accepted:
-            await self._use(known, known.accepted)
+            self._review.tools = known
+            await self._use(known.accepted)
             self._main.assume_ready()
             await self._report_state()
             return
@@ -121,17 +121,8 @@ class McpSource:
         if not hasattr(self, "_main"):
             return ()
         status = self._main.status
-        faults = [each for each in (status.fault, *self._invalid, self._review_fault) if each is not None]
+        faults = [each for each in (status.fault, *self._invalid, self._review.fault) if each is not None]
         return (replace(status, fault="; ".join(faults) or None),)
-
-    @property
-    def _review_fault(self) -> str | None:
-        waiting = sorted(self._reviewed.waiting)
-        if not waiting:
-            return None
-        named = ", ".join(waiting[:_SHOWN_NAMES]) + (", …" if len(waiting) > _SHOWN_NAMES else "")
-        count = f"{len(waiting)} tools wait" if len(waiting) > 1 else "1 tool waits"
-        return f"{count} for a review ({named}): run `agenttool sources review {self.name}`"
 
     async def check(self) -> None:
         """Connect now if it is not connected, and wait for the outcome of the attempt."""
@@ -209,7 +200,7 @@ class McpSource:
         """Return why a tool may not run now; None if it may."""
         if tool not in self._listed:
             return f"the server {self.name!r} does not offer {tool!r} any more"
-        return self._review_advice(tool) if tool in self._reviewed.waiting else None
+        return self._review.advice(tool)
 
     async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
         """Return the answers of the user to the questions of the server.
@@ -230,12 +221,12 @@ class McpSource:
     @property
     def ask_tool(self) -> str:
         """The tool by which the questions of the server reach the user; no tool of the server ever had this name."""
-        return ask_name({*self._listed, *self._reviewed.accepted})
+        return ask_name({*self._listed, *self._review.tools.accepted})
 
     @property
     def waiting(self) -> Mapping[str, JsonObject]:
         """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
-        return self._reviewed.waiting
+        return self._review.waiting
 
     async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
@@ -283,13 +274,7 @@ class McpSource:
         Raises:
             KeyError: no definition of this name waits.
         """
-        before, after = self._reviewed.accepted.get(tool), self._reviewed.waiting[tool]
-        changed = differences(before, after)
-        return {
-            "tool": tool,
-            "is_changed": before is not None,
-            "members": {key: [*both] for key, both in changed.items()},
-        }
+        return self._review.describe_change(tool)
 
     async def accept(self, names: Iterable[str]) -> None:
         """Accept waiting definitions, so that their tools can be used.
@@ -297,9 +282,8 @@ class McpSource:
         Raises:
             StoreError: it cannot be stored.
         """
-        chosen = tuple(names)
-        reviewed = await change_reviewed(self._host.documents, self.name, lambda each: each.accept(chosen))
-        await self._use(reviewed, self._listed)
+        await self._review.accept(self._host.documents, names)
+        await self._use(self._listed)
 
     def _connection(self, actor: str | None) -> Connection:
         server = self.server
@@ -382,10 +366,8 @@ class McpSource:
         self._invalid = (*(fault for fault in faults if fault is not None), *again)
         shows_new = self.server.new_tools == "show"
         features = features_of(session.client.server_capabilities)
-        reviewed = await change_reviewed(
-            self._host.documents, self.name, lambda each: each.with_listed(listed, features, shows_new=shows_new)
-        )
-        await self._use(reviewed, listed)
+        await self._review.update(self._host.documents, listed, features=features, shows_new=shows_new)
+        await self._use(listed)
 
     async def _check_tools(self, session: McpSession) -> None:
         """Check that the session of an actor has the definitions that were accepted.
@@ -394,13 +376,13 @@ class McpSource:
             InvalidResult: a definition differs.
         """
         for each in await session.list_tools():
-            accepted = self._reviewed.accepted.get(str(each.get("name")))
-            if accepted is not None and not is_same(accepted, each):
+            accepted = self._review.tools.accepted.get(str(each.get("name")))
+            if accepted is not None and not self._review.is_same(accepted, each):
                 raise InvalidResult(f"it offers this actor another {each['name']!r} than the one that was accepted")
 
-    async def _use(self, reviewed: ReviewedTools, listed: Mapping[str, JsonObject]) -> None:
+    async def _use(self, listed: Mapping[str, JsonObject]) -> None:
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
-        self._reviewed, self._listed = reviewed, listed
+        self._listed, reviewed = listed, self._review.tools
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
         tools.append(ask_tool(self.server, self.ask_tool))
         if self.server.resources:
@@ -411,29 +393,20 @@ class McpSource:
             self._watch = asyncio.create_task(self._watch_review())  # noqa: TID251 -- `close` is its parent
 
     async def _watch_review(self) -> None:
-        """Notice reviews by other processes, such as the command line."""
-        while self._reviewed.waiting:
-            await asyncio.sleep(REVIEW_POLL_S)
-            with suppress(StoreError):
-                found = await load_reviewed(self._host.documents, self.name)
-                if found is not None and found != self._reviewed:
-                    await self._use(found, self._listed)
+        await self._review.watch(self._host.documents, lambda: self._use(self._listed))
         self._watch = None
-
-    def _review_advice(self, tool: str) -> str:
-        kind = "changed" if tool in self._reviewed.accepted else "is new"
-        return f"its definition {kind} and waits for a review; run `agenttool sources review {self.name}`"
 
     def _make(self, definition: JsonObject) -> DeclaredTool:
         name, hints = str(definition["name"]), definition.get("annotations")
         may_repeat = self.server.trust and isinstance(hints, dict) and hints.get("idempotentHint") is True
-        outlives = self._host.is_durable and TASKS_FEATURE in self._reviewed.features
+        outlives = self._host.is_durable and TASKS_FEATURE in self._review.tools.features
         task_ids = PolledWork(self._host.documents, TASKS) if outlives else None
         executor = McpExecutor(self.name, name, self, may_repeat, task_ids)
-        if name not in self._reviewed.waiting:
+        advice = self._review.advice(name)
+        if advice is None:
             return replace(declare(self.server, definition, executor), later=task_ids)
         tool = declare(self.server, definition, executor, lifecycle=Lifecycle.REQUIRES_SETUP)
-        return replace(tool, setup=self._review_advice(name))
+        return replace(tool, setup=advice)
 
     async def _declare(self, tools: Iterable[DeclaredTool]) -> None:
         """Declare new and changed tools; the runtime shows why it rejects any."""

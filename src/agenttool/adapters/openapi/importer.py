@@ -1,7 +1,6 @@
 """The import of a document: its tools, what was skipped and why, and how it differs from the one before."""
 
 import gc
-import hashlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,13 +8,13 @@ from fnmatch import fnmatchcase
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
+from agenttool.adapters.openapi.definition import OperationDigests, definition_of
 from agenttool.adapters.openapi.document import DocumentError, References, parse
 from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart
 from agenttool.adapters.openapi.overlay import apply_overlay
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.codec import sorted_json
 from agenttool.errors import RecordError
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker
@@ -56,7 +55,6 @@ class ImportedDocument:
         skipped: parts that cannot be used.
         findings: schemas that are read more loosely than they are written.
         unused: settings that concern nothing in the document, such as a pattern that matches no operation.
-        digests: the digest of each operation by method and path.
     """
 
     title: str
@@ -69,11 +67,17 @@ class ImportedDocument:
     unused: tuple[str, ...]
     security: SecuritySchemes
     responses: "ResponseCheckers" = field(repr=False)
+    references: References = field(repr=False)
     operations: list[ApiOperation] = field(repr=False)
 
     def digests(self) -> dict[str, str]:
         """Return a digest of each operation, by method and path."""
-        return {each.key: hashlib.sha256(sorted_json(each.native)).hexdigest()[:12] for each in self.operations}
+        found = OperationDigests(self.references)
+        return {each.key: found.digest(each) for each in self.operations}
+
+    def definitions(self, digests: Mapping[str, str]) -> dict[str, JsonObject]:
+        """Return the definitions of the tools by their names, as a review compares them."""
+        return {each.name: definition_of(each, digests[each.operation.key]) for each in self.tools}
 
 
 class ResponseCheckers:
@@ -167,6 +171,7 @@ def import_document(
         unused=tuple(_unused(service, named, security)),
         security=security,
         responses=ResponseCheckers(references),
+        references=references,
         operations=operations,
     )
 

@@ -103,6 +103,7 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         max_document_bytes: the longest document that is read.
         max_pages: how many pages a call may follow.
         refresh_s: how often the document is read again; None only reads it at the start.
+        new_tools: `show` offers operations that the document adds later at once; `review` waits for a review.
     """
 
     document: Text
@@ -130,6 +131,7 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
     max_document_bytes: _Bytes = DEFAULT_MAX_DOCUMENT_BYTES
     max_pages: _Count = DEFAULT_MAX_PAGES
     refresh_s: _Seconds | None = None
+    new_tools: Annotated[Literal["show", "review"], Meta(description='"show" or "review"; write one of them')] = "show"
 
     def __post_init__(self) -> None:
         """Reject invalid values.

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.declare import OperationTool, base_url, credentials_of, declare
+from agenttool.adapters.openapi.definition import DECISIVE, SHOWN
 from agenttool.adapters.openapi.document import DocumentError, external_references, load_external
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
@@ -22,6 +24,7 @@ from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
+from agenttool.adapters.tool_review import ToolReview
 from agenttool.codec import read_own, write_own
 from agenttool.config.table import key, suggestion
 from agenttool.errors import ConfigError, CredentialMissing, RecordError, StoreError
@@ -35,6 +38,9 @@ log = logging.getLogger("agenttool.openapi")
 
 FIRST_DELAY_S, MAX_DELAY_S = 5.0, 300.0
 """The delays between attempts to read a document that cannot be read."""
+
+FIRST_READ_S = 20.0
+"""How long the start waits for the first document; a longer one is read while the runtime already runs."""
 
 MAX_CACHED_BYTES = 8 * 2**20
 MASK = "[redacted]"
@@ -95,6 +101,9 @@ class OpenApiSource:
         self._body = b""
         self._fault: str | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._review = ToolReview(service.name, "openapi_tools", DECISIVE, SHOWN)
+        self._review_watch: asyncio.Task[None] | None = None
+        self._reading, self._declaring = asyncio.Lock(), asyncio.Lock()
 
     async def connect(self, host: SourceHost) -> None:
         """Read the document, and declare its operations; if it cannot be read, the last one is used.
@@ -110,14 +119,22 @@ class OpenApiSource:
         self._client = client
         self._tokens = TokenCache(self._post_form)
         self._cached = await self._load_cached()
-        is_read = await self.refresh()
-        if not is_read or service.refresh_s is not None:
-            self._watch = asyncio.create_task(self._keep_current())  # noqa: TID251 -- `close` is its parent
+        first = asyncio.create_task(self.refresh())  # noqa: TID251 -- `_watch` is its parent
+        self._watch = asyncio.create_task(self._keep_current(first))  # noqa: TID251 -- `close` is its parent
+        await asyncio.wait([first], timeout=FIRST_READ_S)
+        if first.done():
+            first.result()
+        else:
+            self._fault = (
+                f"the document of {self.name!r} is still being read after {FIRST_READ_S:g} s; its tools follow"
+            )
+            await host.set_states({self.name: ProviderState.CONNECTING})
 
     def health(self) -> tuple[SourceStatus, ...]:
-        """Return whether the document was read, and which operations were skipped."""
+        """Return whether the document was read, and which operations were skipped or wait for a review."""
         unused = () if self.imported is None else self.imported.unused
-        faults = [each for each in (self._fault, self._skipped_fault, *unused[:_SHOWN]) if each is not None]
+        found = (self._fault, self._review.fault, self._skipped_fault, *unused[:_SHOWN])
+        faults = [each for each in found if each is not None]
         return (replace(self._status, fault="; ".join(faults) or None),)
 
     @property
@@ -130,21 +147,56 @@ class OpenApiSource:
 
     async def close(self) -> None:
         """Stop to refresh, and close the connections."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+        tasks = [each for each in (self._watch, self._review_watch) if each is not None]
+        for each in tasks:
+            each.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if hasattr(self, "_client"):
             await self._client.close()
 
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The definitions that wait for a review, by the names of their tools."""
+        return self._review.waiting
+
+    async def check(self) -> None:
+        """Wait until the document is read; read it again now if it could not be read."""
+        async with self._reading:
+            pass
+        if self._fault is not None:
+            await self.refresh()
+
+    def describe_change(self, tool: str) -> JsonObject:
+        """Return what differs in a definition that waits for a review: each member before and after.
+
+        Raises:
+            KeyError: no definition of this name waits.
+        """
+        return self._review.describe_change(tool)
+
+    async def accept(self, names: Iterable[str]) -> None:
+        """Accept waiting definitions, so that their tools can be used.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        await self._review.accept(self._host.documents, names)
+        await self._declare()
+
     async def refresh(self) -> bool:
         """Read the document again, and declare what changed; return whether it could be read."""
+        async with self._reading:
+            return await self._refresh()
+
+    async def _refresh(self) -> bool:
         cached = self._cached
         try:
             data, etag = await self._read_document()
             if data != self._body:
                 await self._use(data, etag)
             self._fault = None
-        except (DocumentError, RequestFailed, OSError, CredentialMissing) as error:
+        except (DocumentError, RequestFailed, OSError, CredentialMissing, StoreError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._fault = f"the document of {self.name!r} cannot be read: {reason}"
             log.warning("%s", self._fault)
@@ -159,15 +211,12 @@ class OpenApiSource:
         await self._host.set_states({self.name: state})
         return self._fault is None
 
-    async def _keep_current(self) -> None:
-        delay_s = FIRST_DELAY_S
-        while True:
-            is_read = self._fault is None
-            if is_read and self.service.refresh_s is None:
-                return
+    async def _keep_current(self, first: asyncio.Task[bool]) -> None:
+        is_read, delay_s = await first, FIRST_DELAY_S
+        while not is_read or self.service.refresh_s is not None:
             await asyncio.sleep(delay_s if not is_read else self.service.refresh_s or delay_s)
             delay_s = min(delay_s * 2, MAX_DELAY_S) if not is_read else FIRST_DELAY_S
-            await self.refresh()
+            is_read = await self.refresh()
 
     async def _read_document(self) -> tuple[bytes, str | None]:
         """Return the document and its entity tag.
@@ -220,8 +269,12 @@ class OpenApiSource:
             now_ns=self._host.now_ns,
             schemas=imported.responses,
         )
-        await self._declare(imported.tools)
-        await self._store(imported, data, etag)
+        digests = await asyncio.to_thread(imported.digests)
+        definitions = imported.definitions(digests)
+        shows_new = service.new_tools == "show"
+        await self._review.update(self._host.documents, definitions, shows_new=shows_new)
+        await self._declare()
+        await self._store(imported, digests, data, etag)
 
     def _check_origins(self, imported: ImportedDocument) -> None:
         """Skip operations whose server is another one than before: a changed document must not get credentials."""
@@ -234,24 +287,47 @@ class OpenApiSource:
                 imported.skipped.append(SkippedPart(tool.operation.pointer, reason))
                 imported.tools.remove(tool)
 
-    async def _declare(self, tools: Iterable[OperationTool]) -> None:
-        """Declare new and changed tools, and withdraw those that are gone."""
-        present: set[ToolId] = set()
-        for count, tool in enumerate(tools, 1):
-            work = PolledWork(self._host.documents, _WORK) if self._outlives(tool) else None
-            declared = replace(declare(self.service, tool, OperationExecutor(self._state, tool, work)), later=work)
-            present.add(declared.declaration.tool_id)
-            if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
-                schema = loosen(tool.schema)
-                contract = InputContract(model_input_schema=schema, runtime_input_schema=schema)
-                loose = replace_record(declared.declaration, input_contract=contract)
-                self._offer(replace(declared, declaration=loose))
-            if not count % _DECLARED_AT_A_TIME:
-                await asyncio.sleep(0)
-        for tool_id in self._declared.keys() - present:
-            gone = self._declared[tool_id]
-            withdrawn = replace_record(gone.declaration, lifecycle=Lifecycle.DISABLED)
-            self._offer(replace(gone, declaration=withdrawn))
+    async def _declare(self) -> None:
+        """Declare the tools of the document, and withdraw those that are gone; a waiting one cannot be called."""
+        async with self._declaring:
+            present: set[ToolId] = set()
+            for count, tool in enumerate(() if self.imported is None else self.imported.tools, 1):
+                declared = self._make(tool)
+                present.add(declared.declaration.tool_id)
+                if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
+                    schema = loosen(tool.schema)
+                    contract = InputContract(model_input_schema=schema, runtime_input_schema=schema)
+                    loose = replace_record(declared.declaration, input_contract=contract)
+                    self._offer(replace(declared, declaration=loose))
+                if not count % _DECLARED_AT_A_TIME:
+                    await asyncio.sleep(0)
+            for tool_id in self._declared.keys() - present:
+                gone = self._declared[tool_id]
+                withdrawn = replace_record(gone.declaration, lifecycle=Lifecycle.DISABLED)
+                self._offer(replace(gone, declaration=withdrawn))
+        if self.waiting and (self._review_watch is None or self._review_watch.done()):
+            watch = self._review.watch(self._host.documents, self._declare)
+            self._review_watch = asyncio.create_task(watch)  # noqa: TID251 -- `close` is its parent
+
+    def _make(self, tool: OperationTool) -> DeclaredTool:
+        """Return a tool; one that waits for a review has the texts that were accepted, and cannot be called."""
+        work = PolledWork(self._host.documents, _WORK) if self._outlives(tool) else None
+        declared = replace(declare(self.service, tool, OperationExecutor(self._state, tool, work)), later=work)
+        advice = self._review.advice(tool.name)
+        if advice is None:
+            return declared
+        new: JsonObject = {"description": tool.operation.key, "inputSchema": {"type": "object"}}
+        accepted = self._review.tools.accepted.get(tool.name, new)
+        schema = cast("JsonObject", accepted["inputSchema"])
+        unreviewed = replace_record(
+            declared.declaration,
+            lifecycle=Lifecycle.REQUIRES_SETUP,
+            title=None,
+            description=str(accepted["description"]),
+            search_hint=tool.operation.key,
+            input_contract=InputContract(model_input_schema=schema, runtime_input_schema=schema),
+        )
+        return replace(declared, declaration=unreviewed, setup=advice)
 
     def _outlives(self, tool: OperationTool) -> bool:
         """Return whether accepted work outlives this process: its document says that there is some."""
@@ -264,8 +340,7 @@ class OpenApiSource:
             self._declared[tool_id] = tool
         return fault
 
-    async def _store(self, imported: ImportedDocument, data: bytes, etag: str | None) -> None:
-        digests = await asyncio.to_thread(imported.digests)
+    async def _store(self, imported: ImportedDocument, digests: dict[str, str], data: bytes, etag: str | None) -> None:
         cached = self._cached
         if cached is not None:
             self.difference = difference(cached.digests, digests)

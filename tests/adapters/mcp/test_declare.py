@@ -8,7 +8,7 @@ import sys
 import pytest
 from project_settings import write_settings
 
-from agenttool.adapters.mcp import source
+from agenttool.adapters import tool_review
 from agenttool.records import ErrorClass, ToolDeclaration
 
 BOOK = {"name": "book", "description": "Book a room.", "inputSchema": {"type": "object"}}
@@ -76,7 +76,7 @@ async def test_whether_new_tools_wait_is_a_setting(open_server, definitions, tmp
 
 
 async def test_a_review_by_another_process_takes_effect(open_server, definitions, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "REVIEW_POLL_S", 0.05)
+    monkeypatch.setattr(tool_review, "POLL_S", 0.05)
     store = str(tmp_path / "calls.db")
     async with open_server(definitions(BOOK), store=store):
         pass
