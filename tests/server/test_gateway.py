@@ -406,7 +406,9 @@ async def test_no_race_opens_more_event_streams_than_one_key_may_have(make_app, 
 
         async def stream():
             reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+            writer.write(
+                f"GET /v1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+            )
             return (await reader.readline()).split()[1], writer
 
         opened = await asyncio.gather(*(stream() for _ in range(12)))

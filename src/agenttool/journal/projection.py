@@ -109,11 +109,12 @@ def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
             time=timestamp(fact.at_ns),
             invocation_id=fact.invocation_id,
             tool_id=fact.tool_id,
-            data={**about, **_members(fact, event)},
+            data={**about, **members_of(fact, event)},
         )
 
 
-def _members(fact: Fact, event: EventType) -> JsonObject:
+def members_of(fact: Fact, event: EventType) -> JsonObject:
+    """Return the data of a fact for one of its events."""
     if fact.data is None:
         return {}
     return fact.data if isinstance(fact.data, dict) else fact.data.members(event)

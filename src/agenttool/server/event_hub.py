@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,9 +12,9 @@ from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
 from agenttool.history.listed_call import tool_name
 from agenttool.journal import steps
-from agenttool.journal.projection import events_of
-from agenttool.ports.facts import Fact
-from agenttool.records import JsonObject
+from agenttool.journal.projection import members_of
+from agenttool.ports.facts import Fact, Step
+from agenttool.records import EventType, JsonObject
 from agenttool.runtime import Runtime
 
 RETAINED = 5_000
@@ -25,6 +26,10 @@ CHECK_S = 2.0
 
 BATCH = 100
 """So many messages are sent at a time."""
+
+
+_DETAILED = frozenset(each for each in EventType if each.is_terminal) | {EventType.PERMISSION_REQUESTED}
+"""The events of which a message has more than the type: the approval, or the class of the error."""
 
 
 class StreamMessage(NamedTuple):
@@ -122,28 +127,33 @@ def _message(position: int, fact: Fact) -> bytes | None:
     if fact.step is steps.ANSWER_GIVEN:
         approval = fact.data.get("approval_id") if isinstance(fact.data, dict) else None
         return encode("answer", {"position": position, "at": at, "approval_id": approval}, position)
-    events = list(events_of(fact, position=position))
-    if not events:
+    types = _event_types(fact.step)
+    if not types:
         return None
-    last = events[-1]
+    last = types[-1].value
     if fact.invocation_id is None:
-        data: JsonObject = {"position": position, "type": last.event_type.value, "at": at}
-        return encode("catalog", {**data, "tool": tool_name(last.tool_id) or None}, position)
-    found = {name: value for each in events for name, value in (each.data or {}).items()}
+        data: JsonObject = {"position": position, "type": last, "at": at}
+        return encode("catalog", {**data, "tool": tool_name(fact.tool_id) or None}, position)
+    details = {name: value for each in types if each in _DETAILED for name, value in members_of(fact, each).items()}
     status = None if fact.step.last is None else fact.step.last.value
     return encode(
         "call",
         {
             "position": position,
-            "type": last.event_type.value,
-            "types": [each.event_type.value for each in events],
+            "type": last,
+            "types": [each.value for each in types],
             "at": at,
             "invocation_id": fact.invocation_id,
             "tool": tool_name(fact.tool_id),
             "tool_id": fact.tool_id,
             "status": status,
-            "approval_id": found.get("approval_id"),
-            "error_class": found.get("error_class"),
+            "approval_id": details.get("approval_id"),
+            "error_class": details.get("error_class"),
         },
         position,
     )
+
+
+@cache
+def _event_types(step: Step) -> tuple[EventType, ...]:
+    return tuple(event for event, _ in step.transitions if event is not None)
