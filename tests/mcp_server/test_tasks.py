@@ -10,6 +10,7 @@ from mcp_clients import NEW, Person, connected, text_of
 
 from agenttool import Runtime, tool
 from agenttool.mcp.tasks import EXTENSION, OpenResult
+from agenttool.ports.surfacing import Role
 
 DONE = []
 
@@ -113,6 +114,16 @@ async def test_a_task_is_found_after_a_restart(tmp_path):
             await follow(client, "update", task["taskId"], inputResponses=reply)
             ended = await until(client, task["taskId"], "completed")
             assert ended["result"]["content"][0]["text"] == "sent to ada"
+
+
+async def test_a_task_is_not_found_in_a_profile_without_its_tool():
+    role = Role(name="senders", tools=("send",))
+    async with runtime() as rt, following(rt) as client, following(rt, profile="senders", role=role) as other:
+        task = await started(client, "compute", {"seconds": 60})
+        for method in ("get", "update", "cancel"):
+            with pytest.raises(MCPError, match="no task has the id"):
+                await follow(other, method, task["taskId"])
+        assert (await follow(client, "get", task["taskId"]))["status"] == "working"
 
 
 async def test_a_client_without_the_extension_waits_for_the_result():

@@ -15,11 +15,10 @@ from mcp.shared.exceptions import MCPError
 from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
-from agenttool.catalog.snapshot import in_any_namespace
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
+from agenttool.mcp.profiles import has_tool
 from agenttool.mcp.state import DeliveredOutput
-from agenttool.policy.wildcards import fits
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
 from agenttool.ports.surfacing import Role
 from agenttool.records import PAYLOAD_SCHEME, JsonObject
@@ -70,15 +69,8 @@ class Offers:
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
         for each in (*sources.all_of(ResourceProvider), *servers):
-            if any(self._admits(f"{each.name}.{_TOOLS[kind]}") for kind in kinds):
+            if any(has_tool(self._role, f"{each.name}.{_TOOLS[kind]}") for kind in kinds):
                 yield each
-
-    def _admits(self, tool: str) -> bool:
-        role = self._role
-        if role is None:
-            return True
-        allowed, excluded = in_any_namespace(role.tools), in_any_namespace(role.without)
-        return any(fits(each, tool) for each in allowed) and not any(fits(each, tool) for each in excluded)
 
     def watch(self, changed: OfferChanged) -> None:
         """Report changes of all sources from now on."""
@@ -86,7 +78,7 @@ class Offers:
         def note(source: str, kind: OfferKind, uri: str | None) -> None:
             self._owners.clear()
             self._listed_at.clear()
-            if self._admits(f"{source}.{_TOOLS[kind]}"):
+            if has_tool(self._role, f"{source}.{_TOOLS[kind]}"):
                 changed(kind, uri)
 
         for each in self._providers(*OfferKind):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from agenttool.catalog.snapshot import in_any_namespace
 from agenttool.config import Config, Setting
 from agenttool.config.settings import McpProfileTable
 from agenttool.config.table import TableError, read_table, suggestion
@@ -125,6 +126,14 @@ def _unmatched(table: McpProfileTable, names: Sequence[str]) -> Iterator[tuple[s
                 close = get_close_matches(each, [*names, *(name.partition(".")[2] for name in names)], 1)
                 advice = f"did you mean {close[0]!r}?" if close else "`agenttool tools` lists the tools"
                 yield key, each, f"matches no tool; {advice}"
+
+
+def has_tool(role: Role | None, name: str) -> bool:
+    """Return whether a role has a tool, by its qualified name; without a role, all tools are there."""
+    if role is None:
+        return True
+    included, excluded = in_any_namespace(role.tools), in_any_namespace(role.without)
+    return any(fits(each, name) for each in included) and not any(fits(each, name) for each in excluded)
 
 
 def admits(options: McpOptions, profiles: Mapping[str, McpOptions], subject: str | None) -> bool:

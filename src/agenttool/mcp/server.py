@@ -17,12 +17,13 @@ from mcp.shared.exceptions import MCPError
 from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
+from agenttool.history.listed_call import tool_name
 from agenttool.mcp.callers import actor_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
 from agenttool.mcp.offers import Offers
-from agenttool.mcp.profiles import McpOptions
+from agenttool.mcp.profiles import McpOptions, has_tool
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, RequestStates, StateError, WaitingCalls
@@ -95,7 +96,7 @@ class RuntimeMcpServer:
         self._sessions = ClientSessions()
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
-        self._tasks = ClientTasks(runtime, self._actor, self._resumed)
+        self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resumed)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -227,6 +228,9 @@ class RuntimeMcpServer:
             asks_client=self._options.asks_client,
             approves_own_calls=self._options.approves_own_calls,
         )
+
+    def _serves(self, invocation: ToolInvocation) -> bool:
+        return has_tool(self._options.role, tool_name(invocation.tool_id))
 
     def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
         """Follow a call that an earlier process started as a task."""

@@ -84,11 +84,16 @@ class ClientTasks:
         self,
         runtime: Runtime,
         actor_of: Callable[[RequestContext], str | None],
+        serves: Callable[[ToolInvocation], bool],
         resume: Callable[[RequestContext, ToolInvocation], ToolRun],
     ) -> None:
-        """Take the runtime, the function that returns the actor of a request, and the one that resumes a call."""
+        """Take the runtime, and three functions.
+
+        They return the actor of a request, whether the profile has the tool of a call, and the run of a resumed call.
+        """
         self._runtime = runtime
         self._actor_of = actor_of
+        self._serves = serves
         self._resume = resume
         self._live: OrderedDict[str, ToolRun] = OrderedDict()
 
@@ -148,7 +153,7 @@ class ClientTasks:
         if found is not None and found.identity.actor == actor:
             return found
         invocation = None if found is not None else await self._runtime.journal.invocation(InvocationId(task_id))
-        if invocation is None or invocation.actor_ref != actor:
+        if invocation is None or invocation.actor_ref != actor or not self._serves(invocation):
             raise MCPError(types.INVALID_PARAMS, f"no task has the id {task_id!r}; use one that a call returned")
         run = self._resume(context, invocation)
         self._add(task_id, run)

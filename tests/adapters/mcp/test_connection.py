@@ -106,6 +106,14 @@ async def test_a_very_long_result_is_refused_in_bounded_memory(open_server, id_l
     assert after.ok
 
 
+async def test_a_result_of_very_many_blocks_is_refused(open_server, monkeypatch):
+    monkeypatch.setattr("agenttool.adapters.mcp.content.MAX_BLOCKS", 2)
+    async with open_server() as rt:
+        result = await rt.call("fx.content", {})
+    assert (result.error.error_class, result.error.error_code) == (ErrorClass.RESULT_TOO_LARGE, "too_many_blocks")
+    assert "at most 2 are accepted; ask for less" in result.error.message
+
+
 async def test_a_flood_of_progress_is_bounded(open_server):
     async with open_server() as rt:
         result = await rt.call("fx.flood", {"count": 20_000})
@@ -160,6 +168,24 @@ async def test_calls_of_a_server_run_at_the_same_time_if_the_owner_says_so(open_
         slow = await rt.start("fx.slow", {})
         assert (await rt.call("fx.echo", {"text": "now"})).text == "now"
         assert await rt.cancel(slow.invocation_id)
+
+
+async def test_the_connections_of_actors_are_bounded_and_the_one_that_is_idle_for_longest_is_closed(
+    open_server, monkeypatch
+):
+    monkeypatch.setattr("agenttool.adapters.mcp.source.MAX_ACTORS", 2)
+    async with open_server(sessions="actor", parallel=True) as rt:
+        pids = {}
+        for actor in ("ada", "bob", "ada", "eve"):
+            pids[actor] = (await rt.call("fx.pid", {}, actor_ref=actor)).text
+        while is_running(int(pids["bob"])):
+            await asyncio.sleep(0.01)
+        assert (await rt.call("fx.pid", {}, actor_ref="ada")).text == pids["ada"]
+        busy = [await rt.start("fx.slow", {}, actor_ref=actor) for actor in ("ada", "eve")]
+        refused = await rt.call("fx.pid", {}, actor_ref="bob")
+        for each in busy:
+            await rt.cancel(each.invocation_id)
+    assert refused.error.message.startswith("nothing was sent: 2 actors use the server 'fx' now")
 
 
 async def test_invalid_definitions_cost_only_their_own_tools(open_server, tmp_path):

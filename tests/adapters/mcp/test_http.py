@@ -118,6 +118,35 @@ async def test_headers_carry_the_credential_of_each_actor_and_results_do_not_sho
     assert results[2].error.error_class is ErrorClass.CREDENTIAL_MISSING
 
 
+async def test_a_connection_for_an_actor_is_tried_again_by_its_calls_alone(serve_app, monkeypatch):
+    monkeypatch.setattr("agenttool.adapters.mcp.connection.MAX_DELAY_S", 0.001)
+
+    async def on_call(request, message):
+        return answer(message, "done")
+
+    tiny, refused, names = TinyServer(on_call), [], {"user:ada": "ada-name-1", "user:eve": "eve-name-2"}
+    post = tiny.post
+
+    async def guarded(request):
+        if request.headers.get("x-user") == names["user:eve"]:
+            refused.append(request)
+            return Response(status_code=500)
+        return await post(request)
+
+    app = Starlette(routes=[Route("/mcp", guarded, methods=["POST"])])
+    async with serve_app(app) as url:
+        headers = {"X-User": "${credentials.user}"}
+        server = McpServer("far", url=f"{url}/mcp", headers=headers, sessions="actor")
+        async with Runtime.open(sources=[server], approve=lambda _: True, credentials={"user": names.get}) as rt:
+            assert not (await rt.call("far.echo", {}, actor_ref="user:eve")).ok
+            tries = len(refused)
+            for _ in range(5):
+                assert (await rt.call("far.echo", {}, actor_ref="user:ada")).ok
+            assert len(refused) == tries
+            assert not (await rt.call("far.echo", {}, actor_ref="user:eve")).ok
+    assert len(refused) == 2 * tries
+
+
 async def test_the_token_of_the_gateway_is_never_sent_to_a_server(serve_app):
     async def on_call(request, message):
         return answer(message, "done")
@@ -192,8 +221,12 @@ async def test_a_compressed_response_is_refused_because_it_may_expand_to_any_siz
     assert "it answered in the encoding 'gzip', which was not requested" in result.error.message
 
 
-async def test_an_unknown_session_is_opened_again(serve_app):
-    seen = []
+NO_SESSION = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Session not found"}}
+
+
+@pytest.mark.parametrize("body", [None, NO_SESSION])
+async def test_an_unknown_session_is_opened_again_each_time_without_a_delay(serve_app, body):
+    seen, forgotten = [], ("s1",)
 
     async def post(request: Request) -> Response:
         message = await request.json()
@@ -203,7 +236,9 @@ async def test_an_unknown_session_is_opened_again(serve_app):
         if "id" not in message:
             return Response(status_code=202)
         if message["method"] == "tools/call":
-            return Response(status_code=404) if request.headers["mcp-session-id"] == "s1" else answer(message, "again")
+            if request.headers["mcp-session-id"] not in forgotten:
+                return answer(message, "again")
+            return Response(status_code=404) if body is None else JSONResponse(body, status_code=404)
         headers = {}
         result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
         if message["method"] == "initialize":
@@ -217,9 +252,13 @@ async def test_an_unknown_session_is_opened_again(serve_app):
         serve_app(app) as url,
         Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
     ):
-        result = await rt.call("far.echo", {})
-    assert result.text == "again"
-    assert [session for method, session in seen if method == "tools/call"] == ["s1", "s2"]
+        results = [await rt.call("far.echo", {})]
+        for session in ("s2", "s3"):
+            forgotten = (*forgotten, session)
+            results.append(await rt.call("far.echo", {}))
+    assert [each.text for each in results] == ["again", "again", "again"]
+    sent = [session for method, session in seen if method == "tools/call"]
+    assert sent == ["s1", "s2", "s2", "s3", "s3", "s4"]
 
 
 async def test_a_server_that_restarts_is_used_again_without_a_restart_of_ours(serve_app, free_port):

@@ -102,7 +102,9 @@ class ConnectionOptions:
         sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
             one. None refuses such requests.
         roots: the URIs of folders that are listed to the server if it asks.
-        idle_s: after how long without a call it is closed; None for never.
+        idle_s: after how long without a call it is closed; None for never. A connection that may be closed is opened
+            by calls alone, so that it is not tried again for an actor that is gone.
+        on_end: is called after a connection that was not used any more has ended.
     """
 
     name: str
@@ -117,6 +119,7 @@ class ConnectionOptions:
     sample: "SampleForCall | None" = None
     roots: tuple[str, ...] = ()
     idle_s: float | None = None
+    on_end: Callable[[], None] | None = None
 
 
 SampleForCall = Callable[[JsonObject, CallingClient | None], Awaitable[JsonObject]]
@@ -137,6 +140,7 @@ class Connection:
     _ready_at: float | None = None
     _jobs: list[tuple[Job, CallingClient | None]] = field(default_factory=list[tuple[Job, CallingClient | None]])
     _used_at: float = field(default_factory=time.monotonic)
+    _is_unknown: bool = False
 
     def __post_init__(self) -> None:
         """Start as not connected."""
@@ -200,9 +204,15 @@ class Connection:
         """Read the lists of the server again soon."""
         self._refresh.set()
 
-    def drop(self, session: McpSession) -> None:
-        """Close a session that was lost or that the server has forgotten; the next call opens another."""
+    def drop(self, session: McpSession, *, is_unknown: bool = False) -> None:
+        """Close a session that was lost, or that the server does not know any more; the next call opens another."""
+        self._is_unknown = self._is_unknown or is_unknown
         session.closed.set()
+
+    @property
+    def idle_since(self) -> float | None:
+        """The time of the last call; None while one runs."""
+        return None if self._jobs else self._used_at
 
     async def close(self) -> None:
         """Close the session, and stop the server if it is a process of ours."""
@@ -216,15 +226,15 @@ class Connection:
 
     async def _supervise(self) -> None:
         failures = 0
-        while True:
-            await self._wanted.wait()
+        while await self._is_wanted():
             self._wanted.clear()
-            self._ready_at = None
+            self._ready_at, self._is_unknown = None, False
             reason, is_final = await self._run_session()
             self.log.add(f"agenttool: {reason}")
             is_stable = self._ready_at is not None and time.monotonic() - self._ready_at >= STABLE_S
-            is_first_loss = self._ready_at is not None and not failures
-            failures = 0 if is_stable else failures + 1
+            # A server that does not know a session works, and each call opens at most one.
+            is_first_loss = self._ready_at is not None and (self._is_unknown or not failures)
+            failures = 0 if is_stable else failures if self._is_unknown else failures + 1
             if is_stable or is_first_loss:  # the next call opens a session at once
                 self._attempt = self._new_attempt() if self._attempt.done() else self._attempt
                 continue
@@ -232,7 +242,20 @@ class Connection:
             await self._fail(reason, delay, is_final=is_final)
             await asyncio.sleep(delay)
             self._attempt = self._new_attempt()
-            self._wanted.set()
+            if self.options.idle_s is None:
+                self._wanted.set()
+        if self.options.on_end is not None:
+            self.options.on_end()
+
+    async def _is_wanted(self) -> bool:
+        """Wait until a session is wanted; return False if no call wants one for `idle_s`."""
+        while not self._wanted.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.options.idle_s):
+                    await self._wanted.wait()
+            if not self._wanted.is_set() and not self._jobs:
+                return False
+        return True
 
     async def _run_session(self) -> tuple[str, bool]:
         """Open a session and keep it until it ends; return why it ended, and whether the settings must change."""

@@ -19,6 +19,9 @@ Fetch = Callable[[Ref], Awaitable[bytes | None]]
 MAX_INLINE_BYTES = 5_000_000
 """Larger media are links, which `resources/read` resolves."""
 
+MAX_BLOCKS = 10_000
+"""How many content blocks a result may have; to convert more would hold up other calls."""
+
 _BINARY = "application/octet-stream"
 _MEDIA = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO}
 _INLINE = {ContentClass.IMAGE: types.ImageContent, ContentClass.AUDIO: types.AudioContent}
@@ -31,6 +34,10 @@ _LINKED = frozenset(
         ContentClass.PERSISTED_OUTPUT_REF,
     }
 )
+
+
+class TooManyBlocks(ValueError):
+    """A result has more content blocks than are accepted."""
 
 
 def content_item(block: JsonObject) -> ContentItem:
@@ -103,11 +110,14 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
     """Return the native output of a tool result; `mapping` has the ids of the call.
 
     Raises:
+        TooManyBlocks: the result is too large.
         ValueError: the result is not valid; says why.
     """
     blocks = result.get("content", [])
     if not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError("its content is not a list of objects")
+    if len(blocks) > MAX_BLOCKS:
+        raise TooManyBlocks(f"its content has {len(blocks)} blocks; at most {MAX_BLOCKS} are accepted")
     items = tuple(content_item(cast("JsonObject", each)) for each in blocks)
     structured: Json | UnsetType = result.get("structuredContent", UNSET)
     is_error = result.get("isError") is True

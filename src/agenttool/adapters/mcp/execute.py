@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_REQUEST, CallToolRequest, CallToolRequestParams
+from mcp_types import CallToolRequest, CallToolRequestParams
 
 from agenttool.adapters.mcp.connection import Connection, Unavailable
-from agenttool.adapters.mcp.content import output_of
+from agenttool.adapters.mcp.content import TooManyBlocks, output_of
 from agenttool.adapters.mcp.session import (
     CONNECTION_LOST,
     INVALID,
     NOT_CONNECTED,
     TOO_LARGE,
     UNAUTHORIZED,
+    UNKNOWN_SESSION,
     Exchange,
     InvalidResult,
     McpSession,
@@ -27,12 +28,9 @@ from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
 from agenttool.records import UNSET, ErrorClass, Json, JsonObject, McpMapping, RetryGuidance, ToolError, UnsetType
 
-SESSION_TERMINATED = "Session terminated"
-"""What the SDK reports if a server does not know a session any more; the request was not handled."""
-
-
 _CLASSES = {
     NOT_CONNECTED: ErrorClass.DEPENDENCY_UNAVAILABLE,
+    UNKNOWN_SESSION: ErrorClass.DEPENDENCY_UNAVAILABLE,
     UNAUTHORIZED: ErrorClass.CREDENTIAL_MISSING,
 }
 
@@ -45,7 +43,11 @@ class ConnectionPool(Protocol):
     """Finds the connection of a call."""
 
     def connection_of(self, job: Job, /) -> Connection:
-        """Return the connection that serves the actor of a call."""
+        """Return the connection that serves the actor of a call.
+
+        Raises:
+            Unavailable: too many actors use the server now.
+        """
         ...
 
     def headers_of(self, job: Job, /) -> dict[str, str]:
@@ -81,7 +83,10 @@ class McpExecutor:
         Raises:
             ToolFailure: the server cannot be used, answered with an error, or was lost.
         """
-        connection = self.pool.connection_of(job)
+        try:
+            connection = self.pool.connection_of(job)
+        except Unavailable as error:
+            raise self._unavailable(error) from error
         connection.begin_call(job)
         try:
             return await self._call(job, connection, is_first=True)
@@ -102,9 +107,9 @@ class McpExecutor:
             result = await self.send(job, session, exchange)
         except MCPError as error:
             fault = fault_of(error)
-            is_unknown = error.code == INVALID_REQUEST and error.message == SESSION_TERMINATED
+            is_unknown = fault == UNKNOWN_SESSION
             if is_unknown or fault in (NOT_CONNECTED, CONNECTION_LOST):
-                connection.drop(session)
+                connection.drop(session, is_unknown=is_unknown)
             if is_first and (is_unknown or exchange.request_id is None):  # the server did not handle the request
                 return await self._call(job, connection, is_first=False)
             raise self._failed(error, fault, exchange.request_id) from error
@@ -113,6 +118,9 @@ class McpExecutor:
         mapping = self._mapping(session, exchange.request_id, result)
         try:
             return self.output(result, mapping)
+        except TooManyBlocks as error:
+            message = f"the result of the server {self.server!r} was refused: {error}; ask for less"
+            raise _failure(ErrorClass.RESULT_TOO_LARGE, message, code="too_many_blocks", is_safe=False) from error
         except ValueError as error:
             raise self._invalid(str(error)) from error
 
@@ -202,7 +210,7 @@ class McpExecutor:
         if fault is not None:
             message = f"the server {self.server!r} did not accept the call: {error.message}"
             error_class = _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED)
-            return _failure(error_class, message, code=fault, is_safe=fault == NOT_CONNECTED)
+            return _failure(error_class, message, code=fault, is_safe=fault in (NOT_CONNECTED, UNKNOWN_SESSION))
         native: JsonObject = {
             "jsonrpc_request_id": request_id,
             "code": error.code,

@@ -8,7 +8,7 @@ from typing import cast
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from agenttool.adapters.mcp.session import (
     CONNECTION_LOST,
@@ -17,6 +17,7 @@ from agenttool.adapters.mcp.session import (
     REFUSED,
     TOO_LARGE,
     UNAUTHORIZED,
+    UNKNOWN_SESSION,
     MessageStreams,
     SessionId,
 )
@@ -135,7 +136,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if encoding != _NOT_ENCODED:  # a small body may expand to any size
             await response.aclose()
             return _failed(request, REFUSED, f"it answered in the encoding {encoding!r}, which was not requested")
-        if response.status_code >= _FIRST_ERROR and response.status_code != _NOT_FOUND:
+        if response.status_code >= _FIRST_ERROR:
             return await _explained(request, response, self._advice)
         found = response.headers.get(_SESSION_HEADER)
         self._session_id.value = found or self._session_id.value
@@ -177,15 +178,23 @@ def _error(fault: str, message: str) -> JsonObject:
 
 
 async def _explained(request: httpx2.Request, response: httpx2.Response, advice: str) -> httpx2.Response:
-    """Return an error response to a message with a JSON-RPC error as its body, if it has none."""
+    """Return an error response to a message with a JSON-RPC error as its body, if it has none.
+
+    The status 404 within a session means that the server does not know the session any more, whatever the body says.
+    """
     if not _is_message(await request.aread()):
         return response
     content, status = None, response.status_code
     with suppress(httpx2.HTTPError):
         content = await _read(cast("httpx2.AsyncByteStream", response.stream), _MAX_ERROR_BYTES)
     await response.aclose()
+    is_lost = status == _NOT_FOUND and _SESSION_HEADER in request.headers and not _is_unknown_method(content)
+    if is_lost:
+        return _failed(request, UNKNOWN_SESSION, "the server does not know the session any more", status)
     if content is not None and status != _UNAUTHORIZED[0] and _is_message(content):
         return httpx2.Response(status, content=content, headers=response.headers, request=request)
+    if status == _NOT_FOUND:  # the SDK reads it as a method that the server does not have
+        return httpx2.Response(status, request=request)
     fault = UNAUTHORIZED if status in _UNAUTHORIZED else REFUSED
     words = f"it answered with the HTTP status {status}" + (f"; {advice}" if fault == UNAUTHORIZED else "")
     explained = _failed(request, fault, words, status)
@@ -193,6 +202,15 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
         if name in response.headers:
             explained.headers[name] = response.headers[name]
     return explained
+
+
+def _is_unknown_method(content: bytes | None) -> bool:
+    """Return whether a body is the JSON-RPC error for a method that the server does not have."""
+    try:
+        error = parse_object(content or b"").get("error")
+    except RecordError:
+        return False
+    return isinstance(error, dict) and error.get("code") == METHOD_NOT_FOUND
 
 
 def _is_message(content: bytes) -> bool:

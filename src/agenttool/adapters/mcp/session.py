@@ -46,7 +46,7 @@ FAULT = "agenttool.fault"
 """The member of an error's data by which a transport states a fault of its own; the values follow."""
 
 TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
-UNAUTHORIZED, REFUSED, INVALID = "unauthorized", "refused", "invalid"
+UNAUTHORIZED, REFUSED, INVALID, UNKNOWN_SESSION = "unauthorized", "refused", "invalid", "unknown_session"
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 EXTENSIONS = (TASKS_EXTENSION,)
@@ -81,12 +81,15 @@ class Exchange:
         result: the result as the server sent it.
         headers: what the request carries besides the usual headers, if it is sent over HTTP.
         on_sent: is called with the id just before the request is sent.
+        is_raw: whether only the result as it was sent is used. The SDK then does not check it, which takes long if it
+            is large.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on_sent: Callable[[int | str], None] | None = None
     request_id: int | str | None = None
     result: JsonObject | None = None
+    is_raw: bool = False
 
 
 _EXCHANGE: ContextVar[Exchange | None] = ContextVar("agenttool_mcp_exchange", default=None)
@@ -172,7 +175,9 @@ class NotedReader(_StreamContext):
         if isinstance(message, JSONRPCResponse):
             exchange = self._open.pop(coerce_request_id(message.id), None)
             if exchange is not None:
-                exchange.result = cast("JsonObject", dict(message.result))
+                exchange.result = cast("JsonObject", message.result)
+                if exchange.is_raw:
+                    message.result = {}
         return True
 
 
@@ -264,7 +269,7 @@ class McpSession:
             InvalidResult: the result is not an object.
         """
         exchange = exchange or Exchange()
-        exchange.result = None
+        exchange.result, exchange.is_raw = None, True
         token = _EXCHANGE.set(exchange)
         try:
             await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)

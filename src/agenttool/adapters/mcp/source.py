@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 from mcp_types import CompleteRequest
 
-from agenttool.adapters.mcp.connection import Connection, ConnectionOptions
+from agenttool.adapters.mcp.connection import Connection, ConnectionOptions, Unavailable
 from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.elicitation import ask_name, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
@@ -45,7 +45,13 @@ FIRST_ANSWER_S = 10.0
 IDLE_S = 600.0
 """After how long without a call the connection of one actor is closed."""
 
+MAX_ACTORS = 200
+"""How many actors are connected at the same time; beyond it, the connection that is idle for longest is closed."""
+
 _INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+FULL_RETRY_S = 5.0
+"""When a call is worth another try that found too many actors connected."""
+
 LOGIN_S = 600.0
 """How long a user may take to log in."""
 
@@ -90,6 +96,7 @@ class McpSource:
         self.server = server
         self.name = server.name
         self._actors: dict[str, Connection] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._declared: dict[ToolId, DeclaredTool] = {}
         self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
         self._listed: Mapping[str, JsonObject] = {}
@@ -172,10 +179,14 @@ class McpSource:
             self._watch.cancel()
             await asyncio.wait([self._watch])
         connections = [*self._actors.values(), *([self._main] if hasattr(self, "_main") else [])]
-        await asyncio.gather(*(each.close() for each in connections))
+        await asyncio.gather(*(each.close() for each in connections), *self._closing)
 
     def connection_of(self, job: Job, /) -> Connection:
-        """Return the connection that serves the actor of a call."""
+        """Return the connection that serves the actor of a call.
+
+        Raises:
+            Unavailable: too many actors use the server now.
+        """
         return self._of_actor(job.actor_ref)
 
     def _of_actor(self, actor: str | None) -> Connection:
@@ -183,9 +194,25 @@ class McpSource:
             return self._main
         found = self._actors.get(actor)
         if found is None:
+            if len(self._actors) >= MAX_ACTORS:
+                self._close_idle()
             found = self._actors[actor] = self._connection(actor)
             found.start()
         return found
+
+    def _close_idle(self) -> None:
+        """Close the connection of the actor whose last call is longest ago.
+
+        Raises:
+            Unavailable: all have calls that run.
+        """
+        idle = {actor: each.idle_since for actor, each in self._actors.items() if each.idle_since is not None}
+        if not idle:
+            raise Unavailable(f"{MAX_ACTORS} actors use the server {self.name!r} now", FULL_RETRY_S)
+        chosen = self._actors.pop(min(idle, key=lambda each: idle[each]))
+        closing = asyncio.create_task(chosen.close())  # noqa: TID251 -- `close` is its parent
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def headers_of(self, job: Job, /) -> dict[str, str]:
         """Return the headers that the requests of a call carry."""
@@ -301,8 +328,12 @@ class McpSource:
                 now_ns=self._host.now_ns,
                 roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
                 idle_s=None if actor is None else IDLE_S,
+                on_end=None if actor is None else lambda: self._forget(actor),
             )
         )
+
+    def _forget(self, actor: str) -> None:
+        self._actors.pop(actor, None)
 
     @asynccontextmanager
     async def _transport(
