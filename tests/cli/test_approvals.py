@@ -458,8 +458,8 @@ def test_ctrl_c_at_the_prompt_cancels_the_call_before_the_tool_starts(folder, st
     assert [each for each in open_questions(folder) if "error" not in each] == []  # in memory there is nobody to ask
 
 
-def test_a_question_is_answered_by_a_part_of_its_id(folder):
-    first, second = asked(folder, 5), asked(folder, 6)
+def test_a_question_is_answered_by_a_part_of_its_id_or_the_end_of_that_of_its_call(folder):
+    first, second, third = asked(folder, 5), asked(folder, 6), asked(folder, 7)
     seen = ("--shown", first["shown_digest"])
     several = command(folder, "approvals", "answer", "apr_", "allow", *seen)
     assert several.returncode == 2
@@ -471,6 +471,8 @@ def test_a_question_is_answered_by_a_part_of_its_id(folder):
     other = ("--shown", second["shown_digest"])
     part = second["approval_id"].removeprefix("apr_")[:-4]
     assert command(folder, "approvals", "answer", part, "deny", *other).returncode == 0
+    call = third["invocation_id"][-8:]  # as `agenttool log` prints it
+    assert command(folder, "approvals", "answer", call, "deny", "--shown", third["shown_digest"]).returncode == 0
 
 
 def test_a_rule_for_the_project_is_added_to_the_settings_file_that_was_named(folder):

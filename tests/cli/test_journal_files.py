@@ -207,7 +207,8 @@ def test_a_journal_whose_payloads_cannot_be_copied_is_not_copied(run, day, tmp_p
 
 
 @pytest.fixture
-def payloads(day, journal, tmp_path):
+def payloads(run, day, journal, tmp_path):
+    assert run("trust", "--yes").exit_code == 0
     return shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
 
 

@@ -3,12 +3,18 @@
 import asyncio
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import httpcore
 import pytest
 
 from agenttool import Allow, Runtime, tool
+from agenttool.journal.steps import STEPS
 from agenttool.ports.identity import AccessRole
 from agenttool.server.grants import AccessGrants, GrantKind
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.store_trust import is_store_trusted, record_created_store
 
 BANK = """
 from pathlib import Path
@@ -92,6 +98,7 @@ def transfers(folder):
         ("mcp", "--from", "cloned_bank", "--names"),
         ("policy", "rules"),
         ("keys", "list"),
+        ("retain", "--payloads", "0"),
     ],
 )
 def test_a_store_that_the_user_did_not_create_is_not_used(run, clone, words):
@@ -99,12 +106,14 @@ def test_a_store_that_the_user_did_not_create_is_not_used(run, clone, words):
     done = run(*words)
     assert done.exit_code == 2
     assert (
-        f"{clone}/agenttool.db was not created by this user on this machine, so it is not used, and it stays as it is."
-        " It holds 1 approved call, 1 remembered rule, 1 key, 1 open question; look at it with `agenttool log`, then type"
-        f" `agenttool trust {clone}`, or name the file with --store"
+        f"{clone}/agenttool.db was not created here by this user, so it is not used, and it stays as it is."
+        " It holds 1 approved call, 1 remembered rule, 1 key, 1 open question; look at it with"
+        f" `agenttool log --store agenttool.db`, then type `agenttool trust {clone}/agenttool.db`,"
+        " or name the file with --store"
     ) in done.stderr
     assert ((clone / "agenttool.db").read_bytes(), transfers(clone)) == (before, [])
     assert len(run("log", "--json").stdout.splitlines()) == 3
+    assert "--store" not in run("status").stdout  # a suggested command must not agree in place of the user
 
 
 def test_trust_lists_what_the_store_holds_and_then_its_calls_run(run, foreign, clone):
@@ -158,14 +167,60 @@ def test_an_id_that_leaked_does_not_help_at_another_place(run, clone, monkeypatc
     other.mkdir()
     shutil.copy(clone / "agenttool.db", other)
     monkeypatch.chdir(other)
-    assert "was not created by this user" in run("approvals").stderr
+    assert "was not created here by this user" in run("approvals").stderr
 
 
-def test_the_store_of_a_tenant_needs_trust_like_the_default_one(run, clone):
+def test_the_store_of_a_tenant_needs_trust_like_the_default_one(run, running, clone):
     (clone / "agenttool.db").rename(clone / "agenttool.eve.db")
-    assert f"{clone}/agenttool.eve.db was not created by this user" in run("serve", "--port", "0").stderr
-    assert run("trust", "--yes").exit_code == 0
     assert run("policy", "rules").exit_code == 0
+    key = json.loads(run("keys", "add", "eve", "--role", "approver", "--tenant", "eve", "--json").stdout)["key"]
+    with running(clone, ["-m", "agenttool", "serve", "--port", "0", "--json"]) as (child, line):
+
+        def ask():
+            asked = httpcore.request("GET", f"{line['url']}/v1/approvals", headers={"authorization": f"Bearer {key}"})
+            return asked.status, json.loads(asked.content)
+
+        status, problem = ask()
+        assert (status, problem["detail"]) == (
+            503,
+            "the store of this tenant is not trusted; the log of the server says what to do",
+        )
+        assert run("trust", "--yes").exit_code == 0
+        assert ask()[0] == 200
+        child.terminate()
+        assert f"{clone}/agenttool.eve.db was not created here by this user" in child.communicate(timeout=60)[1]
+
+
+def test_a_copy_beside_the_store_does_not_need_trust(run, clone):
+    assert run("trust", "--yes").exit_code == 0
+    assert run("backup", "agenttool.copy.db").exit_code == 0
+    assert run("approvals", "--json").exit_code == 0
+
+
+def test_a_store_behind_a_link_has_its_other_files_beside_the_target(run, clone):
+    (clone / "agenttool.db").unlink()
+    (clone / "volume").mkdir()
+    (clone / "agenttool.db").symlink_to("volume/calls.db")
+    for words in (("keys", "list"), ("keys", "list"), ("keys", "list", "--store", "volume/calls.db")):
+        assert run(*words).exit_code == 0
+    assert {each.name for each in (clone / "volume").iterdir()} == {"calls.db", "calls.db-payloads"}
+    assert (clone / "volume/calls.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_that_is_just_being_created_is_used_by_other_processes(clone):
+    file = clone / "new" / "agenttool.db"
+    file.parent.mkdir()
+    with ThreadPoolExecutor() as threads:
+        for _ in range(20):
+            creating = threads.submit(
+                lambda: SqliteStore.open(file, steps=STEPS, on_create=partial(record_created_store, file))
+            )
+            while not creating.done():
+                assert is_store_trusted(file)
+            asyncio.run(creating.result().close())
+            assert is_store_trusted(file)
+            for each in file.parent.iterdir():
+                each.unlink()
 
 
 def test_trusted_settings_that_name_the_store_are_consent_and_trust_lists_both(run, clone):

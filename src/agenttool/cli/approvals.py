@@ -459,7 +459,7 @@ class ApprovalSession:
         return status
 
     async def _find_question(self, part: str) -> Question | None:
-        """Return the open question whose id is, begins or ends with a text; none if there is none.
+        """Return the open question whose id begins or ends with a text, or whose call's id ends with it.
 
         Raises:
             ConfigError: several have such an id.
@@ -470,7 +470,8 @@ class ApprovalSession:
         found = [
             each
             async for each in QuestionFilter().all(self.rt)
-            if each.approval_id.startswith(wanted) or each.approval_id.endswith(part)
+            if each.approval_id.startswith(wanted)
+            or any(id_.endswith(part) for id_ in (each.approval_id, each.invocation_id))
         ]
         if len(found) > 1:
             matches = "\n".join(f"  {each.approval_id}  {printable(each.tool_name)}" for each in found[:MAX_MATCHES])

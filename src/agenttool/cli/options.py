@@ -14,9 +14,9 @@ from agenttool.config import AUTO, StoreSetting, environment, load_config
 from agenttool.config.layers import SETTINGS_FILE
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
-from agenttool.stores.location import StoreParts, open_store, store_location, store_path
+from agenttool.stores.location import StoreParts, open_store, payload_folder, store_location, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
-from agenttool.stores.store_trust import STORE_FILE, found_stores, is_store_trusted
+from agenttool.stores.store_trust import STORE_FILE, is_store_trusted
 
 URL, KEY, KEY_FILE = "AGENTTOOL_URL", "AGENTTOOL_KEY", "AGENTTOOL_KEY_FILE"
 """The variables that name a server, and the key for it or its file."""
@@ -125,11 +125,8 @@ class StoreOptions(NamedTuple):
             ConfigError: this user did not create it, and does not trust it.
         """
         found = self.or_default()
-        unknown = [] if found is self else [each for each in found_stores(Path()) if not is_store_trusted(each)]
-        if unknown:
-            from agenttool.cli.store_effects import require_store_trust  # noqa: PLC0415 -- it is slow to load
-
-            require_store_trust(unknown[0])
+        if found is not self:
+            check_found_store(Path(STORE_FILE))
         return found
 
     def existing_file(self) -> Path:
@@ -162,6 +159,18 @@ class StoreOptions(NamedTuple):
         return StoreOptions(str(self.file)).arguments
 
 
+def check_found_store(file: Path) -> None:
+    """Check a store that was found by its name.
+
+    Raises:
+        ConfigError: this user did not create it, and does not trust it.
+    """
+    if not is_store_trusted(file):
+        from agenttool.cli.store_effects import require_store_trust  # noqa: PLC0415 -- it is slow to load
+
+        require_store_trust(file)
+
+
 def open_journal(store: str | None) -> AbstractContextManager[SqliteReader]:
     """Open an existing journal read-only."""
     return SqliteReader.open(StoreOptions(store).existing_file(), steps=STEPS)
@@ -170,7 +179,7 @@ def open_journal(store: str | None) -> AbstractContextManager[SqliteReader]:
 @asynccontextmanager
 async def open_existing_store(store: str | None) -> AsyncGenerator[StoreParts]:
     """Open the store of an existing journal for reading and writing."""
-    options = StoreOptions(store)
+    options = StoreOptions(store).for_use()
     parts = open_store(f"sqlite:{options.existing_file()}", STEPS, options.payloads)
     try:
         yield parts
@@ -181,4 +190,4 @@ async def open_existing_store(store: str | None) -> AsyncGenerator[StoreParts]:
 
 def payload_location(store: str | None, file: Path) -> str:
     """Return where the payloads of a journal are: as the settings say, or a folder beside the file."""
-    return StoreOptions(store).payloads or str(file.with_name(f"{file.name}-payloads"))
+    return StoreOptions(store).payloads or str(payload_folder(file))

@@ -25,12 +25,20 @@ from agenttool.adapters.rap.source import RapClient
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import Application, bind, is_public, local_url, parse_base_url, run_server
 from agenttool.cli.keys import login_link
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, program_name, read_variable
+from agenttool.cli.options import (
+    STORE_FILE,
+    SettingsOption,
+    StoreOptions,
+    check_found_store,
+    find_settings,
+    program_name,
+    read_variable,
+)
 from agenttool.cli.output import print_text, warn
 from agenttool.cli.settings_watch import SettingsWatch
 from agenttool.config import Config, JwtTable, ServerSetting, load_config
 from agenttool.config.table import read_table
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
@@ -95,6 +103,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             watch=watch,
             options=options,
             file=options.file,
+            finds_store=store is None and loaded.store is None,
             tools=tools,
             callback_url=callback_url,
             server=replace(server_options(server, callback_url), is_demo=is_demo),
@@ -143,12 +152,14 @@ class Served:
         loaded: the settings in force.
         watch: applies changed settings.
         file: the file of the default tenant's store; None in memory.
+        finds_store: whether neither options nor settings name the store, so those of tenants need trust, too.
     """
 
     loaded: Config
     watch: SettingsWatch
     options: StoreOptions
     file: Path | None
+    finds_store: bool
     tools: list[Tool]
     callback_url: str
     server: ServerOptions
@@ -198,6 +209,8 @@ class Served:
     @asynccontextmanager
     async def _runtime(self, tenant: str) -> AsyncGenerator[tuple[Runtime, Application | None]]:
         file, is_default, loaded = self._file(tenant), tenant == DEFAULT_TENANT, self.loaded
+        if self.finds_store and file is not None and not is_default:
+            _check_store(file)
         place = self.options.store if is_default else "memory:" if file is None else f"sqlite:{file}"
         async with (
             Runtime.open(
@@ -220,6 +233,19 @@ class Served:
         file = self._file(tenant)
         async with self._runtime(tenant) as (rt, mcp), TenantSpace(tenant, rt, file=file, mcp=mcp).running() as space:
             yield space
+
+
+def _check_store(file: Path) -> None:
+    """Check a store that was found by its name; the log has the reason, which is not for clients.
+
+    Raises:
+        StoreError: this user did not create it, and does not trust it.
+    """
+    try:
+        check_found_store(file)
+    except ConfigError as error:
+        logging.getLogger("agenttool.server").warning("%s", error)
+        raise StoreError("the store of this tenant is not trusted; the log of the server says what to do") from error
 
 
 @asynccontextmanager

@@ -53,7 +53,7 @@ def status(
 
         print_status(server)
         return
-    options = StoreOptions(store, settings).or_default()
+    options = StoreOptions(store, settings)
     kinds = {
         name: str(each.members.get("kind", "")) for name, each in load_config(find_settings(settings)).sources.items()
     }

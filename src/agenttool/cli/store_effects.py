@@ -80,7 +80,8 @@ def require_store_trust(file: Path) -> NoReturn:
     found = [f"{n:,} {noun}{'' if n == 1 else 's'}" for verb, noun in _NOUNS.items() if (n := counts[verb])]
     place = place_of(file)
     raise ConfigError(
-        f"{place} was not created by this user on this machine, so it is not used, and it stays as it is. It holds"
-        f" {', '.join(found) or 'no open call and no rule'}; look at it with `agenttool log`, then type"
-        f" `agenttool trust {shlex.quote(str(place.parent))}`, or name the file with --store"
+        f"{place} was not created here by this user, so it is not used, and it stays as it is. It holds"
+        f" {', '.join(found) or 'no open call and no rule'}; look at it with `agenttool log --store"
+        f" {shlex.quote(place.name)}`, then type `agenttool trust {shlex.quote(str(place))}`,"
+        " or name the file with --store"
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agenttool.config import StoreSetting
@@ -57,6 +58,12 @@ def store_location(setting: StoreSetting) -> tuple[str, str | None]:
     return f"sqlite:{setting.folder / file}", payloads
 
 
+def payload_folder(file: Path) -> Path:
+    """Return the folder of the payloads, if no setting names another: beside the file, also if a link was given."""
+    file = file.resolve()
+    return file.with_name(f"{file.name}-payloads")
+
+
 def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> StoreParts:
     """Open or create a store; `payloads` is a folder or the URL of an object store, by default a folder beside it.
 
@@ -73,12 +80,10 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
     from agenttool.stores.store_trust import record_created_store  # noqa: PLC0415 -- see above
 
-    store = SqliteStore.open(file, steps=steps)
-    if store.is_created:
-        record_created_store(store.path)
+    store = SqliteStore.open(file, steps=steps, on_create=partial(record_created_store, file.absolute()))
     return StoreParts(
         log=store.log,
-        payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
+        payloads=ObjectPayloads.open(payloads or payload_folder(file)),
         open_calls=store.open_calls,
         documents=store.documents,
         close=store.close,

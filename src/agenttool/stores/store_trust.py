@@ -36,7 +36,11 @@ def store_digest(file: Path) -> str | None:
             found = connection.execute("SELECT CAST(hash AS BLOB) FROM anchors WHERE position = 0").fetchone()
     except (OSError, *UNREADABLE):
         return None
-    return None if found is None else f"{_PREFIX}{hashlib.sha256(found[0]).hexdigest()}"
+    return None if found is None else _digest(found[0])
+
+
+def _digest(first_hash: bytes) -> str:
+    return f"{_PREFIX}{hashlib.sha256(first_hash).hexdigest()}"
 
 
 def is_store_digest(digest: str) -> bool:
@@ -46,18 +50,28 @@ def is_store_digest(digest: str) -> bool:
 
 def is_store_trusted(file: Path) -> bool:
     """Return whether this user created the store in a file, or agreed to it; an empty file is a new store."""
-    if not file.exists() or not file.stat().st_size:
+    if _is_empty(file):
         return True
     digest = store_digest(file)
     return digest is not None and trust_record(file) == TrustRecord(place_of(file), digest)
 
 
-def record_created_store(file: Path) -> None:
-    """Record that this user created a store, if it can be found by its name; a failure is logged."""
-    digest = store_digest(file)
-    if digest is None or file not in found_stores(file.parent):
+def _is_empty(file: Path) -> bool:
+    """Return whether a file holds nothing yet: another process may be creating it."""
+    if not file.exists() or not file.stat().st_size:
+        return True
+    try:
+        with closing(open_read_only(file)) as connection:
+            return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    except (OSError, *UNREADABLE):
+        return False
+
+
+def record_created_store(file: Path, first_hash: bytes) -> None:
+    """Record that this user creates a store, if it can be found by its name; a failure is logged."""
+    if file not in found_stores(file.parent):
         return
     try:
-        trust_file(file, digest)
+        trust_file(file, _digest(first_hash))
     except ConfigError as error:
         log.warning("%s", error)

@@ -1,6 +1,7 @@
 """The tables of the journal, and the check that a file has exactly these."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -70,8 +71,10 @@ _SCHEMA = (
 )
 
 
-def create_store(path: Path) -> bool:
-    """Create the file with its tables, readable by its owner only, or check an existing one; return whether it is new.
+def create_store(path: Path, on_create: Callable[[bytes], None] | None = None) -> None:
+    """Create the file with its tables, readable by its owner only, or check an existing one.
+
+    `on_create` is called with the first hash of a new file, before other processes can see it.
 
     Raises:
         ConfigError: there is no such folder, or the file is not a usable store.
@@ -81,7 +84,8 @@ def create_store(path: Path) -> bool:
         with closing(open_connection(path)) as connection:
             is_new = is_empty(connection, str(path))  # before anything is changed
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            is_created = is_new and _create_tables(connection, path)
+            if is_new:
+                _create_tables(connection, path, on_create)
             refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
@@ -91,16 +95,19 @@ def create_store(path: Path) -> bool:
         ) from error
     if mode != "wal":
         raise ConfigError(f"the file system of {str(path)!r} does not support a write-ahead log; use a local disk")
-    return is_created
 
 
-def _create_tables(connection: sqlite3.Connection, path: Path) -> bool:
-    """Create the tables in a new file, all of them or none; return whether no other process was faster."""
+def _create_tables(
+    connection: sqlite3.Connection, path: Path, on_create: Callable[[bytes], None] | None = None
+) -> None:
+    """Create the tables in a new file, all of them or none, unless another process was faster."""
     with transaction(connection, path):
-        is_new = is_empty(connection, str(path))
-        for statement in _SCHEMA if is_new else ():
+        if not is_empty(connection, str(path)):
+            return
+        for statement in _SCHEMA:
             connection.execute(statement)
-    return is_new
+        if on_create is not None:
+            on_create(connection.execute("SELECT hash FROM anchors").fetchone()[0])
 
 
 def is_empty(connection: sqlite3.Connection, name: str) -> bool:

@@ -1,7 +1,7 @@
 """One SQLite file as a whole: the log, the open calls and the documents in it."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,16 +22,11 @@ _LAST = "\U0010ffff"
 
 
 class SqliteStore:
-    """One file. Belongs to one event loop; other loops and processes open the same file for themselves.
+    """One file. Belongs to one event loop; other loops and processes open the same file for themselves."""
 
-    Attributes:
-        is_created: whether this object created the file.
-    """
-
-    def __init__(self, path: Path, steps: Mapping[str, Step], owner: str, *, is_created: bool) -> None:
+    def __init__(self, path: Path, steps: Mapping[str, Step], owner: str) -> None:
         """Join the parts around an existing file; use `open`."""
         self.path = path
-        self.is_created = is_created
         self._reader = open_connection(path)
         register_functions(self._reader)
         with reading(path):
@@ -43,20 +38,28 @@ class SqliteStore:
         self.documents = SqliteDocuments(file, self._reader, self.log.group)
 
     @classmethod
-    def open(cls, path: str | Path, *, steps: Mapping[str, Step], owner: str | None = None) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        steps: Mapping[str, Step],
+        owner: str | None = None,
+        on_create: Callable[[bytes], None] | None = None,
+    ) -> Self:
         """Open the file, or create it.
 
         Args:
-            path: the file; two more appear beside it while it is in use.
+            path: the file, or a link to it; two more appear beside the file while it is in use.
             steps: every step by its name, to decode facts.
             owner: the owner name of this process; a unique one if it is not given.
+            on_create: called with the first hash of a new file, before other processes can see it.
 
         Raises:
             ConfigError: the file is not a usable store; it is left as it was.
         """
-        path = Path(path).absolute()
-        is_created = create_store(path)
-        return cls(path, steps, owner or new_owner(), is_created=is_created)
+        path = Path(path).resolve()  # SQLite puts its other files beside the target of a link
+        create_store(path, on_create)
+        return cls(path, steps, owner or new_owner())
 
     async def close(self) -> None:
         """Write what is left and close the file; other processes may claim its open calls at once.
