@@ -226,6 +226,7 @@ def test_nothing_is_started_or_written_without_a_confirmation(run, tmp_path):
         ('{"mcpServers": ', "servers.json: not JSON"),
         ("[]", "must be a JSON object with mcpServers"),
         ('{"theme": "dark"}', "has neither mcpServers nor servers"),
+        ('{"mcpServers": ["npx"]}', "must be an object of names and servers"),
     ],
 )
 def test_a_file_that_lists_no_servers_is_rejected_with_the_reason(run, content, says):

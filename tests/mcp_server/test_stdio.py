@@ -36,3 +36,12 @@ async def test_a_client_starts_the_command_and_uses_its_tools(tmp_path, mode):
         assert [each.name for each in (await client.list_tools()).tools] == ["add", "read_result", "send"]
         assert text_of(await client.call_tool("add", {"a": 19, "b": 23})) == "42"
         assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+
+
+@pytest.mark.slow
+async def test_a_call_that_waits_names_a_command_that_works_in_every_folder(tmp_path):
+    (tmp_path / "mytools.py").write_text(TOOLS)
+    command = ["-m", "agenttool", "mcp", "--from", "mytools", "--store", "calls.db", "--directory", str(tmp_path)]
+    async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=command))) as client:
+        waiting = text_of(await client.call_tool("send", {"to": "ada"}))
+    assert f"approvals --store {tmp_path / 'calls.db'}`" in waiting

@@ -118,7 +118,7 @@ def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Itera
     """Yield the servers in the settings of a client.
 
     Raises:
-        ConfigError: there is no list of servers.
+        ConfigError: there is no list of servers, or it is not an object.
     """
     nested = _object(content.get("mcp"))
     project = _object(_object(content.get("projects")).get(str(here)))
@@ -126,6 +126,8 @@ def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Itera
     tables = [each[key] for each in (content, nested, project) for key in keys if key in each]
     if not tables and origin.path.name != ".claude.json":
         raise ConfigError(f"{origin.path}: has neither mcpServers nor servers; name the file that lists MCP servers")
+    if not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{origin.path}: the list of servers must be an object of names and servers; correct it")
     listed = [*_objects(content.get("inputs")), *_objects(nested.get("inputs"))]
     inputs = {str(each.get("id")): each for each in listed}
     disabled = _texts(project.get("disabledMcpServers")) or ()
@@ -143,8 +145,9 @@ def _unusable(members: JsonObject) -> str | None:
     kind = members.get("type", members.get("transport"))
     if kind is not None and str(kind).lower() not in _TRANSPORTS:
         return f"its transport {kind!r} is unknown; stdio, http and sse are known"
-    if not any(isinstance(members.get(key), str) for key in ("command", "url", "serverUrl", "httpUrl")):
-        return "it has neither command nor url"
+    place = next((key for key in ("command", "url", "serverUrl", "httpUrl") if members.get(key) is not None), None)
+    if place is None or not isinstance(members[place], str):
+        return "it has neither command nor url" if place is None else f"{place} is not a text"
     for key in ("env", "headers"):
         if not isinstance(members.get(key) or {}, dict):
             return f"{key} is not an object"

@@ -526,8 +526,10 @@ def _report(
         print_text(console, f"\nwould be added to {target.file}:\n\n{text}")
     elif chosen:
         print_text(console, f"added {_count(chosen)} to {target.file}", "green")
-    else:
+    elif rows:
         print_text(console, "nothing was added; --no-try adds servers without a trial", "yellow")
+    else:
+        print_text(console, "nothing was added: the settings list no MCP servers", "yellow")
     if unset:
         print_text(console, "secrets are not copied; before you use these servers, set:", "yellow")
         for each in unset:

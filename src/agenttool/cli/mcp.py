@@ -63,7 +63,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     loaded = load_config(config)
     base = McpOptions(
         actor=actor,
-        answer_command=f"{program_name()} approvals{options.arguments}",
+        answer_command=f"{program_name()} approvals{options.for_any_folder.arguments}",
         approvals_url=approvals_url(loaded.server and loaded.server.url),
         asks_client=ask_in_client,
     )

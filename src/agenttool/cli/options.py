@@ -152,6 +152,13 @@ class StoreOptions(NamedTuple):
         return "".join(f" {word} {shlex.quote(str(value))}" for word, value in given if value is not None)
 
     @property
+    def for_any_folder(self) -> "StoreOptions":
+        """The same with absolute paths, for a command that a user may run in another folder."""
+        settings = None if self.settings is None else self.settings.absolute()
+        file = None if self.store is None and settings is not None else self.file
+        return StoreOptions(self.store if file is None else str(file.absolute()), settings)
+
+    @property
     def journal_arguments(self) -> str:
         """The same for a command that only reads the journal: it accepts a file, and no settings."""
         if self.store is not None or self.settings is None:

@@ -268,7 +268,7 @@ async def _mcp_app(
     )
 
     base = McpOptions(
-        answer_command=f"{program_name()} approvals{store.arguments}",
+        answer_command=f"{program_name()} approvals{store.for_any_folder.arguments}",
         approvals_url=approvals_url(url),
         approves_own_calls=config.server is not None and config.server.approves_own_calls,
     )
