@@ -191,7 +191,8 @@ async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
             [
                 record.namespace
                 async for record in rt.journal.export()
-                if isinstance(record, ToolDeclaration) and record.lifecycle is Lifecycle.AVAILABLE
+                if isinstance(record, ToolDeclaration)
+                and record.lifecycle in (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
             ]
         )
         sources = {each.name: each for each in found}

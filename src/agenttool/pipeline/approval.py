@@ -145,7 +145,7 @@ def _why_refused(call: Call, tool: Tool, asked: JsonObject, edited: JsonObject) 
         verdict = judge(call, tool, check_replacement(call, tool, asked, edited, MutationSource.PERMISSION_PROMPT))
     except ToolFailure as failure:
         return failure.error
-    return None if edit_stands(verdict) else refusal(verdict, tool.name)
+    return None if edit_stands(verdict) else refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind)
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:

@@ -58,7 +58,7 @@ def refuse_if_denied(call: Call, tool: Tool, value: JsonObject) -> None:
     verdict = judge(call, tool, value)
     if not edit_stands(verdict):
         call.note(steps.REFUSED, call.decided(verdict, json_bytes(value)))
-        raise ToolFailure(refusal(verdict, tool.name))
+        raise ToolFailure(refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind))
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:

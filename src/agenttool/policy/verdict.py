@@ -20,6 +20,7 @@ from agenttool.records import (
     SuggestedUpdate,
     Timestamp,
     ToolError,
+    ToolKind,
 )
 
 
@@ -131,8 +132,12 @@ def decision_record(
     )
 
 
+_DECLARE = "@tool(read_only=True)"
+_DECLARED_ELSEWHERE = (ToolKind.MCP_TOOL, ToolKind.OPENAPI_OPERATION)
+"""The kinds of tools that no decorator of this program declares."""
+
 _REMEDIES = (
-    (Weight.ASK_ABOUT_HARM, "@tool(read_only=True)", "declare that it changes nothing"),
+    (Weight.ASK_ABOUT_HARM, _DECLARE, "declare that it changes nothing"),
     (
         Weight.ASK_FOR_APPROVAL,
         'rules=[{"behavior": "allow", "tool": "%s"}]',
@@ -143,11 +148,13 @@ _REMEDIES = (
 """The lines that would change a denial for want of an approver, each with the weakest vote that it changes."""
 
 
-def refusal(verdict: Verdict, tool_name: str) -> ToolError:
+def refusal(verdict: Verdict, tool_name: str, kind: ToolKind = ToolKind.FUNCTION) -> ToolError:
     """Return the error that a denied call ends with (AT-ERR-14); it names what would change an unasked question."""
     message = verdict.reason.message
     if verdict.weight is not Weight.DENY:
-        found = [(line.replace("%s", tool_name), why) for weight, line, why in _REMEDIES if verdict.weight >= weight]
+        left_out = _DECLARE if kind in _DECLARED_ELSEWHERE else None
+        fitting = [each for each in _REMEDIES if verdict.weight >= each[0] and each[1] != left_out]
+        found = [(line.replace("%s", tool_name), why) for _, line, why in fitting]
         lines = [f"  {line:<52}  # {why}" for line, why in found]
         message = "\n".join((f"{message}. One of these lines changes that:", *lines))
     return ToolError(

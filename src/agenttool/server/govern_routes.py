@@ -61,7 +61,8 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the sources of tools with their states and faults."""
     runtime = request.space.runtime
     declarations = [each.tool.declaration for each in runtime.inspection.tools()]
-    counts = Counter(each.namespace for each in declarations if each.lifecycle is Lifecycle.AVAILABLE)
+    usable = (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
+    counts = Counter(each.namespace for each in declarations if each.lifecycle in usable)
     rap = runtime.sources.find(RapClient)
     items: list[SourceItem] = []
     for status in await runtime.sources.status():

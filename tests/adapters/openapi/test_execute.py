@@ -181,6 +181,16 @@ async def test_a_response_that_violates_its_own_schema_is_returned_and_reported(
     assert right.text == '{"id":7}'
 
 
+async def test_pages_that_violate_their_schema_are_reported(open_service, service):
+    schema = {"type": "array", "items": {"type": "integer"}}
+    found = listing("page", responses={"200": {"content": {"application/json": {"schema": schema}}}})
+    service.answers["/list"] = [[1], ["two"], []]
+    async with open_service(found) as rt:
+        result = await rt.call("probe.list", {"pages": 3})
+    assert result.structured_content == [1, "two"]
+    assert "does not fit the schema of the service's own document at /0: expected integer" in result.text
+
+
 async def test_a_response_that_is_too_long_is_not_read(open_service, service):
     service.answers["/x"] = [
         (200, {"Content-Length": str(2**30)}, b"x"),

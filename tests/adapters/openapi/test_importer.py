@@ -224,3 +224,20 @@ def test_the_difference_of_two_imports_names_operations():
     before = {"GET /a": "1", "GET /b": "1", "GET /c": "1"}
     found = difference(before, {"GET /a": "1", "GET /b": "2", "GET /d": "1"})
     assert str(found) == "1 added (GET /d); 1 removed (GET /c); 1 changed (GET /b)"
+
+
+REPEATED = (
+    '{"openapi": "3.0.3", "servers": [{"url": "https://a.example"}], "info": {"title": "a\\u00e4"}, "paths": {'
+    '"/a": {"get": {"operationId": "lost"}, "parameters": [], "get": {"operationId": "a"}},'
+    '"/b": {"get": {"operationId": "lost too"}}, "/b": {"put": {"operationId": "b"}}, "x-note": "text"}}'
+)
+
+
+@pytest.mark.parametrize(
+    "text", [REPEATED, REPEATED.replace("{", "{ ").replace(', "x-note": "text"', ""), "# yaml\n" + REPEATED]
+)
+def test_operations_that_are_written_twice_are_reported(text):
+    found = import_document(read_service("probe", {"document": "a.json"}), text.encode(), "a.json")
+    assert [each.name for each in found.tools] == ["a", "b"]
+    assert [each.pointer for each in found.skipped] == ["/paths/~1a/get", "/paths/~1b"]
+    assert "it is written twice, and the last one is used" in found.skipped[0].reason

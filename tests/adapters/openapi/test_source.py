@@ -240,3 +240,58 @@ async def test_two_operations_with_one_new_name_are_not_mixed_up(open_service):
         assert "/paths/~1b/get: GET /a has the name 'b', too" in source.health()[0].fault
     with pytest.raises(ConfigError, match="the name of 'a' in tools of source 'probe'"):
         read_service("probe", {"document": "a.json", "tools": {"a": {"name": "two words"}}})
+
+
+async def test_a_target_of_an_overlay_that_selects_nothing_is_reported(open_service, tmp_path):
+    actions = [{"target": "$.paths['/none']", "remove": True}]
+    (tmp_path / "o.json").write_text(json.dumps({"overlay": "1.0.0", "info": {}, "actions": actions}))
+    async with open_service(pets(), overlays=[str(tmp_path / "o.json")]) as rt:
+        [status] = await rt.sources.status()
+    assert "the target \"$.paths['/none']\" of an overlay (/actions/0) selects nothing" in status.fault
+
+
+async def test_an_operation_with_too_many_parameters_is_reported_and_costs_only_itself(open_service):
+    many = [{"name": f"p{number}", "in": "query", "schema": {"type": "string"}} for number in range(20_000)]
+    found = document({"/a": {"get": operation(*many, operationId="a")}, "/b": {"get": operation(operationId="b")}})
+    async with open_service(found) as rt:
+        [status] = await rt.sources.status()
+        assert (await rt.call("probe.b", {})).ok
+    assert "/paths/~1a/get: it has 20000 parameters, more than 1000" in status.fault
+
+
+async def test_a_preview_refuses_arguments_that_a_call_would_refuse(open_service):
+    async with open_service(pets()) as rt:
+        source = rt.sources.get("probe")
+        for arguments, reason in (
+            ({}, "at /id: expected a member 'id'"),
+            ({"id": "x"}, "at /id: expected integer"),
+            ({"id": 1, "no": 1}, "no"),
+        ):
+            with pytest.raises(ValueError, match=reason):
+                source.preview("getPet", arguments)
+
+
+async def test_a_denial_names_no_decorator_for_an_operation(tmp_path, service):
+    (tmp_path / "api.json").write_text(json.dumps(pets()))
+    source = read_service("probe", {"document": str(tmp_path / "api.json"), "server": service.url})
+    async with Runtime.open(sources=[source], approve="deny") as rt:
+        error = (await rt.call("probe.deletePet", {"id": "1"})).error
+    assert "@tool" not in error.message
+    assert '"allow"' in error.message
+
+
+async def test_no_output_schema_is_declared_because_services_violate_theirs(open_service):
+    async with open_service(pets()) as rt:
+        interfaces, declarations = await records(rt, ToolInterface), await records(rt, ToolDeclaration)
+    assert {each.output_schema for each in interfaces.values()} == {None}
+    assert {each.output_contract.structured_schema for each in declarations.values()} == {None}
+
+
+async def test_a_document_that_takes_long_is_read_while_the_runtime_runs(open_service, monkeypatch):
+    monkeypatch.setattr("agenttool.adapters.openapi.source.FIRST_READ_S", 0)
+    async with open_service(pets()) as rt:
+        [status] = await rt.sources.status()
+        await rt.sources.get("probe").check()
+        result = await rt.call("probe.deletePet", {"id": "1"})
+    assert "is still being read after 0 s; its tools follow" in status.fault
+    assert result.ok

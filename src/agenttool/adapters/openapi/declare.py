@@ -50,6 +50,8 @@ MAX_DESCRIPTION = 600
 MAX_MEMBERS = 200
 """A body with more members than this is one argument."""
 
+MAX_PARAMETERS = 1000
+
 BODY, PAGES = "body", "pages"
 _READS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
 _REPEATABLE = (*_READS, "PUT", "DELETE")
@@ -220,6 +222,9 @@ class ToolMaker:
         Raises:
             DocumentError: no request can be made for it.
         """
+        if len(operation.parameters) > MAX_PARAMETERS:
+            count = len(operation.parameters)
+            raise DocumentError(f"it has {count} parameters, more than {MAX_PARAMETERS}; remove some with an overlay")
         arguments = _Arguments()
         for parameter in operation.parameters:
             known = self._arguments.get(id(parameter))

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
+from agenttool.adapters.openapi.repeated import LEVELS, repeated_members
 from agenttool.codec import RawJson, parse_members, parse_nested_members, parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
@@ -54,8 +55,10 @@ def absolute_url(base: str, reference: str) -> str:
     return found
 
 
-def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
+def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]] | None = None) -> JsonObject:
     """Return the object in a JSON or YAML document; with `is_lazy`, `References` decodes the components of JSON.
+
+    The places of members that it has twice, and of which the last one counts, are added to `repeated`.
 
     Raises:
         DocumentError: it is neither, or exceeds a bound.
@@ -64,15 +67,17 @@ def parse(data: bytes, *, is_lazy: bool = False) -> JsonObject:
     start = body.lstrip()[:1]
     if not start:
         raise DocumentError("the document is empty; name another one")
+    if repeated is not None and start == b"{":
+        repeated += repeated_members(body)
     if is_lazy and start == b"{":
         with suppress(RecordError):
             return _parse_lazily(body)
     try:
         found = parse_value(body) if start in b"{[" else None
     except RecordError as error:
-        found = _parse_yaml(body, f"it is not JSON ({error})")
+        found = _parse_yaml(body, f"it is not JSON ({error})", repeated)
     else:
-        found = _parse_yaml(body, "") if found is None else found
+        found = _parse_yaml(body, "", repeated) if found is None else found
     if not isinstance(found, dict):
         raise DocumentError(f"the document is not an object but {type(found).__name__}; name another one")
     return cast("JsonObject", found)
@@ -95,14 +100,18 @@ def _parse_lazily(data: bytes) -> JsonObject:
     return cast("JsonObject", found)
 
 
-def _parse_yaml(data: bytes, before: str) -> Json:
+def _parse_yaml(data: bytes, before: str, repeated: list[tuple[str, ...]] | None) -> Json:
     try:
-        return _YamlReader(data.decode()).read()
+        reader = _YamlReader(data.decode())
+        found = reader.read()
     except UnicodeDecodeError as error:
         raise DocumentError("the document is not UTF-8; convert it") from error
     except (yaml.YAMLError, RecursionError) as error:
         line = " ".join(str(error).split())[:200] or "it is nested too deeply"
         raise DocumentError(f"the document cannot be read: {before or line}; correct it") from error
+    if repeated is not None:
+        repeated += reader.repeated
+    return found
 
 
 class _YamlReader:
@@ -114,6 +123,8 @@ class _YamlReader:
         self._events = read(text, Loader=loader)
         self._anchors: dict[str, tuple[Json, int]] = {}
         self._count = 0
+        self._steps = [""] * LEVELS
+        self.repeated: list[tuple[str, ...]] = []
 
     def read(self) -> Json:
         """Return the first document of the stream."""
@@ -149,6 +160,10 @@ class _YamlReader:
         while not isinstance(each := next(self._events), yaml.MappingEndEvent):
             is_merge = isinstance(each, yaml.ScalarEvent) and each.value == "<<"
             name = each.value if isinstance(each, yaml.ScalarEvent) else str(self._value(each, depth + 1))
+            if depth < LEVELS:
+                self._steps[depth] = str(name)
+                if name in found:
+                    self.repeated.append(tuple(self._steps[: depth + 1]))
             value = self._value(next(self._events), depth + 1)
             if is_merge:
                 merged += value if isinstance(value, list) else [value]

@@ -99,10 +99,9 @@ class OperationExecutor:
         response = await self._polled(job, response, request, is_known=known is not None)
         if not response.is_success:
             raise self._failed(response, request)
-        note = self._violation(response)
         if pages > 1 and is_json(response.content_type):
             return await self._paged(job, response, pages, request, mapping)
-        return output_of(without_secrets(response, request.secrets), mapping, note)
+        return output_of(without_secrets(response, request.secrets), mapping, *self._violation(response))
 
     async def _authorized(
         self, job: Job, arguments: JsonObject, values: Mapping[str, str], known: str | None
@@ -229,36 +228,39 @@ class OperationExecutor:
         """Return the joined pages of a list."""
         names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
         found: list[Json] = []
+        notes: list[str] = []
         url, limit, size = sent.url, min(pages, self.state.service.max_pages), 0
         while True:
             try:
                 value = read_value(response)
             except RecordError:
                 return output_of(without_secrets(response, sent.secrets), mapping)
+            notes = notes or self._violation(response)
             found.append(value)
             size += len(response.body)
             following = next_page(response, value, url, names)
             following = None if following == url else following
             if following is None or len(found) >= limit or size > self.state.service.max_response_bytes:
-                note = None if following is None else f"there are more pages than the {len(found)} that were fetched"
+                if following is not None:
+                    notes = [*notes, f"there are more pages than the {len(found)} that were fetched"]
                 whole = replace(response, body=write_own(joined(found)))
-                return output_of(without_secrets(whole, sent.secrets), mapping, note)
+                return output_of(without_secrets(whole, sent.secrets), mapping, *notes)
             job.report(f"page {len(found) + 1}")
             response, url = await self._send(job, replace(sent, url=following)), following
             if not response.is_success:
                 raise self._failed(response, sent)
 
-    def _violation(self, response: HttpResponse) -> str | None:
-        """Return how a response violates the schema of the document; None if it fits or has none."""
+    def _violation(self, response: HttpResponse) -> list[str]:
+        """Return how a response violates the schema of the document; nothing if it fits or has none."""
         if not is_json(response.content_type):
-            return None
+            return []
         checker = self.state.schemas.checker_of(self.tool, response.status, response.content_type)
         try:
             value = read_value(response) if checker is not None else None
         except RecordError:
-            return None
+            return []
         if checker is None or checker.accepts(value):
-            return None
+            return []
         first = checker.misfits(value)[0]
         note = (
             f"the response does not fit the schema of the service's own document at {first.pointer or '/'}: "
@@ -267,7 +269,7 @@ class OperationExecutor:
         if self.tool.name not in self.state.violations:
             self.state.violations.add(self.tool.name)
             log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
-        return note
+        return [note]
 
     def _failed(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
         is_safe = self.tool.operation.method in _IDEMPOTENT

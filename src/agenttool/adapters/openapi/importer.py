@@ -10,7 +10,7 @@ from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
 from agenttool.adapters.openapi.definition import OperationDigests, definition_of
 from agenttool.adapters.openapi.document import DocumentError, References, parse
-from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart
+from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart, escape
 from agenttool.adapters.openapi.overlay import apply_overlay
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
@@ -20,6 +20,7 @@ from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker
 
 _MAX_RESPONSE_SCHEMA = 200_000
+_TWICE = "it is written twice, and the last one is used; rename or remove one"
 _VERSIONS = ("3.0", "3.1", "3.2")
 
 
@@ -130,10 +131,7 @@ def import_document(
         DocumentError: the document itself cannot be read.
     """
     with _without_collections():
-        changes = [*overlays]
-        root = parse(data, is_lazy=not changes)
-        for each in changes:
-            root = apply_overlay(root, parse(each))
+        root, repeated, unused = _read(data, [*overlays])
         version = str(root.get("openapi") or root.get("swagger") or "")
         if root.get("swagger") is not None:
             root = swagger2.convert(root, place, external or {})
@@ -141,6 +139,7 @@ def import_document(
             raise DocumentError(f"it is not an OpenAPI 3 or Swagger 2.0 document, its version is {version!r}; name one")
         references = References(root, place, external or {})
         reader = OperationReader(references)
+        reader.skipped += [SkippedPart("".join(f"/{escape(step)}" for step in each), _TWICE) for each in repeated]
         operations = reader.read()
         schemas, security = SchemaConverter(references), SecuritySchemes(service, references)
         maker = ToolMaker(service, place, schemas, security)
@@ -168,12 +167,25 @@ def import_document(
         excluded=excluded,
         skipped=reader.skipped,
         findings=schemas.findings,
-        unused=tuple(_unused(service, named, security)),
+        unused=(*unused, *_unused(service, named, security)),
         security=security,
         responses=ResponseCheckers(references),
         references=references,
         operations=operations,
     )
+
+
+def _read(data: bytes, overlays: Sequence[bytes]) -> tuple[JsonObject, list[tuple[str, ...]], list[str]]:
+    """Return a document with its overlays, the places of members that it has twice, and targets that select nothing.
+
+    Raises:
+        DocumentError: the document or an overlay cannot be read.
+    """
+    repeated, unused = list[tuple[str, ...]](), list[str]()
+    root = parse(data, is_lazy=not overlays, repeated=repeated)
+    for each in overlays:
+        root = apply_overlay(root, parse(each), unused)
+    return root, repeated, unused
 
 
 def _is_included(service: OpenApiService, operation: ApiOperation, name: str) -> bool:

@@ -17,8 +17,8 @@ _FILTER = re.compile(
 )
 
 
-def apply_overlay(root: JsonObject, overlay: JsonObject) -> JsonObject:
-    """Return a document with the actions of an overlay applied, in order.
+def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str] | None = None) -> JsonObject:
+    """Return a document with the actions of an overlay applied, in order; `unused` gets targets that select nothing.
 
     Raises:
         DocumentError: the overlay is invalid.
@@ -33,6 +33,8 @@ def apply_overlay(root: JsonObject, overlay: JsonObject) -> JsonObject:
         if not isinstance(action, dict) or not isinstance(target, str):
             raise DocumentError("an action needs a target; add it", pointer)
         places = select(found, target, pointer)
+        if not places and unused is not None:
+            unused.append(f"the target {target!r} of an overlay ({pointer}) selects nothing; correct it")
         if action.get("remove") is True:
             _remove(places)
         elif "update" in action:

@@ -17,6 +17,7 @@ from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
 from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
 from agenttool.adapters.openapi.operations import SkippedPart
+from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import Carried, TokenCache
@@ -33,6 +34,7 @@ from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InputContract, JsonObject, Lifecycle, Part, ToolId
 from agenttool.records import replace as replace_record
+from agenttool.schema.compile import Checker
 
 log = logging.getLogger("agenttool.openapi")
 
@@ -399,6 +401,13 @@ class OpenApiSource:
         found = tools.get(tool.removeprefix(f"{self.name}."))
         if found is None:
             raise ConfigError(f"the source {self.name!r} has no tool {tool!r}; {suggestion(tool, tools)}")
+        declared = self._declared.get(ToolId(f"tool_{self.name}.{found.name}"))
+        contract = None if declared is None else declared.declaration.input_contract
+        schema = (contract and contract.runtime_input_schema) or found.schema
+        for each in Checker(schema).misfits(arguments):
+            raise ArgumentError(
+                f"the arguments do not fit at {each.pointer or '/'}: expected {each.expected}; {each.advice}"
+            )
         carried = Carried()
         for use in found.uses:
             carried.add(use, MASK)

@@ -74,9 +74,9 @@ def read_value(response: HttpResponse) -> Json:
     return parse_value(response.body) if response.body.strip() else None
 
 
-def output_of(response: HttpResponse, mapping: OpenApiMapping, note: str | None = None) -> NativeOutput:
-    """Return the output of a successful response; `note` is a remark about it for the caller."""
-    kind, notes = response.content_type, [] if note is None else [note]
+def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str) -> NativeOutput:
+    """Return the output of a successful response, with remarks about it for the caller."""
+    kind, notes = response.content_type, [*remarks]
     value: object = UNSET
     content: list[object] = []
     if not response.body:

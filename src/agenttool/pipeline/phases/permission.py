@@ -65,7 +65,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
         return proposed
     if verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _encoded(call, proposed)))
-        raise ToolFailure(refusal(verdict, tool.name))
+        raise ToolFailure(refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind))
     return await ask(call, tool, proposed, verdict)
 
 
