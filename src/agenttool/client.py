@@ -126,11 +126,13 @@ class AsyncClient:
         arguments: Mapping[str, Json] | None = None,
         *,
         surface_id: str | None = None,
+        thread: str | None = None,
         idempotency_key: str | None = None,
         timeout_s: float | None = None,
     ) -> ToolResult:
         """Call a tool and wait for its result, also while the call waits for an approval.
 
+        `thread` names a conversation of this caller; large results can be read back only in their conversation.
         A failed call is a result with `is_error`. The request has an idempotency key, so the call is made once.
 
         Raises:
@@ -138,7 +140,8 @@ class AsyncClient:
             TimeoutError: the call has not ended in time; it continues, and `wait` waits for it.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        call = await self._start(tool, arguments, surface_id, idempotency_key, _wait_s(deadline))
+        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
+        call = await self._start(body, idempotency_key, _wait_s(deadline))
         result = result_of(call)
         return await self._wait(call.invocation_id, deadline) if result is None else result
 
@@ -148,21 +151,15 @@ class AsyncClient:
         arguments: Mapping[str, Json] | None = None,
         *,
         surface_id: str | None = None,
+        thread: str | None = None,
         idempotency_key: str | None = None,
         wait_s: float = 0.0,
     ) -> CallReply:
         """Start a call and return its state, at once or after `wait_s`; `wait` returns its result."""
-        return await self._start(tool, arguments, surface_id, idempotency_key, wait_s)
+        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
+        return await self._start(body, idempotency_key, wait_s)
 
-    async def _start(
-        self,
-        tool: str,
-        arguments: Mapping[str, Json] | None,
-        surface_id: str | None,
-        idempotency_key: str | None,
-        wait_s: float,
-    ) -> CallReply:
-        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id)
+    async def _start(self, body: JsonObject, idempotency_key: str | None, wait_s: float) -> CallReply:
         key = idempotency_key or secrets.token_hex(16)
         path = _path("/v1/calls", wait=wait_s)
         return _decoded(await self._post(path, body, key=key), CallReply)

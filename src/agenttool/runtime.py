@@ -1,6 +1,6 @@
 """The public class `Runtime`: declare tools, create surfaces, make calls, decide approvals, read the journal."""
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
@@ -362,17 +362,14 @@ class Runtime(SurfaceAccess):
         child._bind(self._agent.child(surface, policy))  # noqa: SLF001 -- same class
         return child
 
-    def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
-        """Return this runtime for calls in another conversation, by default a child of its own one.
+    def in_thread(self, thread: str | Thread) -> Self:
+        """Return this runtime, with its rules, for calls in another conversation: a `Thread`, or a child of its own.
 
-        It follows the rules of this runtime. Closing it closes nothing.
+        Closing it closes nothing.
         """
-        parent = under or self._core.thread
-        thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
-        other = copy(self)
+        chosen, other = self._core.thread.child(thread) if isinstance(thread, str) else thread, copy(self)
         other._is_view = True  # noqa: SLF001 -- same class
-        view = other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
-        self._agent.surfacing.views.add(view)
+        other._core = self._agent.surfacing.view(self._core, chosen)  # noqa: SLF001 -- same class
         return other
 
     def declare(self, tool: Tool) -> None:
@@ -494,13 +491,12 @@ class Runtime(SurfaceAccess):
         surface: ToolSurface | None = None,
         policy: SchedulerPolicy | None = None,
         actor_ref: str | None = None,
+        on_idle: Callable[[], object] | None = None,
     ) -> list[ToolResult]:
-        """Call several tools under one scheduler policy; return their results in the order of the calls.
-
-        It raises what `stream_batch` raises.
-        """
+        """Call several tools, as `stream_batch` does; return their results in the order of the calls."""
         results: list[ToolResult | None] = [None] * len(all_are(ToolCall, calls))
-        async for item in self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref):
+        items = self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref, on_idle=on_idle)
+        async for item in items:
             results[item.index] = item.result or results[item.index]
         return [result for result in results if result is not None]
 
@@ -511,8 +507,12 @@ class Runtime(SurfaceAccess):
         surface: ToolSurface | None = None,
         policy: SchedulerPolicy | None = None,
         actor_ref: str | None = None,
+        on_idle: Callable[[], object] | None = None,
     ) -> AsyncIterator[BatchItem]:
-        """Call several tools as `batch` does; yield progress and results in the order of the policy."""
+        """Call several tools under one scheduler policy; yield progress and results in the order of the policy.
+
+        `on_idle` is called when calls wait for an answer, and all others have ended or depend on one that waits.
+        """
         all_are(ToolCall, calls)
         policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
         surface = self._or_default(surface)
@@ -522,7 +522,7 @@ class Runtime(SurfaceAccess):
             for each in calls
             for unique in (unique_part(each.invocation_id),)
         ]
-        async with aclosing(make_batch(planned, calls, policy).stream()) as items:
+        async with aclosing(make_batch(planned, calls, policy, on_idle).stream()) as items:
             async for item in items:
                 yield item
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 
 import httpcore
-from project_settings import write_settings
+from project_settings import auditor_key, write_settings
 from waiting import wait_until
 
 from agenttool import Runtime
@@ -113,6 +113,7 @@ class Garden:
     def __init__(self, folder, port, provider):
         self.folder = folder
         self.url = f"http://127.0.0.1:{port}"
+        self._key = None
         write_settings(folder / "agenttool.toml", SETTINGS.format(port=port, provider=provider))
 
     @contextmanager
@@ -147,7 +148,9 @@ class Garden:
 
     def page(self):
         """Ask what waits."""
-        reply = httpcore.request("GET", self.url + "/v1/status")
+        if self._key is None:
+            self._key = auditor_key(self.folder)
+        reply = httpcore.request("GET", self.url + "/v1/status", headers=self._key)
         assert reply.status == 200
         return json.loads(reply.content)
 

@@ -226,6 +226,7 @@ def test_callers_use_the_callback_address_of_the_serving_process(garden):
     """Whatever their settings say: what they send is answered, and sent again word for word."""
     settings = garden.folder / "agenttool.toml"
     with garden.served() as child:
+        garden.has(waiting=0)  # it needs a key, which no command adds while the settings are not trusted
         settings.write_text(settings.read_text().replace(garden.url.rpartition(":")[2], "1"))
         calls, callback_url, _ = asyncio.run(start_all(garden))
         assert callback_url.startswith(f"{garden.url}/rap/callbacks/")

@@ -7,7 +7,7 @@ import sys
 
 import httpcore
 import pytest
-from project_settings import write_settings
+from project_settings import auditor_key, write_settings
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -60,6 +60,7 @@ module = "two_tools"
 class Server:
     def __init__(self, folder, child, url):
         self.folder, self.child, self.url = folder, child, url
+        self.auditor = auditor_key(folder)["authorization"].removeprefix("Bearer ")
 
     def send(self, method, path, body=None, key=None):
         headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
@@ -79,7 +80,7 @@ class Server:
         return text_of(self.send("POST", "/v1/calls", {"tool": tool, "arguments": arguments}, key))
 
     def status(self):
-        return self.send("GET", "/v1/status")
+        return self.send("GET", "/v1/status", key=self.auditor)
 
     def sources(self):
         return {each["name"] for each in self.status()["sources"]}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import httpcore
 import pytest
-from project_settings import write_settings
+from project_settings import auditor_key, write_settings
 
 
 @contextmanager
@@ -38,7 +38,8 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
     )
     with serving(tmp_path) as (child, url):
         assert ask(url + "/healthz") == (200, b"ok")
-        status, page = ask(url + "/v1/status")
+        assert json.loads(ask(url + "/v1/status")[1]) == {"is_healthy": True, "open_calls": 0, "approvals": 0}
+        status, page = ask(url + "/v1/status", headers=auditor_key(tmp_path))
         told = json.loads(page)
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
         assert ask(url + "/")[0] == 200
@@ -95,7 +96,10 @@ def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path, fre
         with subprocess.Popen([sys.executable, *words], cwd=tmp_path, stderr=subprocess.PIPE) as provider:
             try:
                 assert until(lambda: search()["matches"])[0]["tool_id"] == "tool_gh.read_probe"
-                assert json.loads(ask(url + "/v1/status")[1])["sources"][0]["state"] == "ready"
+                assert (
+                    json.loads(ask(url + "/v1/status", headers=auditor_key(tmp_path))[1])["sources"][0]["state"]
+                    == "ready"
+                )
                 assert search()["pending_providers"] == []
             finally:
                 provider.kill()

@@ -72,6 +72,32 @@ def test_a_batch_that_waits_for_an_approval_is_answered_with_the_state_of_each_c
         assert ended[2]["result"]["structured_content"] == 6
 
 
+def test_a_batch_without_a_wait_is_answered_once_nothing_continues_without_an_approver(open_app, monkeypatch):
+    monkeypatch.setattr("agenttool.server.call_routes.DEFAULT_WAIT_S", 3600.0)
+    with open_app() as http:
+        made = http.post("/v1/batches", json={"calls": [*CALLS, CALLS[0]]})
+        assert made.status_code == 202
+        statuses = [each["status"] for each in made.json()["items"]]
+        assert statuses == ["succeeded", "awaiting_approval", "planned", "succeeded"]
+
+
+def test_a_call_that_is_approved_after_a_restart_continues_in_its_conversation(open_app):
+    def read_result(http, digest, **thread):
+        arguments = {"payload_id": f"payload:{digest}"}
+        body = {"tool": "agenttool.read_result", "arguments": arguments, **thread}
+        return http.post("/v1/calls", json=body).json()["status"]
+
+    with open_app() as http:
+        body = {"tool": "mail.send", "arguments": {"to": "ada" * 60_000}, "thread": "letters"}
+        made = http.post("/v1/calls", json=body).json()
+        assert made["status"] == "awaiting_approval"
+    with open_app() as http:
+        allow(http, key_of(http, "approver"))
+        (payload,) = http.get(f"/v1/calls/{made['invocation_id']}?wait=30").json()["payloads"]
+        assert read_result(http, payload["digest"], thread="letters") == "succeeded"
+        assert read_result(http, payload["digest"]) == "failed"
+
+
 def test_a_batch_whose_calls_end_is_answered_with_their_results(open_app):
     with open_app() as http:
         made = http.post("/v1/batches", json={"calls": [CALLS[0], {"tool": "math.halve"}]})

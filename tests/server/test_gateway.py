@@ -325,12 +325,44 @@ def test_counters_are_for_operators_and_auditors(http):
         assert http.get("/metrics", headers=headers).status_code == HTTPStatus.FORBIDDEN
 
 
-def test_what_waits_is_for_operators_auditors_and_local_programs(http):
-    for headers in (None, key_of(http, "user:bob", "operator"), key_of(http, "user:aud", "auditor")):
-        assert http.get("/v1/status", headers=headers).json()["waiting"] == []
-    for headers in (key_of(http, "agent:ada", "caller"), key_of(http, "user:eve", "approver")):
-        refused = http.get("/v1/status", headers=headers)
-        assert (refused.status_code, refused.json()["reason"]) == (403, "role")
+def test_the_status_counts_the_own_calls_and_only_operators_and_auditors_see_more(http):
+    call(http, "send", {"to": "ada"})
+    for headers, count in ((None, 1), (key_of(http, "agent:ada", "caller"), 0), (key_of(http, "eve", "approver"), 0)):
+        own = {"is_healthy": True, "open_calls": count, "approvals": count}
+        assert http.get("/v1/status", headers=headers).json() == own
+    for headers in (key_of(http, "user:bob", "operator"), key_of(http, "user:aud", "auditor")):
+        found = http.get("/v1/status", headers=headers).json()
+        assert (found["approvals"], found["waiting"], found["store_fault"]) == (1, [], None)
+
+
+def test_a_logout_without_the_key_of_the_page_is_refused_and_ends_no_session(http):
+    logged_in = login(http)[1]
+    cookie, page_key = logged_in.headers["set-cookie"].partition(";")[0], logged_in.json()["page_key"]
+    for sent in ({}, {"agenttool-page-key": "A" * len(page_key)}):
+        refused = http.post("/v1/logout", headers={"cookie": cookie, **OWN_PAGE, **sent})
+        assert (refused.status_code, "Max-Age=0" in refused.headers["set-cookie"]) == (401, True)
+    session = {"cookie": cookie, "agenttool-page-key": page_key, **OWN_PAGE}
+    assert http.get("/v1/me", headers=session).json()["kind"] == "session"
+    assert http.post("/v1/logout", headers=session).status_code == HTTPStatus.NO_CONTENT
+    assert http.post("/v1/logout", headers=session).status_code == HTTPStatus.UNAUTHORIZED
+
+
+def test_stored_output_is_read_back_only_in_its_conversation_and_by_its_caller(http):
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+
+    def run(tool, arguments, headers, thread):
+        body = {"tool": tool, "arguments": arguments} | ({} if thread is None else {"thread": thread})
+        return http.post("/v1/calls", json=body, headers=headers).json()
+
+    def can_read(headers, thread, digest):
+        arguments = {"payload_id": f"payload:{digest}"}
+        return run("agenttool.read_result", arguments, headers, thread)["status"] == "succeeded"
+
+    for thread, other in ((None, "plan"), ("plan", None)):
+        made = run("long_text", {"lines": 60_000 + len(thread or "")}, ada, thread)
+        (payload,) = http.get(f"/v1/calls/{made['invocation_id']}", headers=ada).json()["payloads"]
+        readers = [(ada, thread), (ada, other), (bob, thread), (None, thread)]
+        assert [can_read(*each, payload["digest"]) for each in readers] == [True, False, False, False]
 
 
 def test_a_stopping_server_refuses_new_requests(http):

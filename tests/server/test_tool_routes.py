@@ -12,7 +12,9 @@ from waiting import wait_until
 
 from agenttool import Runtime, tool
 from agenttool.errors import StoreError
+from agenttool.ports.identity import AccessRole
 from agenttool.server import stream_routes
+from agenttool.server.grants import GrantKind
 from agenttool.server.stream_routes import status_of
 
 
@@ -200,8 +202,14 @@ def test_a_store_failure_is_a_server_error(http, monkeypatch):
     assert http.get("/healthz").text == "ok"
     monkeypatch.setattr(http.app.state.runtime.deferred, "list", fail)
     for path, is_for_anybody in (("/healthz", True), ("/v1/status", False)):
-        told = http.get(path)
+        told = http.get(path, headers=auditor(http))
         assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
+
+
+def auditor(client):
+    """Return the header of a key that may read what waits."""
+    add = partial(client.app.state.served.grants.add, GrantKind.KEY, subject="aud", roles=[AccessRole.AUDITOR])
+    return {"authorization": f"Bearer {client.portal.call(partial(add, created_by='test'))[0]}"}
 
 
 def _health(client, wanted):
@@ -220,10 +228,10 @@ def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
         refusing = "BEGIN SELECT RAISE(FAIL, 'a disk that fails'); END"
         other.execute(f"CREATE TRIGGER failing BEFORE INSERT ON processes {refusing}")
         assert _health(client, HTTPStatus.SERVICE_UNAVAILABLE) == "the store cannot be used; /v1/status says why"
-        assert "a disk that fails" in client.get("/v1/status").json()["store_fault"]
+        assert "a disk that fails" in client.get("/v1/status", headers=auditor(client)).json()["store_fault"]
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)
-        assert client.get("/v1/status").json()["store_fault"] is None
+        assert client.get("/v1/status", headers=auditor(client)).json()["store_fault"] is None
 
 
 TIMEOUT_S = 60

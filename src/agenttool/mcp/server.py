@@ -18,7 +18,7 @@ from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import tool_name
-from agenttool.mcp.callers import actor_of
+from agenttool.mcp.callers import actor_of, principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
@@ -37,6 +37,7 @@ from agenttool.mcp.tasks import (
     refuse_without_tasks,
     runs_in_background,
 )
+from agenttool.ports.deferred import Thread
 from agenttool.ports.resources import OfferKind
 from agenttool.records import JsonObject, SearchMatch, ToolInvocation
 from agenttool.runtime import Runtime
@@ -218,7 +219,7 @@ class RuntimeMcpServer:
 
     def _new_run(self, exchange: ClientExchange, identity: CallIdentity) -> ToolRun:
         return ToolRun(
-            runtime=self._runtime,
+            runtime=self._runtime_for(exchange.context),
             exchange=exchange,
             identity=identity,
             waiting=self._waiting,
@@ -231,6 +232,11 @@ class RuntimeMcpServer:
 
     def _serves(self, invocation: ToolInvocation) -> bool:
         return has_tool(self._options.role, tool_name(invocation.tool_id))
+
+    def _runtime_for(self, context: RequestContext) -> Runtime:
+        """Return the runtime in the conversation of an authenticated caller; without one, in that of the server."""
+        principal = principal_of(context)
+        return self._runtime if principal is None else self._runtime.in_thread(Thread.of_caller(principal.subject))
 
     def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
         """Follow a call that an earlier process started as a task."""

@@ -42,13 +42,19 @@ class BatchItem:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The run of several calls. Each call has a task, and all tasks end with the batch."""
+    """The run of several calls. Each call has a task, and all tasks end with the batch.
+
+    Attributes:
+        on_idle: called when some calls wait, and each other one has ended or depends on one that waits.
+    """
 
     calls: Sequence[Call]
     policy: SchedulerPolicy
     siblings: Siblings
+    on_idle: Callable[[], object] | None = None
     ended: dict[int, ResultStatus] = field(default_factory=dict[int, ResultStatus])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: set[int] = field(default_factory=set[int])
 
     async def stream(self) -> AsyncGenerator[BatchItem]:
         """Run all calls and yield items in the order of the policy; apply deferred context changes at the end."""
@@ -90,6 +96,7 @@ class Batch:
             call.batch.on_progress = lambda update: outlet.progress(
                 index, BatchItem(index=index, progress=progress_record(call, update))
             )
+            call.batch.on_idle = lambda: self._note_waiting(index)
         canceled: asyncio.CancelledError | None = None
         try:
             await self._wait_for_dependencies(index, call)
@@ -119,6 +126,22 @@ class Batch:
         for item in deliver(index, BatchItem(index=index, result=result)):
             if item.result is not None:
                 release_result(self.calls[item.index])
+        self._report_idle()
+
+    def _note_waiting(self, index: int) -> None:
+        self._waiting.add(index)
+        self._report_idle()
+
+    def _report_idle(self) -> None:
+        blocked: set[int] = set()
+        for index in range(len(self.calls)):  # a call depends on earlier ones only
+            if index in self.ended:
+                continue
+            if index not in self._waiting and blocked.isdisjoint(self.siblings.depends_on[index]):
+                return
+            blocked.add(index)
+        if blocked and self.on_idle is not None:
+            self.on_idle()
 
     async def _wait_for_dependencies(self, index: int, call: Call) -> None:
         while self.siblings.readiness(index, self.ended) is Readiness.WAIT:
@@ -127,7 +150,12 @@ class Batch:
             _cancel_sibling(call)
 
 
-def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: SchedulerPolicy) -> Batch:
+def make_batch(
+    calls: Sequence[Call],
+    wanted: Sequence[ToolCall],
+    policy: SchedulerPolicy,
+    on_idle: Callable[[], object] | None = None,
+) -> Batch:
     """Return a batch of calls that have not started.
 
     Raises:
@@ -150,7 +178,7 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
     for call in calls[:1]:
         call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
-    return Batch(calls, policy, siblings)
+    return Batch(calls, policy, siblings, on_idle)
 
 
 def attach_request(call: Call, wanted: ToolCall) -> None:

@@ -546,10 +546,9 @@ class Call:
 
     def become_idle(self) -> None:
         """Note that it waits, so that the starts of it and of its ancestors return."""
-        if self.background is not None:
-            self.background.become_idle()
-        if self.parent is not None:
-            self.parent.become_idle()
+        for each in (self.background, self.batch, self.parent):
+            if each is not None:
+                each.become_idle()
 
     def report_running_thread(self, ended: "asyncio.Future[None]") -> None:
         """Record that a thread of the tool runs on after the call, until `ended` resolves."""

@@ -48,6 +48,7 @@ class BatchMembership(Live, eq=False):
         limiter: acquired before the limiter of the runtime; none if the batch has no limit.
         delivers_in_order: a result may have to wait for those of earlier calls.
         has_deferred_changes: the context changes of the call are applied at the end of the batch.
+        on_idle: called when the call starts to wait for an answer or a deferred result.
     """
 
     policy: SchedulerPolicy
@@ -56,6 +57,12 @@ class BatchMembership(Live, eq=False):
     on_progress: Callable[[Progressed], object] | None = None
     delivers_in_order: bool = False
     has_deferred_changes: bool = False
+    on_idle: Callable[[], object] | None = None
+
+    def become_idle(self) -> None:
+        """Report that the call waits."""
+        if self.on_idle is not None:
+            self.on_idle()
 
 
 class BackgroundState(Live, eq=False):

@@ -12,7 +12,7 @@ from agenttool.codec import json_bytes, read_own, write_own
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import result_in
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Core
 from agenttool.policy.approvals import Question
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Thread, result_key
@@ -174,13 +174,18 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         hook_runs=call.counts.hook_runs,
         started_ns=call.started_ns,
         attempts=recovery.attempts,
-        thread=None if tool.later is None else call.core.thread,
+        thread=call.core.thread if tool.later is not None or _is_in_other_thread(call.core) else None,
         salt=call.salt or None,
         secrets=_stored_secrets(call),
         nested_key=None if call.nesting is None else call.nesting.key,
         parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
         question=question,
     )
+
+
+def _is_in_other_thread(core: Core) -> bool:
+    """Return whether a core is not in the conversation of its runtime, which is another one in the next process."""
+    return core.parent is not None and core.parent.thread != core.thread
 
 
 def _stored_secrets(call: Call) -> tuple[str, ...]:

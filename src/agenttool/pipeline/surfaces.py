@@ -42,6 +42,7 @@ from agenttool.pipeline.surface_options import (
 from agenttool.pipeline.tool import model_schema_of
 from agenttool.policy.decide import Policy, deny_prefilter
 from agenttool.policy.votes import PermissionMode
+from agenttool.ports.deferred import Thread
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
@@ -59,6 +60,9 @@ from agenttool.records import (
 )
 
 _EVERYTHING = SurfaceRequest(scope=SurfaceScope.SESSION, reason="calls that name no surface", loads_all=True)
+
+MAX_ROOTS = 10_000
+"""How many conversations without ancestors keep their context; beyond it, the oldest one starts again."""
 
 MAX_RULE_REFS = 50
 """Up to this many rules are listed one by one in a surface record; beyond it, the version of the rule book."""
@@ -102,7 +106,8 @@ class AgentSurfaces:
         self._default: Surface | None = None
         self._denied = DeniedTools(core, services.policy)
         self._children: WeakSet[AgentSurfaces] = WeakSet()
-        self.views: WeakSet[Core] = WeakSet()
+        self._views: WeakSet[Core] = WeakSet()
+        self._roots: dict[Thread, Core] = {}
         """The cores of other conversations of this agent; they follow its policy."""
         self._renewals = SurfaceRenewals(core.timing.loop, self._renew)
 
@@ -266,12 +271,26 @@ class AgentSurfaces:
             if surface.newer is None:
                 self._renewals.mark(surface, f"{CAUSES['rules']} changed")
 
+    def view(self, core: Core, thread: Thread) -> Core:
+        """Return the core for calls in another conversation; one without ancestors has a context of its own."""
+        known = self._roots.get(thread)
+        if known is not None:
+            return known
+        shared = core.shared if thread.ancestors else {}
+        view = dataclasses.replace(core, thread=thread, parent=core, shared=shared)
+        self._views.add(view)
+        if not thread.ancestors:
+            if len(self._roots) >= MAX_ROOTS:
+                del self._roots[next(iter(self._roots))]
+            self._roots[thread] = view
+        return view
+
     def narrow(self) -> None:
         """Apply the current situation to all surfaces, also those of sub-agents."""
         self.surfaces.default = None
         for surface in self.surfaces:
             surface.narrow(self._situation(surface.request))
-        for view in self.views:
+        for view in self._views:
             view.policy = self.core.policy
         for child in self._children:
             child.core.policy = dataclasses.replace(child.core.policy, parent=self.core.policy)

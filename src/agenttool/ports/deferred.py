@@ -6,8 +6,10 @@ sent, because the result may arrive before the acknowledgement. While it waits i
 
 from collections.abc import Awaitable
 from enum import Enum
+from hashlib import sha256
 from typing import Final, Protocol
 
+from agenttool.codec import json_bytes
 from agenttool.records import ApprovalId, ClosedEnum, InvocationId, Json, JsonObject, Part, ToolId
 
 
@@ -41,6 +43,15 @@ class Thread(Part, frozen=True, kw_only=True):
     def root(self) -> str:
         """The first of them, which is the session."""
         return self.ancestors[0] if self.ancestors else self.thread_id
+
+    def child(self, thread_id: str) -> "Thread":
+        """Return a conversation within this one."""
+        return Thread(thread_id=thread_id, ancestors=(*self.ancestors, self.thread_id))
+
+    @classmethod
+    def of_caller(cls, subject: str, name: str | None = None) -> "Thread":
+        """Return a conversation that only one caller can name. It is the same one in later processes."""
+        return cls(thread_id=f"thr_{sha256(json_bytes([subject, name])).hexdigest()[:32]}")
 
 
 class PromptKind(ClosedEnum):

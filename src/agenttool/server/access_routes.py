@@ -26,6 +26,10 @@ SESSION_S = 12 * 3600.0
 LINK_S = 15 * 60.0
 """How long a console session, and a login link, is valid."""
 
+_NO_SESSION = (
+    "no session was ended: it has ended before, or the page lost its key; an operator ends a session on the page Access"
+)
+
 
 async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
     """Exchange the token of a login link, or an API key, for a console session.
@@ -63,15 +67,16 @@ async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
 
 
 async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """End the console session of the request."""
+    """End the console session of the request, which needs the cookie and the header `Agenttool-Page-Key`."""
     authenticator = request.gateway.authenticator
     token = authenticator.session_token(request.scope, request.headers)
     session = None if token is None else await authenticator.grants.find(token, GrantKind.SESSION)
-    if session is not None:
-        await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
-        authenticator.forget()
-    cookie = authenticator.cookie(request.scope, "", 0)
-    return Reply(status=HTTPStatus.NO_CONTENT, headers={"set-cookie": cookie})
+    headers = {"set-cookie": authenticator.cookie(request.scope, "", 0)}
+    if session is None:
+        raise Problem(HTTPStatus.UNAUTHORIZED, _NO_SESSION, headers=headers)
+    await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
+    authenticator.forget()
+    return Reply(status=HTTPStatus.NO_CONTENT, headers=headers)
 
 
 async def get_me(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:

@@ -33,9 +33,12 @@ from agenttool.records import (
     Digest,
     InvocationId,
     InvocationStatus,
+    OrderingPolicy,
     Record,
     Ref,
     ResultPersistence,
+    SchedulerPolicy,
+    SchedulerPolicyId,
     SurfaceId,
     ToolInvocation,
     ToolResult,
@@ -70,6 +73,11 @@ DEFAULT_WAIT_S = 20.0
 MIN_WAIT_S = 0.05
 """A call is awaited at least so long, so that most calls that end at once are answered with their result."""
 
+_BATCH_POLICY = SchedulerPolicy(
+    scheduler_policy_id=SchedulerPolicyId("sched_http"), ordering_policy=OrderingPolicy.ALLOW_UNORDERED
+)
+"""Callers read each result by its call, so that none waits for the results of other calls."""
+
 _NOT_RECORDED = "the call was not recorded in time, and did not run; send it again"
 _RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
 _MAX_RANGE = 16_000_000
@@ -88,7 +96,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     call has ended, or after so many seconds. A call that has not ended is answered with 202. A call that failed is a
     result, too. The header `Idempotency-Key` makes a repeated request return the first call.
     """
-    body, runtime = request.body, request.space.runtime
+    body, runtime = request.body, request.space.conversation(request.principal, request.body.thread)
     begun, wait = time.monotonic(), request.query.wait
     key = request.headers.get("idempotency-key")
     observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
@@ -356,11 +364,13 @@ async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     """Call several tools together, and return the state of each in the order of the calls.
 
-    The response comes once all calls have ended, or after `wait` seconds, by default 20; then its status is 202, and
-    `GET /v1/calls/{invocation_id}` returns the state of each call. The status of a call that has not started, because
-    it depends on another one, is `planned`.
+    Without `wait`, the response comes once each call has ended, waits for an answer, or depends on one that waits.
+    With `wait`, it comes once all calls have ended, or after so many seconds. If a call has not ended, the status is
+    202, and `GET /v1/calls/{invocation_id}` returns the state of each call. The status of a call that has not started,
+    because it depends on another one, is `planned`.
     """
-    space, runtime, actor = request.space, request.space.runtime, request.principal.subject
+    space, actor = request.space, request.principal.subject
+    runtime = space.conversation(request.principal, request.body.thread)
     calls = [
         ToolCall(
             each.tool,
@@ -377,12 +387,22 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
             raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/calls/{place}/depends_on")
     planned = [_planned(space, each, actor) for each in calls]
     surface = _surface_of(space, request.body.surface_id)
-    batch = space.start_batch(planned, runtime.batch(calls, surface=surface, actor_ref=actor))
-    results: Sequence[ToolResult | None] = [None] * len(calls)
-    wait = DEFAULT_WAIT_S if request.query.wait is None else request.query.wait
+    idle, wait = asyncio.Event(), request.query.wait
+    batch = space.start_batch(
+        planned,
+        runtime.batch(
+            calls,
+            surface=surface,
+            policy=_BATCH_POLICY,
+            actor_ref=actor,
+            on_idle=idle.set if wait is None else None,
+        ),
+    )
+    batch.add_done_callback(lambda _: idle.set())
     with suppress(TimeoutError):
-        async with request.gateway.within(max(wait, MIN_WAIT_S)):
-            results = await asyncio.shield(batch)
+        async with request.gateway.within(max(DEFAULT_WAIT_S if wait is None else wait, MIN_WAIT_S)):
+            await idle.wait()
+    results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
     items = [
         _state(
             each.invocation_id,

@@ -78,12 +78,13 @@ class CallQuery(ApiQuery):
 
 
 class CallBody(ApiBody):
-    """A call to make; `arguments` is an object."""
+    """A call to make; `arguments` is an object. `thread` names a conversation of the caller; default: its first."""
 
     tool: Name
     arguments: AnyObject = msgspec.field(default_factory=lambda: Raw(b"{}"))
     surface_id: Name | None = None
     native_call_id: Name | None = None
+    thread: Name | None = None
 
 
 class CallReply(ApiReply):
@@ -195,10 +196,11 @@ class BatchItemBody(ApiBody):
 
 
 class BatchBody(ApiBody):
-    """Calls that are made together."""
+    """Calls that are made together; `thread` is as for one call."""
 
     calls: Annotated[list[BatchItemBody], Meta(min_length=1, max_length=100)]
     surface_id: Name | None = None
+    thread: Name | None = None
 
 
 class BatchReply(ApiReply):

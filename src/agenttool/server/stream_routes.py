@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import cast
 
@@ -12,9 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.source import RapClient
 from agenttool.errors import StoreError
+from agenttool.history.listed_call import CallFilter, page_of_calls
 from agenttool.ports.deferred import Thread
-from agenttool.ports.identity import IdentityKind
-from agenttool.records import Json, JsonObject
+from agenttool.records import InvocationStatus, Json, JsonObject
 from agenttool.runtime import Runtime
 from agenttool.server.authentication import Identified
 from agenttool.server.event_hub import HEARTBEAT_S, encode
@@ -121,35 +121,37 @@ async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
 
 
 async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """Return what is waiting in the runtime, without arguments, texts and URLs.
+    """Return whether the server is healthy, and what is waiting, without arguments, texts and URLs.
 
-    A key, session or JWT needs the role operator or auditor. A program on this machine without a key, and the token of
-    the settings, need none.
+    A caller or approver gets the first three members, of its own calls. The others need the role operator or auditor,
+    for which all members are those of the tenant.
 
     | Member | Meaning |
     | --- | --- |
+    | `is_healthy` | whether the store can be read and written |
+    | `open_calls` | how many calls have not ended; null while the store cannot be read |
+    | `approvals` | how many of them wait for an approval; null while the store cannot be read |
     | `settings_fault` | why the changed settings files are not in force; null if they are |
     | `settings_need_restart` | the changed settings that only a restart applies |
     | `store_fault` | why the store cannot be used; null if it can |
     | `waiting` | the calls that wait for a deferred result |
     | `prompts` | the open prompts of these calls |
-    | `approvals` | how many approvals are open |
     | `unsettled` | the calls that have a result, but whose tool no process has |
     | `sources` | `name`, `state`, `since_ns`, `last_error`, `tries`, `next_try_at_ns`, `withheld` of each server |
     | `subscriptions`, `views` | the open subscriptions and views of RAP tools |
     | `faults` | the latest faults of RAP servers |
     | `more` | the lists that are longer than 1,000 entries and were cut |
     """
-    identified = cast("Identified", request.scope["state"]["identified"])
-    has_grant = identified.grant is not None or identified.principal.kind is IdentityKind.JWT
-    if has_grant and not identified.principal.has(*AUDITING):
-        raise Problem(HTTPStatus.FORBIDDEN, "this needs the role operator or auditor; use such a key", reason="role")
-    settings = request.gateway.settings
-    page: JsonObject = {
-        "settings_fault": settings.fault,
-        "settings_need_restart": [*settings.needs_restart],
-        **await status_of(request.space.runtime),
-    }
+    space, settings, is_auditing = request.space, request.gateway.settings, request.principal.has(*AUDITING)
+    wanted = CallFilter(is_open=True, owner=None if is_auditing else request.principal.subject)
+    page: JsonObject = {"is_healthy": False, "open_calls": None, "approvals": None}
+    with suppress(StoreError):
+        calls = (await space.read(lambda reader: page_of_calls(reader, wanted, MAX_LISTED))).calls
+        asked = sum(each.status is InvocationStatus.AWAITING_APPROVAL for each in calls)
+        page = {"is_healthy": space.runtime.store_fault is None, "open_calls": len(calls), "approvals": asked}
+    if is_auditing:
+        page |= {"settings_fault": settings.fault, "settings_need_restart": [*settings.needs_restart]}
+        page |= await status_of(space.runtime)
     return Reply(value=raw(page))
 
 

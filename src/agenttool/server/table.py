@@ -191,7 +191,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     _route("GET /v1/events", stream_events, READERS, str, query=EventQuery, media="text/event-stream"),
     _route("GET /v1/me", get_me, EVERY_ROLE, Me),
     _route("POST /v1/login", log_in, None, LoginReply, body=LoginBody, problems=(S.UNAUTHORIZED,)),
-    _route("POST /v1/logout", log_out, None, statuses=_NOTHING),
+    _route("POST /v1/logout", log_out, None, statuses=_NOTHING, problems=(S.UNAUTHORIZED,)),
     _route("GET /v1/keys", list_keys, OPERATOR, KeyList),
     _route("POST /v1/keys", add_key, OPERATOR, NewKey, body=KeyBody, statuses=(S.CREATED,)),
     _route("DELETE /v1/keys/{key_id}", revoke_key, OPERATOR, statuses=_NOTHING, problems=_MISSING),

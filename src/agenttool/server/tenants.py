@@ -12,7 +12,8 @@ from starlette.types import ASGIApp
 
 from agenttool.history.reader import JournalReader, MemoryReader
 from agenttool.journal.steps import STEPS
-from agenttool.ports.identity import DEFAULT_TENANT
+from agenttool.ports.deferred import Thread
+from agenttool.ports.identity import DEFAULT_TENANT, Principal
 from agenttool.records import InvocationId, ToolInvocation, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
@@ -22,6 +23,9 @@ from agenttool.stores.sqlite.reader import SqliteReader
 
 MAX_TENANTS = 100
 """So many tenants are open at once."""
+
+MAX_CALLERS = 10_000
+"""So many callers have a surface of their own; of more, the oldest is forgotten."""
 
 _T = TypeVar("_T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -59,7 +63,7 @@ class TenantSpace:
         self.file = file
         self.mcp = mcp
         self.events = EventHub(runtime)
-        self.session_surface: ToolSurface | None = None
+        self._session_surfaces: dict[str, ToolSurface] = {}
         self._planned: dict[str, _PlannedCall] = {}
 
     @asynccontextmanager
@@ -72,6 +76,20 @@ class TenantSpace:
             finally:
                 self.events.close("draining")
                 task.cancel()
+
+    def conversation(self, caller: Principal, name: str | None) -> Runtime:
+        """Return the runtime for calls in a conversation of a caller; no other caller can name it."""
+        return self.runtime.in_thread(Thread.of_caller(caller.subject, name))
+
+    async def session_surface(self, caller: Principal) -> ToolSurface:
+        """Return the current version of the surface of all requests of a caller that name none."""
+        runtime, previous = self.runtime, self._session_surfaces.get(caller.subject)
+        known = None if previous is None else runtime.find_surface(previous.surface_id)
+        if previous is None and len(self._session_surfaces) >= MAX_CALLERS:
+            del self._session_surfaces[next(iter(self._session_surfaces))]
+        found = await runtime.surface("session") if known is None else runtime.current(known)
+        self._session_surfaces[caller.subject] = found
+        return found
 
     def start_batch(
         self, planned: Sequence[ToolInvocation], results: Coroutine[object, object, list[ToolResult]]

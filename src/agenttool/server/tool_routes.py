@@ -47,7 +47,7 @@ _STATES = ("loaded", "blocked", "excluded", "unoffered")
 async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
     """List all tools with the reason of every absence; with `query`, those that a search finds."""
     query, space = request.query, request.space
-    surface = await _session_surface(space)
+    surface = await space.session_surface(request.principal)
     if query.query is None:
         entries = sorted(space.runtime.inspection.tools(), key=lambda each: each.qualified_name)
     else:
@@ -115,7 +115,7 @@ async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     entry = space.runtime.inspection.tool(name)
     if entry is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"no tool is named {name!r}; GET /v1/tools lists all")
-    visibility = visibility_on(await _session_surface(space))
+    visibility = visibility_on(await space.session_surface(request.principal))
     tool, summary = entry.tool, _summary(entry, visibility(entry.tool_id, entry.qualified_name))
     contract = tool.declaration.input_contract
     return Reply(
@@ -186,7 +186,7 @@ async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
     """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`)."""
     body, space = request.body, request.space
     if body.surface_id is None:
-        surface = await _session_surface(space)
+        surface = await space.session_surface(request.principal)
     else:
         surface = find_surface(space, body.surface_id, pointer="/surface_id")
     return Reply(value=raw(to_json(await space.runtime.search(body.query, surface=surface, limit=body.limit))))
@@ -203,14 +203,6 @@ def find_surface(space: TenantSpace, surface_id: str, pointer: str | None = None
         detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
         raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
     return surface
-
-
-async def _session_surface(space: TenantSpace) -> ToolSurface:
-    """Return the current version of the one surface that serves all requests without a surface id."""
-    runtime, previous = space.runtime, space.session_surface
-    known = None if previous is None else runtime.find_surface(previous.surface_id)
-    space.session_surface = await runtime.surface("session") if known is None else runtime.current(known)
-    return space.session_surface
 
 
 def _part(text: bytes, name: str, kind: type[_K]) -> _K:
