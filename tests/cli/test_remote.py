@@ -52,7 +52,7 @@ def test_an_approver_answers_there_what_it_saw(remote, served):
 def test_tools_search_status_and_cancel_use_the_server(remote):
     assert {each["name"] for each in remote("tools")[1]} >= {"math.add", "mail.send"}
     assert remote("search", "add", "numbers")[1][0]["matches"][0]["name"] == "math.add"
-    assert remote("status")[1][0]["store_fault"] is None
+    assert remote("status")[1][0]["is_healthy"] is True
     _, (waiting,) = remote("call", "mail.send", "to=eve")
     status, (ended,) = remote("cancel", waiting["invocation_id"])
     assert (status, ended["status"]) == (0, "canceled")

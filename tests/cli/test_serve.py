@@ -232,7 +232,7 @@ def test_callers_use_the_callback_address_of_the_serving_process(garden):
         assert callback_url.startswith(f"{garden.url}/rap/callbacks/")
         garden.write("ripe.txt", "ripe")
         garden.has(waiting=2)
-        assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+        assert garden.stop(child, signal.SIGTERM)[0] == 0  # it may report the changed file
     assert len(calls) == 4
 
 
