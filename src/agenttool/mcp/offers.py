@@ -111,8 +111,7 @@ class Offers:
         kinds = (kind, OfferKind.TEMPLATES) if kind is OfferKind.RESOURCES else (kind,)
         found = self._known_owners(kind, key)
         if not found and time.monotonic() - self._listed_at.get(kind, -RELIST_S) >= RELIST_S:
-            for each in kinds:
-                await self.entries(each)
+            await asyncio.gather(*map(self.entries, kinds))
             found = self._known_owners(kind, key)
         if found or kind is not OfferKind.RESOURCES:
             return found
