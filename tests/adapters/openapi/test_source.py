@@ -173,6 +173,7 @@ async def test_a_document_that_leads_to_an_internal_address_is_refused(service):
         [status] = await rt.sources.status()
     assert not status.is_ready
     assert "a URL must lead to a public address" in status.fault
+    assert "(the setting allow of the source)" in status.fault
 
 
 async def test_other_documents_are_read_only_where_the_settings_allow_it(service, tmp_path, open_service):

@@ -169,7 +169,9 @@ class ServiceClient:
             ):
                 body = await _read(response.aiter_raw(), response.headers, max_bytes)
                 return HttpResponse(status=response.status_code, headers=response.headers, body=body, url=request.url)
-        except (RecordError, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+        except RecordError as error:
+            raise RequestFailed(f"{error} (the setting allow of the source)", "refused", is_sent=False) from error
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise RequestFailed(str(error), "refused", is_sent=False) from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise RequestFailed("no connection", "not_connected", is_sent=False) from error
