@@ -65,6 +65,12 @@ async def test_a_found_file_starts_nothing_until_it_is_trusted(project, name):
     assert not (project.parent / "started").exists()
 
 
+async def test_the_error_about_a_file_masks_secrets_among_the_words_of_its_commands(project):
+    project.write_text('[sources.x]\nkind = "mcp"\ncommand = ["server", "--token", "abc-123", "--port", "80"]\n')
+    with pytest.raises(ConfigError, match=r"start server --token \[redacted\] --port 80; read it"):
+        await pay_once()
+
+
 async def test_a_trusted_file_applies_until_it_changes(project):
     write_settings(project, '[[rules]]\nbehavior = "allow"\ntool = "bank.pay"\n')
     assert await pay_once()

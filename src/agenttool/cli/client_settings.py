@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from agenttool.cli.secret_words import looks_secret, replace_secrets
+from agenttool.config.secret_words import looks_secret, replace_secrets
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
 

@@ -12,10 +12,10 @@ from rich.text import Text
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
 from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text
-from agenttool.cli.secret_words import looks_secret, replace_secrets
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.reader import SettingsFile
+from agenttool.config.secret_words import MASK, REFERENCE, masked_text, masked_word, replace_secrets
 from agenttool.config.trust import is_trusted
 from agenttool.config.writer import create_settings
 from agenttool.errors import ConfigError
@@ -147,10 +147,8 @@ def _strictness(row: JsonObject) -> int:
     return int(row["setting"] == "permissions.interactive" and row["value"] is False)
 
 
-_MASK = "[redacted]"
 _COMMANDS = ("command", "args")
 _SECRET_TABLES = ("env", "headers", "oauth")
-_REFERENCE = re.compile(r"(\w+ )?\$\{credentials\.[^}]*\}")
 _URL_SECRET = re.compile(r"(?<=://)[^/@\s]*(?=@)|(?<=[?#]).*")
 
 
@@ -172,21 +170,16 @@ def _masked(value: Json, *, is_secret: bool = False) -> Json:
     if isinstance(value, list):
         return [_masked(each, is_secret=is_secret) for each in value]
     if isinstance(value, str) and not is_secret:
-        return _URL_SECRET.sub(_MASK, value) if "://" in value else value
-    return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else _MASK if is_secret else value
+        return _URL_SECRET.sub(MASK, value) if "://" in value else value
+    return value if isinstance(value, str) and REFERENCE.fullmatch(value) else MASK if is_secret else value
 
 
 def _masked_words(command: Json) -> Json:
     """Return a command, or its arguments, without the words that look like secrets."""
     if isinstance(command, str):
-        return " ".join(replace_secrets(command.split(" "), _masked_word))
+        return masked_text(command)
     words = command if isinstance(command, list) else []
-    return [*replace_secrets(map(str, words), _masked_word)] if words else command
-
-
-def _masked_word(name: str, value: str) -> str:
-    is_shown = _REFERENCE.fullmatch(value) or not looks_secret(name, value)
-    return value if is_shown else _MASK
+    return [*replace_secrets(map(str, words), masked_word)] if words else command
 
 
 def _rows_of(written: SettingsFile) -> Iterator[JsonObject]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agenttool.config.reader import STARTER_FILE, SettingsFile, config_in
+from agenttool.config.secret_words import masked_text
 from agenttool.config.settings import Config, Setting
 from agenttool.records import Json, JsonObject, RuleSource
 
@@ -50,13 +51,15 @@ def effects_of(written: SettingsFile, user: Config) -> list[SettingsEffect]:
 
 
 def effects_line(written: SettingsFile, user: Config) -> str:
-    """Return the commands, the servers and the credentials of a file on one line.
+    """Return the commands, the servers and the credentials of a file on one line, for an error that may be logged.
+
+    Words that look like secrets are masked. The question of `agenttool trust` shows them: its user must see all.
 
     Raises:
         ConfigError: a setting is unknown or invalid.
     """
     found = effects_of(written, user)
-    parts = [(verb, [each.what for each in found if each.verb == verb]) for verb in _SUMMARY]
+    parts = [(verb, [masked_text(each.what) for each in found if each.verb == verb]) for verb in _SUMMARY]
     text = ", ".join(f"{verb} {' and '.join(things)}" for verb, things in parts if things)
     text = text if len(text) <= _MAX_SUMMARY else f"{text[:_MAX_SUMMARY]}…"
     return text or "start no command and use no credential"

@@ -3,6 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+MASK = "[redacted]"
+REFERENCE = re.compile(r"(\w+ )?\$\{credentials\.[^}]*\}")
+"""The name of a credential in place of its value."""
+
 _SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|api_?key|access_?key|private_?key|credential|authorization|cookie|bearer|connection_?string"
     r"|(?:^|_)(?:key|pass|pwd|auth|pat|dsn|jwt)(?:$|_)"
@@ -38,3 +42,13 @@ def replace_secrets(words: Iterable[str], replace: Callable[[str, str], str]) ->
         else:
             yield replace(before if before.startswith("-") and not word.startswith("-") else "arg", word)
         before = word
+
+
+def masked_word(name: str, value: str) -> str:
+    """Return a value for people to read: the value, or a mask if it looks like a secret."""
+    return MASK if REFERENCE.fullmatch(value) is None and looks_secret(name, value) else value
+
+
+def masked_text(command: str) -> str:
+    """Return a command without the words that look like secrets."""
+    return " ".join(replace_secrets(command.split(" "), masked_word))
