@@ -71,6 +71,25 @@ def test_people_read_tables_and_the_command_that_answers(run, served, tmp_path, 
     assert "mail.send" in run("log", "--url", served.url, AGENTTOOL_KEY=approver, COLUMNS="200").stdout
 
 
+def test_a_part_of_an_id_names_a_call_or_an_approval_there(remote, served):
+    caller, approver = served.key("agent:short", "caller"), served.key("user:short", "approver")
+    _, (waiting,) = remote("call", "mail.send", "to=ann", key=caller)
+    whole = waiting["invocation_id"]
+    for words in (["show"], ["show", whole[-8:]], ["show", whole[4:30]], ["show", whole]):
+        assert remote(*words, key=caller)[1][0]["invocation_id"] == whole
+    (asked,) = [each for each in remote("approvals", key=approver)[1] if each["invocation_id"] == whole]
+    answer = ("approvals", "answer", asked["approval_id"][-10:], "deny", "--shown", asked["shown_digest"])
+    assert remote(*answer, key=approver)[1][0]["approval_id"] == asked["approval_id"]
+
+
+def test_people_read_the_status_of_a_server_as_a_table(run, served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    auditor = served.key("user:aud", "auditor")
+    shown = run("status", "--url", served.url, AGENTTOOL_KEY=auditor).stdout.split("\n")
+    assert ["is_healthy", "true"] in [line.split() for line in shown]
+    assert ["store_fault", "none"] in [line.split() for line in shown]
+
+
 def test_a_key_file_must_be_private(run, served, tmp_path):
     file = tmp_path / "key"
     file.write_text(served.key("agent:file", "caller") + "\n")

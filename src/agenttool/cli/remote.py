@@ -17,15 +17,16 @@ from agenttool.cli.format import indented_json, print_json, print_result, short_
 from agenttool.cli.options import KEY, KEY_FILE, MAX_PAGE
 from agenttool.cli.output import escape_markup, plain_table, print_error, print_text
 from agenttool.client import AsyncClient, json_value, result_of
-from agenttool.codec import parse_object, to_json
+from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
 from agenttool.errors import ConfigError, GatewayError
 from agenttool.history.printable import printable
-from agenttool.records import JsonObject, ResultStatus, ToolResult, ToolSearchResult
-from agenttool.server.messages import Approval, CallSummary, ToolSummary
+from agenttool.records import Json, JsonObject, ResultStatus, ToolResult, ToolSearchResult
+from agenttool.server.messages import Approval, CallDetail, CallSummary, ToolSummary
 
 CANCEL_TIMEOUT_S = 15.0
 SHOWN_DIGITS = 6
+CALL_PREFIX, ID_DIGITS = "inv_", 32
 _POLL_S = 2.0
 _NOT_FOUND = 404
 _T = TypeVar("_T")
@@ -139,7 +140,9 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
         raise ConfigError(f"a server does not add rules to {scope!r}; use --save store or --save session")
 
     async def work(gateway: AsyncClient) -> JsonObject | None:
-        approval = await gateway.approval(approval_id)
+        is_whole = approval_id.startswith("apr_") and "-" in approval_id
+        asked = [] if is_whole else (await gateway.approvals(limit=MAX_PAGE)).items
+        approval = await gateway.approval(_whole_id(approval_id, [each.approval_id for each in asked]))
         digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
         if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
             found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
@@ -194,22 +197,64 @@ def _call_row(call: CallSummary) -> tuple[str, ...]:
     return _escaped((*words, call.actor or "", call.summary or call.error_class or ""))
 
 
-def print_call(url: str, invocation_id: str) -> None:
-    """Print everything that is recorded of a call, as JSON."""
-    _print_struct(_run(url, lambda gateway: gateway.get(invocation_id)))
+def print_call(url: str, part: str | None) -> None:
+    """Print everything that is recorded of a call, by its id or a part of it, as JSON; by default the newest call."""
+
+    async def work(gateway: AsyncClient) -> CallDetail:
+        return await gateway.get(await _call_id(gateway, part))
+
+    _print_struct(_run(url, work))
 
 
-def print_status(url: str) -> None:
-    """Print what is waiting in a server, as JSON."""
-    print_json(_run(url, lambda gateway: gateway.status()))
+async def _call_id(gateway: AsyncClient, part: str | None) -> str:
+    """Return the id of the one recent call that a part of an id names; without a part, that of the newest call."""
+    if part is not None and len(part) == len(CALL_PREFIX) + ID_DIGITS:
+        return part
+    listed = (await gateway.calls(limit=MAX_PAGE)).items
+    if part is not None:
+        return _whole_id(part, [each.invocation_id for each in listed])
+    if not listed:
+        raise ConfigError("the server has no call that you may see; make one first")
+    return max(listed, key=lambda each: each.began).invocation_id
+
+
+def _whole_id(part: str, ids: list[str]) -> str:
+    """Return the one id that begins or ends with a part; the part itself if there is none, which the server refuses.
+
+    Raises:
+        ConfigError: there are several.
+    """
+    found = [each for each in ids if each.endswith(part) or each.startswith(part) or each[4:].startswith(part)]
+    if len(found) > 1:
+        listed = "\n".join(f"  {each}" for each in found)
+        raise ConfigError(f"several ids are like {part!r}; write more of it:\n{listed}")
+    return found[0] if found else part
+
+
+def print_status(url: str, *, as_json: bool) -> None:
+    """Print whether a server is healthy, and what is waiting there."""
+    found = _run(url, lambda gateway: gateway.status())
+    if as_json:
+        print_json(found)
+        return
+    rows = ((name, _cell(value)) for name, value in found.items())
+    Console().print(plain_table("member", "value", rows=map(_escaped, rows)))
+
+
+def _cell(value: Json) -> str:
+    """Return a member of the status as text: a list with one entry on each line."""
+    if isinstance(value, list):
+        return "\n".join(each if isinstance(each, str) else json_bytes(each).decode() for each in value) or "none"
+    return value if isinstance(value, str) else "none" if value is None else json_bytes(value).decode()
 
 
 def cancel_call(url: str, invocation_id: str, *, as_json: bool) -> bool:
     """Cancel a call, print its result, and return whether it was canceled."""
 
     async def work(gateway: AsyncClient) -> ToolResult:
-        await gateway.cancel(invocation_id)
-        return await gateway.wait(invocation_id, timeout_s=CANCEL_TIMEOUT_S)
+        whole_id = await _call_id(gateway, invocation_id)
+        await gateway.cancel(whole_id)
+        return await gateway.wait(whole_id, timeout_s=CANCEL_TIMEOUT_S)
 
     try:
         result = _run(url, work)

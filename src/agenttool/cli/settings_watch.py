@@ -51,6 +51,7 @@ class SettingsWatch:
             loop.remove_signal_handler(signal.SIGHUP)
 
     async def _reload(self, apply: Callable[[Config], Awaitable[tuple[str, ...]]]) -> None:
+        was_wrong = self.state.fault is not None
         try:
             self.state.needs_restart = await apply(await asyncio.to_thread(load_config, self._config))
             self.state.fault = None
@@ -61,7 +62,7 @@ class SettingsWatch:
             log.exception("the settings cannot be applied")
             self.state.fault = f"{type(error).__name__}; the log of the server has the details"
         log.log(
-            logging.INFO if self.state.notice is None else logging.ERROR if self.state.fault else logging.WARNING,
+            logging.ERROR if self.state.fault else logging.WARNING if self.state.notice or was_wrong else logging.INFO,
             "%s",
             self.state.notice or "the changed settings are in force",
         )

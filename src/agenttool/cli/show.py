@@ -23,7 +23,6 @@ from agenttool.cli.render import (
     timeline_table,
 )
 from agenttool.codec import to_json
-from agenttool.errors import ConfigError
 from agenttool.history.listed_call import owner_text, tool_name
 from agenttool.history.printable import printable
 from agenttool.history.recorded_call import RecordedCall, find_call
@@ -42,11 +41,9 @@ def show(
 ) -> None:
     """Show one call: its inputs, who decided, and its result.
 
-    With --url, ID is the whole id of the call, and its records are printed as JSON.
+    With --url, ID is the id of a recent call or a part of it, and its records are printed as JSON.
     """
     if (server := server_url(url, store=store)) is not None:
-        if part is None:
-            raise ConfigError("with --url, name the call by its whole id; `agenttool log --json` prints ids")
         from agenttool.cli.remote import print_call  # noqa: PLC0415 -- it loads the HTTP client
 
         print_call(server, part)
