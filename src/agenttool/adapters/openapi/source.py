@@ -127,9 +127,8 @@ class OpenApiSource:
         if first.done():
             first.result()
         else:
-            self._fault = (
-                f"the document of {self.name!r} is still being read after {FIRST_READ_S:g} s; its tools follow"
-            )
+            late = f"the document of {self.name!r} is still being read after {FIRST_READ_S:g} s"
+            self._fault = f"{late}; its tools follow, and include in the settings chooses fewer"
             await host.set_states({self.name: ProviderState.CONNECTING})
 
     def health(self) -> tuple[SourceStatus, ...]:
