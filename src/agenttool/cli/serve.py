@@ -103,6 +103,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             watch=watch,
             options=options,
             file=options.file,
+            answer_command=f"{program_name()} approvals{options.for_any_folder.arguments}",
             finds_store=store is None and loaded.store is None,
             tools=tools,
             callback_url=callback_url,
@@ -152,6 +153,7 @@ class Served:
         loaded: the settings in force.
         watch: applies changed settings.
         file: the file of the default tenant's store; None in memory.
+        answer_command: the command that answers approvals; later, the settings files may be wrong.
         finds_store: whether neither options nor settings name the store, so those of tenants need trust, too.
     """
 
@@ -159,6 +161,7 @@ class Served:
     watch: SettingsWatch
     options: StoreOptions
     file: Path | None
+    answer_command: str
     finds_store: bool
     tools: list[Tool]
     callback_url: str
@@ -222,7 +225,7 @@ class Served:
                 tenant=tenant,
                 callback_url=self.callback_url if is_default else f"{self.callback_url}/t/{tenant}",
             ) as rt,
-            _mcp_app(rt, loaded, self.options, self.server.url) as mcp,
+            _mcp_app(rt, loaded, self.answer_command, self.server.url) as mcp,
         ):
             if self.loaded is not loaded:  # they changed while this tenant was opened
                 await rt.reload(self.loaded)
@@ -250,7 +253,7 @@ def _check_store(file: Path) -> None:
 
 @asynccontextmanager
 async def _mcp_app(
-    runtime: Runtime, config: Config, store: StoreOptions, url: str | None
+    runtime: Runtime, config: Config, answer_command: str, url: str | None
 ) -> AsyncGenerator[Application | None]:
     """Yield the application of `/mcp`; None if the extra is not installed.
 
@@ -268,7 +271,7 @@ async def _mcp_app(
     )
 
     base = McpOptions(
-        answer_command=f"{program_name()} approvals{store.for_any_folder.arguments}",
+        answer_command=answer_command,
         approvals_url=approvals_url(url),
         approves_own_calls=config.server is not None and config.server.approves_own_calls,
     )
