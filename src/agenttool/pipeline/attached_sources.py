@@ -280,8 +280,8 @@ class SourceManager:
         if core.durability.documents is None:
             raise ConfigError("sources need a store; open the runtime with one")
         return SourceHost(
-            declare=partial(self._declare, source),
-            set_states=partial(self._set_states, source),
+            declare=partial(self._declare, source, source.name),
+            set_states=partial(self._set_states, source, source.name),
             results=self._results,
             documents=core.durability.documents,
             credentials=_no_credentials if core.vault is None else core.vault.fetch,
@@ -294,11 +294,13 @@ class SourceManager:
             secret=core.ids.secret,
         )
 
-    def _declare(self, owner: Source, tool: DeclaredTool) -> str | None:
-        """Add or update a tool of a source; return why it is rejected, if it is. That costs only this tool."""
+    def _declare(self, owner: Source, source: str, tool: DeclaredTool) -> str | None:
+        """Add or update a tool of a source; return why it is rejected, if it is. That costs only this tool.
+
+        `source` is the name with which it was connected: one that renames itself gets no tools of another.
+        """
         if not self._is_attached(owner):
             return _REMOVED
-        source = owner.name
         is_tool = isinstance(cast("object", tool), DeclaredTool)
         name, namespace = (tool.declaration.name, tool.declaration.namespace) if is_tool else (repr(tool), source)
         try:
@@ -341,7 +343,7 @@ class SourceManager:
         if owner != source:
             raise ConfigError(f"the source {owner!r} has the namespace {namespace!r}; use another one in {source!r}")
 
-    async def _set_states(self, owner: Source, states: Mapping[str, ProviderState]) -> None:
+    async def _set_states(self, owner: Source, source: str, states: Mapping[str, ProviderState]) -> None:
         """Set the states of the servers of a source.
 
         Raises:
@@ -349,7 +351,6 @@ class SourceManager:
         """
         if not self._is_attached(owner):
             return
-        source = owner.name
         for namespace in states:
             self._claim(source, namespace)
         try:
