@@ -143,7 +143,9 @@ ROOM_KB = 100_000
 def gateway(request, running, tmp_path):
     """`agenttool serve` with few connections: its process, and what connects to it. The parameter is its patience."""
     settings = tmp_path / "settings.toml"
-    settings.write_text(f'[store]\nurl = "sqlite:calls.db"\n[server]\nmax_connections = {MAX_CONNECTIONS}\n')
+    settings.write_text(
+        f'[store]\nurl = "sqlite:calls.db"\n[server]\nurl = "http://127.0.0.1"\nmax_connections = {MAX_CONNECTIONS}\n'
+    )
     program = [
         "-c",
         WITH_PATIENCE,

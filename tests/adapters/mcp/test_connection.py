@@ -150,10 +150,34 @@ async def test_the_faults_of_servers_do_not_disturb_another(open_server, server)
     assert same == pid
 
 
+class FirstProgress:
+    """An observer that notes when the server runs a call; a start returns earlier, when the approver is asked."""
+
+    def __init__(self):
+        self.seen = asyncio.Event()
+
+    def started(self, invocation_id, /):
+        pass
+
+    def progressed(self, update, /):
+        self.seen.set()
+
+    def ended(self, result, /):
+        self.seen.set()
+
+
+async def start_slow(rt, name, **options):
+    """Start a call, and return once the server runs it."""
+    observer = FirstProgress()
+    started = await rt.start(name, {}, observer=observer, **options)
+    await observer.seen.wait()
+    return started
+
+
 async def test_a_call_that_hangs_at_one_server_holds_up_the_calls_of_that_server_alone(open_server, server, tmp_path):
     log = tmp_path / "messages"
     async with open_server(more=(server(f"log={log}", name="stuck"),)) as rt:
-        stuck = await rt.start("stuck.slow", {})
+        stuck = await start_slow(rt, "stuck.slow")
         behind = asyncio.create_task(rt.call("stuck.echo", {"text": "later"}))
         assert (await rt.call("fx.echo", {"text": "now"})).text == "now"
         assert not behind.done()
@@ -165,7 +189,7 @@ async def test_a_call_that_hangs_at_one_server_holds_up_the_calls_of_that_server
 
 async def test_calls_of_a_server_run_at_the_same_time_if_the_owner_says_so(open_server):
     async with open_server(parallel=True) as rt:
-        slow = await rt.start("fx.slow", {})
+        slow = await start_slow(rt, "fx.slow")
         assert (await rt.call("fx.echo", {"text": "now"})).text == "now"
         assert await rt.cancel(slow.invocation_id)
 
@@ -181,7 +205,7 @@ async def test_the_connections_of_actors_are_bounded_and_the_one_that_is_idle_fo
         while is_running(int(pids["bob"])):
             await asyncio.sleep(0.01)
         assert (await rt.call("fx.pid", {}, actor_ref="ada")).text == pids["ada"]
-        busy = [await rt.start("fx.slow", {}, actor_ref=actor) for actor in ("ada", "eve")]
+        busy = [await start_slow(rt, "fx.slow", actor_ref=actor) for actor in ("ada", "eve")]
         refused = await rt.call("fx.pid", {}, actor_ref="bob")
         for each in busy:
             await rt.cancel(each.invocation_id)
