@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -122,6 +123,46 @@ def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeo
     assert child.returncode == 0
     assert texts["ring"] == "rung"
     assert "may or may not have done its work" in texts["hold"]
+
+
+BRIEF = '''
+import time
+from pathlib import Path
+from agenttool import tool
+
+@tool(namespace="shop", read_only=True)
+def count() -> str:
+    """Count until it is time to go."""
+    Path("counting.txt").touch()
+    while not Path("go.txt").exists():
+        time.sleep(0.01)
+    return "counted"
+'''
+
+
+def test_a_call_that_runs_when_the_server_stops_is_answered_with_its_result(running, tmp_path):
+    (tmp_path / "brief.py").write_text(BRIEF)
+    words = ["-m", "agenttool", "serve", "--json", "--port", "0", "--store", "calls.db", "--from", "brief"]
+    with running(tmp_path, words) as (child, line), ThreadPoolExecutor() as pool:
+        body = json.dumps({"tool": "shop.count", "arguments": {}}).encode()
+        headers = {"content-type": "application/json"}
+        answer = pool.submit(httpcore.request, "POST", f"{line['url']}/v1/calls", headers=headers, content=body)
+        wait_until((tmp_path / "counting.txt").exists)
+        child.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_refused(line["url"]))
+        (tmp_path / "go.txt").touch()
+        reply = answer.result(timeout=BOUND_S)
+        child.communicate(timeout=BOUND_S)
+    assert (reply.status, json.loads(reply.content)["status"]) == (200, "succeeded")
+    assert child.returncode == 0
+
+
+def is_refused(url):
+    """Return whether a server that stops accepts no connection any more."""
+    try:
+        return httpcore.request("GET", f"{url}/healthz").status != 200
+    except (httpcore.ConnectError, httpcore.ReadError, httpcore.RemoteProtocolError):
+        return True
 
 
 WITH_PATIENCE = """

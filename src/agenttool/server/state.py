@@ -50,6 +50,10 @@ class SettingsState:
         return None
 
 
+DRAIN_S = 3.0
+"""So long a server that stops waits for the calls of its open requests."""
+
+
 class ServerState:
     """The state of a server.
 
@@ -81,16 +85,17 @@ class ServerState:
         self._timers: set[asyncio.Timeout] = set()
 
     def drain(self) -> None:
-        """End the requests that wait, and all event streams."""
+        """End all event streams, and after `DRAIN_S` the requests that wait for a call."""
         self.draining.set()
+        latest = asyncio.get_running_loop().time() + DRAIN_S
         for timer in self._timers:
-            timer.reschedule(0)
+            timer.reschedule(min(latest, timer.when() or latest))
         for space in self.tenants.opened():
             space.events.close("draining")
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncGenerator[None]:
-        """Wait for what happens in this context, but not longer than some seconds or than the server runs.
+        """Wait for what happens in this context, but not longer than some seconds, or `DRAIN_S` once the server stops.
 
         Raises:
             TimeoutError: it was not done by then.
