@@ -237,7 +237,7 @@ def test_the_command_line_of_the_inspector(gateway, installed, tmp_path, era):
     assert found["structuredContent"]["matches"][0]["name"] == "add"
     assert run("add", a=19, b=23)["structuredContent"] == {"sum": 42}
     refused = run("send", to="ada")  # this client cannot be asked
-    assert "agenttool approvals --store x.db" in refused["content"][0]["text"]
+    assert f"approvals --store {tmp_path / 'x.db'}" in refused["content"][0]["text"]
     question = json.loads(agenttool(tmp_path, "approvals", "--store", "x.db", "--json"))
     assert question["approval_id"] == refused["_meta"]["agenttool/approval"]
     words = ("--shown", question["shown_digest"], "--store", "x.db")
