@@ -5,6 +5,7 @@ that holds the file open keeps its write-ahead log in place, so both files are t
 """
 
 import os
+import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -140,8 +141,13 @@ class StoreFile:
     def reading(self) -> Generator[None]:
         """Check the files, and convert errors of the library while reading to `StoreError`."""
         self.check()
-        with reading(self.path):
-            yield
+        try:
+            with reading(self.path):
+                yield
+        except StoreError as error:
+            if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ:
+                raise self.lost("was truncated") from error
+            raise
 
     def close(self) -> None:
         """Close the write-ahead log."""
