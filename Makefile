@@ -27,7 +27,7 @@ $(VENV)/pyvenv.cfg:
 
 $(VENV)/.installed: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(say) "installing agenttool"
-	@$(PIP) install -c constraints.txt -e '.[mcp,semantic]'
+	@$(PIP) install -c constraints.txt -e '.[jwt,mcp,openapi,semantic]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
