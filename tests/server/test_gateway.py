@@ -3,6 +3,7 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 
@@ -388,30 +389,38 @@ def test_a_large_response_is_compressed_if_the_client_accepts_it(http):
     assert reply.json() == http.get("/openapi.json", headers={"accept-encoding": "identity"}).json()
 
 
-async def test_events_continue_where_a_reader_stopped_and_end_with_the_key(make_app, serve_app, tmp_path):
-    file = tmp_path / "calls.db"
+@asynccontextmanager
+async def served_events(make_app, serve_app, file):
+    """Serve a runtime, and give it with a key that reads events and a function that opens a stream with that key."""
     app = make_app(lambda: Runtime.open(store=f"sqlite:{file}", tools=[add], approve="wait"), file=file)
     async with serve_app(app) as url:
-        grants, runtime = app.state.served.grants, app.state.runtime
+        grants = app.state.served.grants
         token, grant = await grants.add(
             GrantKind.KEY, subject="user:ida", roles=[AccessRole.AUDITOR], created_by="test"
         )
         host, port = url.removeprefix("http://").split(":")
 
-        async def stream(last):
+        async def stream(last=""):
             reader, writer = await asyncio.open_connection(host, int(port))
             lines = f"GET /v1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n{last}\r\n"
             writer.write(lines.encode())
             return reader, writer
 
-        async def until(reader, text):
-            found = b""
-            async with asyncio.timeout(60):
-                while text not in found:
-                    found += await reader.read(4096) or pytest.fail(str(found))
-            return found
+        yield app.state.runtime, partial(grants.revoke, GrantKind.KEY, grant.grant_id), stream
 
-        reader, writer = await stream("")
+
+async def until(reader, text):
+    """Read until a text comes."""
+    found = b""
+    async with asyncio.timeout(60):
+        while text not in found:
+            found += await reader.read(4096) or pytest.fail(str(found))
+    return found
+
+
+async def test_events_continue_where_a_reader_stopped(make_app, serve_app, tmp_path):
+    async with served_events(make_app, serve_app, tmp_path / "calls.db") as (runtime, _, stream):
+        reader, writer = await stream()
         await until(reader, b"event: ready")
         made = await runtime.call("add", {"a": 1})
         seen = await until(reader, made.invocation_id.encode())
@@ -419,13 +428,29 @@ async def test_events_continue_where_a_reader_stopped_and_end_with_the_key(make_
         writer.close()
         again, other = await stream("Last-Event-ID: 1\r\n")
         assert made.invocation_id.encode() in await until(again, b"event: call")
+        other.close()
         for wrong in ("999999", "abc"):
             ahead, third = await stream(f"Last-Event-ID: {wrong}\r\n")
             await until(ahead, b"event: reset")
             third.close()
-        await grants.revoke(GrantKind.KEY, grant.grant_id)
-        await until(again, b'"reason":"revoked"')
-        other.close()
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_an_event_stream_ends_when_its_key_is_revoked(make_app, serve_app, tmp_path, is_busy):
+    async with served_events(make_app, serve_app, tmp_path / "calls.db") as (runtime, revoke, stream):
+
+        async def call_again_and_again():
+            while True:
+                await runtime.call("add", {"a": 1})
+                await asyncio.sleep(0.1)
+
+        reader, writer = await stream()
+        await until(reader, b"event: ready")
+        calls = asyncio.create_task(call_again_and_again() if is_busy else asyncio.sleep(0))
+        await revoke()
+        await until(reader, b'"reason":"revoked"')
+        calls.cancel()
+        writer.close()
 
 
 async def test_no_race_opens_more_event_streams_than_one_key_may_have(make_app, serve_app):

@@ -1,6 +1,7 @@
 """The events of a journal for many readers: encoded once, retained for a while, and read at the pace of each reader."""
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -26,6 +27,9 @@ CHECK_S = 2.0
 
 BATCH = 100
 """So many messages are sent at a time."""
+
+SPREAD_S = 0.002
+"""All streams together wake up about once in this time, so that many readers do not delay calls."""
 
 
 _DETAILED = frozenset(each for each in EventType if each.is_terminal) | {EventType.PERMISSION_REQUESTED}
@@ -53,16 +57,13 @@ class EventHub:
         self._runtime = runtime
         self._retained: deque[StreamMessage] = deque(maxlen=RETAINED)
         self._count = 0
-        self._news: set[asyncio.Event] = set()
+        self._news = asyncio.Event()
+        self.streams = 0
+        """How many streams are open."""
         self.closed: str | None = None
         self.position = runtime.inspection.log.last
         self._first = max(0, self.position - RETAINED)
         """All messages after this position are retained."""
-
-    @property
-    def streams(self) -> int:
-        """How many streams are open."""
-        return len(self._news)
 
     async def run(self) -> None:
         """Follow the journal until the runtime is closed; begin with the last messages of an earlier process."""
@@ -76,24 +77,19 @@ class EventHub:
                     self._first = self._retained[0].position
                 self._retained.append(StreamMessage(position, text))
                 self._count += 1
-                self._wake()
+                self._news.set()
 
     def close(self, reason: str) -> None:
         """End all streams."""
         self.closed = reason
-        self._wake()
-
-    def _wake(self) -> None:
-        for each in self._news:
-            each.set()
+        self._news.set()
 
     async def stream(self, after: int | None) -> AsyncGenerator[bytes]:
         """Yield messages after a position, or new ones; empty bytes when nothing happened for a while.
 
         A reader that missed messages, because its position is too old or it is too slow, gets `reset`.
         """
-        news = asyncio.Event()
-        self._news.add(news)
+        self.streams += 1
         try:
             yield b"retry: 2000\n" + encode("ready", {"position": self.position})
             if after is not None and not self._first <= after <= self.position:
@@ -102,7 +98,6 @@ class EventHub:
             begin = self.position if after is None else after
             place = self._count - sum(each.position > begin for each in self._retained)
             while self.closed is None:
-                news.clear()
                 while place < self._count:
                     oldest = self._count - len(self._retained)
                     if place < oldest:
@@ -112,14 +107,23 @@ class EventHub:
                     batch = list(islice(self._retained, place - oldest, place - oldest + BATCH))
                     place += len(batch)
                     yield b"".join(each.text for each in batch if each.position > begin)
-                try:
-                    async with asyncio.timeout(CHECK_S):
-                        await news.wait()
-                except TimeoutError:
+                if not await self._wait_for_news():
                     yield b""
             yield encode("closed", {"reason": self.closed})
         finally:
-            self._news.discard(news)
+            self.streams -= 1
+
+    async def _wait_for_news(self) -> bool:
+        """Wait for the next message, and for the turn of one stream among many; return False if none came."""
+        if self.closed is None:
+            self._news.clear()
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(random.uniform(0, SPREAD_S * self.streams))  # noqa: S311 -- no secret
+        return True
 
 
 def _message(position: int, fact: Fact) -> bytes | None:

@@ -17,7 +17,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.records import InvocationStatus, Json, JsonObject
 from agenttool.runtime import Runtime
 from agenttool.server.authentication import Identified
-from agenttool.server.event_hub import HEARTBEAT_S, encode
+from agenttool.server.event_hub import CHECK_S, HEARTBEAT_S, encode
 from agenttool.server.messages import EventQuery, raw
 from agenttool.server.problem import Problem
 from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
@@ -48,17 +48,18 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     events = request.space.events.stream(_position(last) if last else request.query.after)
 
     async def body() -> AsyncGenerator[bytes]:
-        sent_at = time.monotonic()
+        sent_at = checked_at = time.monotonic()
         async with aclosing(events) as pieces:
             async for piece in pieces:
-                if not piece:
+                now = time.monotonic()
+                if now - checked_at >= CHECK_S:
+                    checked_at = now
                     if not await gateway.authenticator.is_still_valid(identified):
                         yield encode("closed", {"reason": "revoked"})
                         return
-                    if time.monotonic() - sent_at < HEARTBEAT_S:
-                        continue
-                sent_at = time.monotonic()
-                yield piece or b": still there\n\n"
+                if piece or now - sent_at >= HEARTBEAT_S:
+                    sent_at = now
+                    yield piece or b": still there\n\n"
 
     return _EventStream(body(), gateway.streams, owner)
 
