@@ -5,6 +5,7 @@ document that a person adds by hand allows nothing. Deleting the document revoke
 """
 
 import logging
+from asyncio import Lock
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -52,6 +53,7 @@ class RememberedRules:
         self._core = core
         self._documents = documents
         self._known: dict[str, Rule | None] = {}
+        self._syncing = Lock()
 
     async def add(self, question: Question, rule: Rule) -> None:
         """Store the rule of an answer, whose decision is in the journal; if that fails, only this process has it."""
@@ -63,6 +65,10 @@ class RememberedRules:
 
     async def sync(self) -> bool:
         """Apply what other processes remembered or forgot; return whether a rule was added."""
+        async with self._syncing:  # otherwise two calls load the same rule, and log twice that it has ended
+            return await self._sync()
+
+    async def _sync(self) -> bool:
         try:
             stored = await self._documents.keys(REMEMBERED_RULE, limit=MAX_RULES)
         except StoreError:
