@@ -21,6 +21,14 @@ async def test_only_its_owner_can_read_the_file_and_those_beside_it(path, open_s
     assert sorted(path.parent.glob("state.db*")) == [path]
 
 
+async def test_an_empty_file_that_others_can_read_becomes_private(path, open_store, write):
+    path.touch(mode=0o644)
+    store = open_store()
+    await write(store, 1)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    await store.close()
+
+
 async def test_a_commit_waits_for_the_disk(open_store, write):
     store = open_store()
     await write(store, 1)

@@ -120,14 +120,18 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def create_private_file(path: Path) -> None:
-    """Create a file that only its owner can read; an existing one stays as it is.
+    """Create a file that only its owner can read; an existing one stays as it is, unless it is empty.
 
     Raises:
         OSError: it could not be created.
     """
-    with suppress(FileExistsError):
+    try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         sync_folder(path)
+    except FileExistsError:
+        if not path.stat().st_size:
+            with suppress(PermissionError):  # another user owns it
+                path.chmod(0o600)
 
 
 def sync_folder(path: Path) -> None:
