@@ -409,7 +409,8 @@ class StreamReading:
                     complete = self.assembler.complete
                     yield self.assembler.reply()
         if self.fault is None and not self.assembler.is_finished:
-            ended = "without an event" if not self._count else "before the reply was complete"
+            advice = "the server may have sent a complete reply; check that it streams, or request no stream"
+            ended = "before the reply was complete" if self._count else f"without an event: {advice}"
             self.fault = ReplyError(f"the stream ended {ended}")
         if self._count:
             yield self.assembler.reply()

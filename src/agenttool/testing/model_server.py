@@ -53,8 +53,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Record the request and send the next reply."""
         server = cast("ModelServer", self.server)
-        server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        reply = server.replies.popleft() if server.replies else (400, _exhausted(len(server.requests)))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server.requests.append(request)
+        reply = server.replies.popleft() if server.replies else None
+        count = len(server.requests)
+        wants_stream = request.get("stream") is True or "streamGenerateContent" in self.path
+        if reply is None:
+            reply = _fault(f"the script has no reply to request {count}; add one to serve_model([...])")
+        elif wants_stream and isinstance(reply, dict):
+            reply = _fault(f"request {count} is for a stream, but its reply in the script is complete; use stream(...)")
+        elif not wants_stream and isinstance(reply, list):
+            reply = _fault(f"request {count} is for a complete reply, but the script has a stream; use reply(...)")
         status, body = reply if isinstance(reply, tuple) else (200, reply)
         is_stream = isinstance(body, list)
         content = ("".join(map(_event_text, body)) if is_stream else json.dumps(body)).encode()
@@ -68,8 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def _exhausted(count: int) -> JsonObject:
-    return {"error": {"message": f"the script has no reply to request {count}; add one to serve_model([...])"}}
+def _fault(message: str) -> tuple[int, JsonObject]:
+    """Return a reply that an SDK raises as an error of the request and does not retry."""
+    return 400, {"error": {"message": message}}
 
 
 def _event_text(event: JsonObject) -> str:
