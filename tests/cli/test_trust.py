@@ -62,6 +62,21 @@ def test_a_file_that_the_user_names_needs_no_trust(run, project):
     assert "is not trusted" in run("credentials").stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ('[[rules]]\nbehavior = "denny"\ntool = "a"\n', "toml:1: behavior must be allow, ask or deny, got 'denny'"),
+        ('[permissions]\nmode = "lax"\n', "toml:2: no permission mode is called 'lax'"),
+        ('[[hooks]]\nname = "a"\nevent = "pre"\ncommand = ["a"]\n', "toml:1: event must be one or more of"),
+    ],
+)
+def test_settings_that_are_invalid_cannot_be_trusted(run, project, settings, reason):
+    (project / "agenttool.toml").write_text(settings)
+    done = run("trust", "--yes")
+    assert (done.exit_code, reason in done.stderr) == (2, True)
+    assert state(run) == "not trusted"
+
+
 def test_without_a_terminal_trust_needs_a_word_and_prints_what_it_is_about(run, project):
     done = run("trust")
     assert (done.exit_code, done.stdout) == (2, SCREEN.format(file=project / "agenttool.toml"))

@@ -77,17 +77,36 @@ def make_policy(
     own_groups = None if user is None else ActorGroups(user.roles, user.teams)
     groups = ActorGroups(settings.roles, settings.teams, own_groups)
     groups.check(book)
-    wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
-    if wanted not in list(PermissionMode):
-        place = f"{settings.mode_place}: " if mode is None else ""
-        raise ConfigError(f"{place}no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
     return Policy(
         book=book,
-        mode=PermissionMode(wanted),
+        mode=_read_mode(settings, mode),
         interactive=interactive,
         workspace=_workspace(settings),
         groups=groups,
     )
+
+
+def check_file(written: Config) -> None:
+    """Check the rules, the mode and the hooks of one settings file; their programs and variables may be absent.
+
+    Raises:
+        ConfigError: one is invalid; the message has the file and the line.
+    """
+    read_rules(written.rules)
+    _read_mode(written)
+    for setting in written.hooks:
+        try:
+            read_hook(setting.members)
+        except ValueError as error:
+            raise ConfigError(f"{setting.place}: {error}") from error
+
+
+def _read_mode(settings: Config, mode: str | None = None) -> PermissionMode:
+    wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
+    if wanted not in list(PermissionMode):
+        place = f"{settings.mode_place}: " if mode is None else ""
+        raise ConfigError(f"{place}no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
+    return PermissionMode(wanted)
 
 
 def _workspace(config: Config) -> Workspace:

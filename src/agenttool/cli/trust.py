@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
+from agenttool.assemble.settings import check_file
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
 from agenttool.cli.output import escape_markup, plain_table, print_blocks, print_text
@@ -14,6 +15,7 @@ from agenttool.cli.store_effects import store_effects
 from agenttool.config import settings_layers
 from agenttool.config.effects import SettingsEffect, effects_of
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, user_config, user_file
+from agenttool.config.program import program_name
 from agenttool.config.reader import SettingsFile, config_in, digest_of_settings
 from agenttool.config.trust import TrustRecord, place_of, revoke_trust, trust_file, trust_record, trusted_files
 from agenttool.errors import ConfigError
@@ -68,7 +70,7 @@ def _found_files(path: Path | None) -> list[FoundFile]:
     """Return the files of a project: those found from here, those in a folder, or one of them.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are none, or a settings file is invalid.
     """
     if path is None:
         files = [layer.file for layer in settings_layers() if not layer.is_user]
@@ -85,12 +87,14 @@ def _found_files(path: Path | None) -> list[FoundFile]:
             " use --settings for it, or --store"
         )
     written = [SettingsFile.read(each) for each in files if each.is_file() and each.resolve() != user_file().resolve()]
+    for each in written:
+        check_file(config_in(each, source=RuleSource.PROJECT_SETTINGS))
     named = {place_of(each): each for each in (*stores, *filter(None, map(_named_store, written)))}
     found = [FoundFile(each.file, each.digest, effects_of(each, user_config())) for each in written]
     found += map(_read_store, named.values())
     if not found:
         where = "here or above" if path is None else f"at {str(path)!r}"
-        raise ConfigError(f"there are no settings of a project {where}; write them with: agenttool init")
+        raise ConfigError(f"there are no settings of a project {where}; write them with: {program_name()} init")
     return found
 
 
@@ -158,7 +162,7 @@ def _print_list(*, as_json: bool) -> None:
             [plain_table("state", "file", rows=((str(row["state"]), escape_markup(str(row["file"]))) for row in rows))]
         )
     else:
-        print_text(Console(stderr=True), "no file is trusted; trust one with: agenttool trust", "dim")
+        print_text(Console(stderr=True), f"no file is trusted; trust one with: {program_name()} trust", "dim")
 
 
 def _state(record: TrustRecord) -> str:
@@ -177,7 +181,7 @@ def _revoke(path: Path, *, as_json: bool) -> None:
         each for each in trusted_files() if place in (each.file, each.file.parent) or each.file.parent == path.resolve()
     ]
     if not found:
-        raise ConfigError(f"{str(path)!r} is not trusted; list the trusted files with: agenttool trust --list")
+        raise ConfigError(f"{str(path)!r} is not trusted; list the trusted files with: {program_name()} trust --list")
     for each in found:
         revoke_trust(each)
         if as_json:
