@@ -35,6 +35,9 @@ settings.load_profile("project")
 for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
+# Messages suggest `agenttool` only if the shell finds the program of this environment.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
 # Tests must neither read nor write the settings and the trust of the developer.
 _config_home = tempfile.TemporaryDirectory(prefix="agenttool-config-")
 os.environ["XDG_CONFIG_HOME"] = _config_home.name

@@ -5,7 +5,6 @@ import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.adapters.python.source import load_tools
-from agenttool.cli.options import program_name
 from agenttool.stores.location import store_path
 from agenttool.testing.fakes import scripted_tool
 
@@ -56,22 +55,3 @@ def test_the_library_and_the_command_line_accept_the_same_places_of_a_store(run,
 def test_a_place_that_is_no_store_is_rejected(place):
     with pytest.raises(ConfigError, match="use 'memory:', 'sqlite:PATH' or a PATH"):
         store_path(place)
-
-
-@pytest.mark.parametrize(
-    ("folder", "has_script", "on_path", "expected"),
-    [
-        (".venv/bin", True, False, ".venv/bin/agenttool"),
-        (".venv/bin", True, True, "agenttool"),
-        ("/opt/a b/bin", False, False, "'/opt/a b/bin/python' -m agenttool"),
-    ],
-)
-def test_a_suggested_command_starts_the_same_program(tmp_path, monkeypatch, folder, has_script, on_path, expected):
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / folder
-    if has_script:
-        place.mkdir(parents=True)
-        (place / "agenttool").touch(mode=0o755)
-    monkeypatch.setattr("sys.executable", str(place / "python"))
-    monkeypatch.setenv("PATH", str(place) if on_path else "")
-    assert program_name() == expected

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast
 
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.config import Config, rule_files
+from agenttool.config.program import program_name
 from agenttool.config.writer import append_tables
 from agenttool.errors import ConfigError
 from agenttool.pipeline.services import OpenQuestions
@@ -104,6 +105,6 @@ def make_questions(approve: Approval | None, store: Path | None, settings: Confi
 
 def _warn(store: Path, question: Question) -> None:
     name, place = question.tool_name, shlex.quote(str(store.resolve()))
-    command = f"agenttool approvals --store {place}".replace("\n", " ")
+    command = f"{program_name()} approvals --store {place}".replace("\n", " ")
     # An answer needs the digest of what was shown, so the command shows the question first.
     log.warning("%s waits for %s (%s); to answer: %s", name, question.approval_id, question.reason, command)

@@ -37,6 +37,7 @@ from agenttool.cli.prompt import (
 from agenttool.cli.recorded_call import server_state, waiting_for_tools
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import rule_files
+from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, StoreError
 from agenttool.history.listed_call import open_calls, tool_name
@@ -413,9 +414,9 @@ class ApprovalSession:
             self.terminal.print_hint(f"{what} {waiting_for_tools(names, self._options.arguments)}")
 
     def _print_next_commands(self, *, is_limit_reached: bool) -> None:
-        hints = [f"to answer: agenttool approvals answer APR_ID allow --shown DIGEST{self._options.arguments}"]
+        hints = [f"to answer: {program_name()} approvals answer APR_ID allow --shown DIGEST{self._options.arguments}"]
         if is_limit_reached:
-            counting = f"agenttool approvals --count{self._options.arguments}"
+            counting = f"{program_name()} approvals --count{self._options.arguments}"
             hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")
         self.terminal.print_hint("\n" + "\n".join(hints))
 
@@ -491,11 +492,11 @@ class ApprovalSession:
         call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
         ended = await self.rt.journal.result(call)
         if ended is not None:
-            command = f"agenttool show {ended.invocation_id}{self._options.journal_arguments}"
+            command = f"{program_name()} show {ended.invocation_id}{self._options.journal_arguments}"
             return f"its call has ended ({ended.status.value}); see: {command}"
         if await self.rt.journal.invocation(call) is not None:
             return "it was answered already; the first answer counts"
-        return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
+        return f"there is no such question; list the open ones: {program_name()} approvals{self._options.arguments}"
 
     async def _decide(self, question: Question, answer: Answer, remember: int | JsonObject | None = None) -> int:
         """Give an answer and print what follows from it; return the exit code."""
@@ -539,11 +540,11 @@ class ApprovalSession:
         pending = await self.rt.deferred.get(invocation_id)
         if pending is not None:
             server = self.rt.sources.status_of(source_name_in(pending.tool_id))
-            return f"{server_state(server)}, and `agenttool serve` receives the result; then run:\n{show}"
+            return f"{server_state(server)}, and `{program_name()} serve` receives the result; then run:\n{show}"
         invocation = await self.rt.journal.invocation(invocation_id)
         sources = {each.source for each in await self.rt.sources.status()}
         if invocation is not None and source_name_in(invocation.tool_id) in sources:
-            return f"its process, or `agenttool serve` with these settings, continues it; then run:\n{show}"
+            return f"its process, or `{program_name()} serve` with these settings, continues it; then run:\n{show}"
         recover = f"  agenttool approvals --from MODULE{self._options.arguments}"
         return f"its process continues it; if that process is gone, name the module of the tool:\n{recover}"
 

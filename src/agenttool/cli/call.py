@@ -22,6 +22,7 @@ from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_p
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
 from agenttool.cli.tools import complete_tool_name, require_tools, similar_names
 from agenttool.codec import parse_object, parse_value, to_json
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import printable
 from agenttool.policy.approvals import Refused
@@ -104,7 +105,8 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         print_json(to_json(result))
     elif is_parked:
         print_text(
-            terminal.console, f"{result.invocation_id} waits for an answer: agenttool approvals{options.arguments}"
+            terminal.console,
+            f"{result.invocation_id} waits for an answer: {program_name()} approvals{options.arguments}",
         )
     else:
         if out is None or result.is_error:
@@ -112,7 +114,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         for note in outcome.notes:
             print_text(terminal.console, note, "yellow")
         if is_durable:
-            terminal.print_hint(f"agenttool show {result.invocation_id}{options.journal_arguments}")
+            terminal.print_hint(f"{program_name()} show {result.invocation_id}{options.journal_arguments}")
     if result.is_error:
         raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
 
@@ -123,7 +125,7 @@ def _call_on(server: str, name: str, arguments: "Arguments", *, as_json: bool) -
 
     invocation_id, result = call_tool(server, name, arguments.for_schema)
     if result is None:
-        words = f"{invocation_id} waits for an answer: agenttool approvals --url {shlex.quote(server)}"
+        words = f"{invocation_id} waits for an answer: {program_name()} approvals --url {shlex.quote(server)}"
         print_json({"invocation_id": invocation_id}) if as_json else print_text(Terminal().console, words)
         raise typer.Exit(PARKED)
     print_json(to_json(result)) if as_json else print_result(result)
@@ -224,7 +226,7 @@ class CommandLineCall:
         config, store = find_settings(self.options.settings), self.options.store
         async with Runtime.open(config=config, store=store, tools=self.tools, approve=approve) as rt:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
-            require_tools(rt, self.tools, f"agenttool call {shlex.join(words)} --from MODULE")
+            require_tools(rt, self.tools, f"{program_name()} call {shlex.join(words)} --from MODULE")
             surface = await _surface_with(rt, self.name)
             arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
             monitor = CallMonitor(rt, terminal, self)
@@ -369,7 +371,7 @@ class CallMonitor:
             self._request.is_interactive and await ask_prompt(self._rt, self._terminal, prompt)
         ):
             arguments = self._request.options.arguments
-            self._terminal.print_hint(f"to answer: agenttool approvals answer {prompt.prompt_id} 1{arguments}")
+            self._terminal.print_hint(f"to answer: {program_name()} approvals answer {prompt.prompt_id} 1{arguments}")
 
     async def _ask_question_of(self, event: ToolEvent) -> None:
         # The ids of a question and of the decision to ask it are made of the same characters.

@@ -12,6 +12,7 @@ from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, Url
 from agenttool.cli.output import print_error, print_text
 from agenttool.cli.prompt import BY_HELP
 from agenttool.codec import to_json
+from agenttool.config.program import program_name
 from agenttool.history.recorded_call import find_call
 from agenttool.journal.steps import STEPS
 from agenttool.records import InvocationId, ResultStatus, ToolResult
@@ -89,7 +90,7 @@ class CancelCommand:
                 return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
             result = await self._wait_for_result(rt)
         if result is None:
-            show = f"agenttool show {self._call}{self._options.journal_arguments}"
+            show = f"{program_name()} show {self._call}{self._options.journal_arguments}"
             return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
         is_canceled = result.status is ResultStatus.CANCELED
         return result, None if is_canceled else f"it ended otherwise ({result.status.value})"

@@ -14,6 +14,7 @@ from agenttool.cli.format import print_json, utc
 from agenttool.cli.options import STORE_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import plain_table, print_blocks, print_text
 from agenttool.config import ServerSetting, load_config
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_span
 from agenttool.history.printable import printable
@@ -141,7 +142,7 @@ def revoke(
             return await grants.revoke(GrantKind.KEY, named)
 
     if not asyncio.run(revoke_key()):
-        raise ConfigError(f"there is no valid key {named!r}; list them with `agenttool keys list`")
+        raise ConfigError(f"there is no valid key {named!r}; list them with `{program_name()} keys list`")
     if as_json:
         print_json({"revoked": named})
     else:

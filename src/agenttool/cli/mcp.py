@@ -11,9 +11,10 @@ from rich.console import Console
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings, program_name
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings
 from agenttool.cli.output import print_text
 from agenttool.config import load_config
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.mcp.listing import ToolList, ToolLister
 from agenttool.mcp.profiles import McpOptions, approvals_url, check_profiles, read_profiles

@@ -18,6 +18,7 @@ from agenttool.cli.client_settings import ImportedServer, source_name
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, print_blocks, print_text, printable
+from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.config.writer import toml_table
 from agenttool.errors import AgentToolError, ConfigError
@@ -273,7 +274,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
             found = rt.sources.get(source)
             if found is None:
                 known = rt.sources.names
-                advice = suggestion(source, known) if known else "add it with `agenttool sources add openapi`"
+                advice = suggestion(source, known) if known else f"add it with `{program_name()} sources add openapi`"
                 raise ConfigError(f"no source is named {source!r}; {advice}")
             if not isinstance(found, ServiceSource):
                 raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")

@@ -1,8 +1,6 @@
 """Options that commands share: the modules of tools, the settings file, and the store with its journal."""
 
 import shlex
-import shutil
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
@@ -45,18 +43,6 @@ UrlOption = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help=f"Use this server; default: {URL}. Its key: {KEY} or {KEY_FILE}"),
 ]
-
-
-def program_name() -> str:
-    """Return the shell words that start this program again from here: `agenttool` if the shell finds this one."""
-    folder, found = Path(sys.executable).absolute().parent, shutil.which("agenttool")
-    if found is not None and Path(found).absolute().parent == folder:
-        return "agenttool"
-    script = folder / "agenttool"
-    if not script.is_file():
-        return f"{shlex.quote(sys.executable)} -m agenttool"
-    here = Path.cwd()
-    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
 
 
 def server_url(url: str | None, **local: object) -> str | None:

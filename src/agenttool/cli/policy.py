@@ -28,6 +28,7 @@ from agenttool.cli.options import (
 from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import load_config, read_config
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_time
 from agenttool.history.printable import printable
@@ -111,7 +112,7 @@ def forget(
             return await rt.approvals.forget(ApprovalId(approval_id.removeprefix("session:")))
 
     if not asyncio.run(revoke()):
-        command = f"agenttool policy rules{options.arguments}"
+        command = f"{program_name()} policy rules{options.arguments}"
         raise ConfigError(f"no rule is remembered for {approval_id!r}; list them: {command}")
     if as_json:
         print_json({"forgotten": approval_id})

@@ -18,6 +18,7 @@ from agenttool.cli.format import indented_json, rough_duration
 from agenttool.cli.output import print_text
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import one_line, printable
 from agenttool.policy.approvals import (
@@ -299,5 +300,5 @@ async def ask_open_prompts(rt: Runtime, terminal: Terminal, store_arguments: str
         if terminal.is_interactive and is_choice and not await ask_prompt(rt, terminal, prompt):
             break
     if any(prompt.kind is PromptKind.CHOICE for prompt in found) and not terminal.is_interactive:
-        terminal.print_hint(f"\nto answer: agenttool approvals answer PRM_ID 1{store_arguments}")
+        terminal.print_hint(f"\nto answer: {program_name()} approvals answer PRM_ID 1{store_arguments}")
     return len(found)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from agenttool.cli.format import utc
+from agenttool.config.program import program_name
 from agenttool.history.listed_call import tool_name
 from agenttool.history.recorded_call import RecordedCall
 from agenttool.ports.deferred import RESULT_PREFIX
@@ -18,13 +19,13 @@ def open_call_state(call: RecordedCall, store_arguments: str) -> str:
     """Return which process runs a call that has not ended, and the command that continues it."""
     owner = call.owner
     if owner is None:
-        return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
+        return f"no process runs it: check the journal with `{program_name()} verify{store_arguments}`"
     if owner.waits_for_tool or owner.is_answered:
         return _continuation(call, owner, store_arguments)
     if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
-        return f"{server_state(call.server)}; `agenttool serve` receives the result"
+        return f"{server_state(call.server)}; `{program_name()} serve` receives the result"
     if owner.waits_for is not None:
-        return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
+        return f"it waits for an answer: {program_name()} approvals answer {owner.waits_for} allow{store_arguments}"
     return f"the process {owner.process} runs it"
 
 
@@ -39,8 +40,10 @@ def _continuation(call: RecordedCall, owner: Ownership, store_arguments: str) ->
 def waiting_for_tools(tools: Iterable[str], store_arguments: str) -> str:
     """Return what calls wait for whose process is gone, and the commands that continue them."""
     names = ", ".join(dict.fromkeys(tools))
-    recover = f"`agenttool approvals --from MODULE{store_arguments}`"
-    return f"waits for a process that has the tool {names}, such as {recover}, or `agenttool serve` with its source"
+    recover = f"`{program_name()} approvals --from MODULE{store_arguments}`"
+    return (
+        f"waits for a process that has the tool {names}, such as {recover}, or `{program_name()} serve` with its source"
+    )
 
 
 def server_state(server: SourceStatus | None) -> str:

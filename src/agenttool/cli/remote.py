@@ -19,6 +19,7 @@ from agenttool.cli.output import escape_markup, plain_table, print_error, print_
 from agenttool.client import AsyncClient, json_value, result_of
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, GatewayError
 from agenttool.history.printable import printable
 from agenttool.records import Json, JsonObject, ResultStatus, ToolResult, ToolSearchResult
@@ -176,7 +177,7 @@ def _print_approval(console: Console, approval: Approval, url: str) -> None:
     if approval.why_not:
         console.print(Text(printable(f"You cannot answer: {approval.why_not}"), style="yellow"))
     words = f"answer {approval.approval_id} allow --shown {_mark(approval)} --url {shlex.quote(url)}"
-    console.print(Text(f"agenttool approvals {words}", style="dim"), soft_wrap=True)
+    console.print(Text(f"{program_name()} approvals {words}", style="dim"), soft_wrap=True)
 
 
 def print_calls(url: str, limit: int, *, as_json: bool, is_open: bool, **filters: str | None) -> None:

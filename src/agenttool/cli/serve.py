@@ -31,12 +31,12 @@ from agenttool.cli.options import (
     StoreOptions,
     check_found_store,
     find_settings,
-    program_name,
     read_variable,
 )
 from agenttool.cli.output import print_text, warn
 from agenttool.cli.settings_watch import SettingsWatch
 from agenttool.config import Config, JwtTable, ServerSetting, load_config
+from agenttool.config.program import program_name
 from agenttool.config.table import read_table
 from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.identity import DEFAULT_TENANT

@@ -14,6 +14,7 @@ from agenttool.cli.options import JsonOption
 from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
+from agenttool.config.program import program_name
 from agenttool.config.reader import SettingsFile
 from agenttool.config.secret_words import MASK, REFERENCE, masked_text, masked_word, replace_secrets
 from agenttool.config.trust import is_trusted
@@ -66,13 +67,15 @@ def init(
     try:
         create_settings(file, _FIRST_SETTINGS)
     except FileExistsError as error:
-        raise ConfigError(f"{file} exists; change it with an editor, or see it with: agenttool settings") from error
+        raise ConfigError(
+            f"{file} exists; change it with an editor, or see it with: {program_name()} settings"
+        ) from error
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}; name another folder") from error
     if as_json:
         print_json({"file": str(file)})
     else:
-        print_text(Console(), f"wrote {file}; see it with: agenttool settings", "green")
+        print_text(Console(), f"wrote {file}; see it with: {program_name()} settings", "green")
 
 
 def settings(*, as_json: JsonOption = False) -> None:
@@ -91,7 +94,9 @@ def settings(*, as_json: JsonOption = False) -> None:
     listed = ((_name(layer), str(layer.file), state) for (layer, _), state in zip(files, states, strict=True))
     blocks: list[RenderableType] = [heading("Files, the strongest last"), indented(plain_table(rows=listed))]
     if _UNTRUSTED in states:
-        blocks.append(Text("a file is not trusted, so commands do not run here; see: agenttool trust", style="yellow"))
+        blocks.append(
+            Text(f"a file is not trusted, so commands do not run here; see: {program_name()} trust", style="yellow")
+        )
     blocks.append(heading("Settings"))
     shown = [
         (Text(str(row["setting"]), style="cyan"), Text(printable(str(row["value"]))), Text(_where(row), style="dim"))

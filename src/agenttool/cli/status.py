@@ -22,6 +22,7 @@ from agenttool.cli.options import (
 from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
 from agenttool.cli.recorded_call import fault_state, waiting_for_tools
 from agenttool.config import load_config
+from agenttool.config.program import program_name
 from agenttool.history.listed_call import ListedCall, open_calls, owner_text, tool_name
 from agenttool.history.printable import one_line
 from agenttool.history.recorded_call import failing_servers
@@ -129,7 +130,7 @@ class StoreStatus:
             yield from _lines(_commands(self.open_calls, store_arguments))
         yield heading(f"Waiting approvals: {len(self.waiting)}")
         if self.waiting:
-            yield from _lines([f"answer them: agenttool approvals{store_arguments}"])
+            yield from _lines([f"answer them: {program_name()} approvals{store_arguments}"])
         if self.without_tool:
             yield heading(f"Waiting for a tool: {len(self.without_tool)}")
             names = (tool_name(each.tool_id) for each in self.without_tool)
@@ -178,8 +179,8 @@ def _row(call: ListedCall) -> tuple[Text, ...]:
 
 def _commands(calls: list[ListedCall], store_arguments: str) -> Iterator[str]:
     first = calls[0].facts[0][1].invocation_id
-    more = "" if len(calls) <= SHOWN_CALLS else f"; all {len(calls):,}: agenttool log --open{store_arguments}"
-    yield f"cancel one: agenttool cancel {first}{store_arguments}{more}"
+    more = "" if len(calls) <= SHOWN_CALLS else f"; all {len(calls):,}: {program_name()} log --open{store_arguments}"
+    yield f"cancel one: {program_name()} cancel {first}{store_arguments}{more}"
 
 
 def _lines(lines: Iterable[str]) -> Iterator[RenderableType]:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from agenttool.codec import read_own
 from agenttool.config.effects import SettingsEffect
+from agenttool.config.program import program_name
 from agenttool.config.trust import place_of
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line
@@ -81,7 +82,7 @@ def require_store_trust(file: Path) -> NoReturn:
     place = place_of(file)
     raise ConfigError(
         f"{place} was not created here by this user, so it is not used, and it stays as it is. It holds"
-        f" {', '.join(found) or 'no open call and no rule'}; look at it with `agenttool log --store"
-        f" {shlex.quote(place.name)}`, then type `agenttool trust {shlex.quote(str(place))}`,"
+        f" {', '.join(found) or 'no open call and no rule'}; look at it with `{program_name()} log --store"
+        f" {shlex.quote(place.name)}`, then type `{program_name()} trust {shlex.quote(str(place))}`,"
         " or name the file with --store"
     )

@@ -19,6 +19,7 @@ from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOp
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.codec import to_json
 from agenttool.config.layers import SETTINGS_FILE
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
 from agenttool.ports.surfacing import ModelCapabilities, Role
@@ -74,7 +75,7 @@ def tools(
 
     async def read_tools() -> tuple[list[Record], ToolSurface]:
         async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
-            require_tools(rt, given, "agenttool tools --from MODULE")
+            require_tools(rt, given, f"{program_name()} tools --from MODULE")
             return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
 
     records, surface = asyncio.run(read_tools())
@@ -134,7 +135,7 @@ def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[Jso
     if not found:
         spellings = ((spelling, _qualified_name(each)) for each in declared for spelling in _names(each))
         similar = " or ".join(map(repr, similar_names(name, spellings)))
-        advice = f"did you mean {similar}?" if similar else "list them with `agenttool tools`, or search for it"
+        advice = f"did you mean {similar}?" if similar else f"list them with `{program_name()} tools`, or search for it"
         raise ConfigError(f"no tool is named {name!r} here; {advice}")
     return found
 
@@ -268,7 +269,7 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     async def search_here() -> ToolSearchResult:
         config = find_settings(settings)
         async with Runtime.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
-            require_tools(rt, tools, f"agenttool search {shlex.join(words)} --from MODULE")
+            require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
             viewer_runtime, surface = await viewer.surface(rt)
             await viewer_runtime.prepare_search()
             return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit)

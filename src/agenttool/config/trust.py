@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from agenttool.config.effects import effects_line
+from agenttool.config.program import program_name
 from agenttool.config.reader import SettingsFile, user_folder
 from agenttool.config.settings import Config
 from agenttool.errors import ConfigError
@@ -57,7 +58,8 @@ def require_trust(written: SettingsFile, user: Config) -> None:
     place = place_of(written.file)
     raise ConfigError(
         f"{place} {state}, so it is not used. It would {effects_line(written, user)}; "
-        f"read it, then type `agenttool trust {shlex.quote(str(place.parent))}`, or name it with --settings or config="
+        f"read it, then type `{program_name()} trust {shlex.quote(str(place.parent))}`, or name it with --settings or"
+        " config="
     )
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.codec import read_own
+from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.listed_call import tool_name
 from agenttool.history.reader import JournalReader
@@ -70,7 +71,9 @@ def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
         return read_call(reader, newest)
     found = reader.calls_beginning(_id_prefix(part), MAX_MATCHES) or reader.calls_ending(part, MAX_MATCHES)
     if not found:
-        raise ConfigError(f"no call in {str(reader.path)!r} has an id like {part!r}; `agenttool log` shows their ids")
+        raise ConfigError(
+            f"no call in {str(reader.path)!r} has an id like {part!r}; `{program_name()} log` shows their ids"
+        )
     if len(found) > 1:
         calls = (read_call(reader, each).invocation for each in found)
         matches = "\n".join(f"  {each.invocation_id}  {each.status}  {tool_name(each.tool_id)}" for each in calls)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from agenttool.catalog.snapshot import in_any_namespace
 from agenttool.config import Config, Setting
+from agenttool.config.program import program_name
 from agenttool.config.settings import McpProfileTable
 from agenttool.config.table import TableError, read_table, suggestion
 from agenttool.errors import ConfigError
@@ -124,7 +125,7 @@ def _unmatched(table: McpProfileTable, names: Sequence[str]) -> Iterator[tuple[s
             wanted = each if "." in each or "*" in each else f"*.{each}"
             if not any(fits(wanted, name) for name in names):
                 close = get_close_matches(each, [*names, *(name.partition(".")[2] for name in names)], 1)
-                advice = f"did you mean {close[0]!r}?" if close else "`agenttool tools` lists the tools"
+                advice = f"did you mean {close[0]!r}?" if close else f"`{program_name()} tools` lists the tools"
                 yield key, each, f"matches no tool; {advice}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from agenttool.config.program import program_name
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
 from agenttool.stores.sqlite.connect import UNREADABLE, open_connection, open_read_only, sync_folder
@@ -67,7 +68,9 @@ def _refuse_flawed(copy: sqlite3.Connection, steps: Mapping[str, Step]) -> None:
     register_functions(copy)
     for flaw in verify(copy, steps):
         where = f"{flaw.what} at position {flaw.position}"
-        raise StoreError(f"it has a flaw ({where}: {flaw.found}); `agenttool verify` prints all, then restore a backup")
+        raise StoreError(
+            f"it has a flaw ({where}: {flaw.found}); `{program_name()} verify` prints all, then restore a backup"
+        )
 
 
 def _sweep(folder: Path, before_s: float) -> None:
