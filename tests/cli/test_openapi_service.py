@@ -6,6 +6,7 @@ import tomllib
 import pytest
 from typer.testing import CliRunner
 
+from agenttool.cli.main import app as main_app
 from agenttool.cli.openapi_service import service_name
 from agenttool.cli.sources import app
 
@@ -63,6 +64,28 @@ def test_a_service_is_added_with_what_it_brings_and_what_is_skipped(run, tmp_pat
     assert request.output.splitlines()[0] == "GET https://pets.example/pets/7"
     assert "X-Key: [redacted]" in request.output
     assert SECRET not in shown.output + added.output + request.output + text
+
+
+def test_adding_a_service_says_what_its_first_call_needs(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("PETS_KEY")
+    local = {**DOCUMENT, "servers": [{"url": "http://127.0.0.1:9/v1"}]}
+    (tmp_path / "pets.json").write_text(json.dumps(local))
+    shown = run("add", "openapi", "pets.json", "--dry-run")
+    assert 'requests to 127.0.0.1 are not allowed; write allow = ["127.0.0.1"] into [sources.pets]' in shown.output
+    assert "security key (apiKey header): no credential; --security key=VARIABLE adds one" in shown.output
+    header = run("add", "openapi", "pets.json", "--allow", "127.0.0.1", "--header", f"X-Key: Token {SECRET}")
+    assert "not allowed" not in header.output
+    assert "security key (apiKey header): configured" in header.output
+    assert "requests have 'X-Key: Token $PETS_X_KEY'" in header.output
+    scheme = run("add", "openapi", "pets.json", "--name", "other", "--security", "key=PETS_KEY")
+    assert "requests have 'X-Key: $PETS_KEY'" in scheme.output
+
+
+def test_a_search_says_that_tools_without_their_credential_are_left_out(run, monkeypatch):
+    monkeypatch.delenv("PETS_KEY")
+    run("add", "openapi", "pets.json", "--security", "key=PETS_KEY")
+    found = CliRunner().invoke(main_app, ["search", "get a pet", "--model", "none"])
+    assert "1 tool was left out of the search: it needs the credential pets_key" in found.output
 
 
 def test_a_document_that_cannot_be_read_is_not_added(run, tmp_path):

@@ -285,7 +285,7 @@ def _service(
     if source_name(name, set()) != name:
         raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; use another --name")
     if name in target.sources:
-        raise ConfigError(f"there is a source {name!r} already; choose another with --name")
+        raise ConfigError(f"there is a source {name!r} already; remove it from {target.file}, or choose another --name")
     given = client_servers(
         {"mcpServers": {name: {"url": "https://service.invalid", "headers": headers}}},
         ClientFile(COMMAND_LINE, Path()),
@@ -309,18 +309,21 @@ def _add_service(
     is_added = trial.fault is None and not dry_run
     if is_added:
         append_tables(target.file, text)
-    unset: list[Json] = [each for each in service.credentials.values() if not environment([each])]
+    unset = {variable: name for name, variable in service.credentials.items() if not environment([variable])}
     if as_json:
         shown: JsonObject = {"toml": text} if dry_run else {}
-        print_json({**trial.as_json(service.name), "file": str(target.file), "added": is_added, "set": unset, **shown})
+        print_json(
+            {**trial.as_json(service.name), "file": str(target.file), "added": is_added, "set": [*unset], **shown}
+        )
     else:
         print_trial(service, trial)
         if dry_run and trial.fault is None:
             print_text(Console(), f"\nwould be added to {target.file}:\n\n{text}")
         elif is_added:
             print_text(Console(), f"added {service.name} to {target.file}", "green")
-        for each in unset if trial.fault is None else ():
-            print_text(Console(), f"set the variable {each} before you use it", "yellow")
+        for variable, name in unset.items() if trial.fault is None else ():
+            hint = f"set the variable {variable} before you use it; requests have {trial.sent_as(name, variable)!r}"
+            print_text(Console(), hint, "yellow")
     if trial.fault is not None:
         raise typer.Exit(FAULTY)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -69,6 +69,14 @@ class ServiceSchemes(Protocol):
         """Return the kind of one."""
         ...
 
+    def is_configured(self, name: str) -> bool:
+        """Return whether the settings have a credential for one."""
+        ...
+
+    def sent_as(self, name: str, value: str) -> str:
+        """Return how a request carries a credential."""
+        ...
+
 
 class ServiceDocument(Protocol):
     """A document that was imported."""
@@ -76,7 +84,7 @@ class ServiceDocument(Protocol):
     title: str
     version: str
     excluded: int
-    unused: tuple[str, ...]
+    advice: tuple[str, ...]
     security: ServiceSchemes
 
     @property
@@ -115,7 +123,10 @@ class ServiceTrial:
     Attributes:
         fault: why it cannot be used; None if it can.
         tokens: of all tools; `surface_tokens` is what a model sees at first.
+        advice: what to correct in the settings.
         schemes: the kind of each security scheme that the document has.
+        unconfigured: the schemes for which the settings have no credential.
+        carriers: the headers and other parts of a request that have credentials, with references to them.
     """
 
     fault: str | None = None
@@ -127,8 +138,15 @@ class ServiceTrial:
     surface_tokens: int = 0
     skipped: tuple[tuple[str, str], ...] = ()
     findings: int = 0
-    unused: tuple[str, ...] = ()
-    schemes: tuple[tuple[str, str], ...] = ()
+    advice: tuple[str, ...] = ()
+    schemes: Mapping[str, str] = field(default_factory=dict[str, str])
+    unconfigured: tuple[str, ...] = ()
+    carriers: tuple[str, ...] = ()
+
+    def sent_as(self, credential: str, variable: str) -> str:
+        """Return what a request has with the value of a variable; empty if the document could not be read."""
+        reference = f"${{credentials.{credential}}}"
+        return next((each.replace(reference, f"${variable}") for each in self.carriers if reference in each), "")
 
     def as_json(self, name: str) -> JsonObject:
         """Return the trial for programs."""
@@ -143,8 +161,9 @@ class ServiceTrial:
             "surface_tokens": self.surface_tokens,
             "skipped": [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped],
             "findings": self.findings,
-            "unused": [*self.unused],
-            "schemes": dict(self.schemes),
+            "advice": [*self.advice],
+            "schemes": {**self.schemes},
+            "unconfigured": [*self.unconfigured],
         }
 
 
@@ -189,8 +208,9 @@ def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], t
     """
     logging.getLogger("agenttool").addHandler(logging.NullHandler())  # the report has the faults
     service = read_service(server.name, {**server.members, "timeout_s": timeout_s}, file.resolve().parent)
+    unset = dict.fromkeys(server.credentials, "not set yet")  # no operation is called, so no value is sent
     try:
-        return asyncio.run(_tried(service, dict(values)))
+        return asyncio.run(_tried(service, {**unset, **values}))
     except AgentToolError as error:
         return ServiceTrial(fault=str(error))
 
@@ -222,8 +242,13 @@ async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTria
             surface_tokens=shown if isinstance(shown, int) else 0,
             skipped=tuple((each.pointer, each.reason) for each in found.skipped),
             findings=len(found.findings),
-            unused=found.unused,
-            schemes=tuple((name, found.security.describe(name)) for name in found.security.names),
+            advice=found.advice,
+            schemes={name: found.security.describe(name) for name in found.security.names},
+            unconfigured=tuple(name for name in found.security.names if not found.security.is_configured(name)),
+            carriers=(
+                *(f"{name}: {value}" for name, value in service.headers.items()),
+                *(found.security.sent_as(name, str(value)) for name, value in service.security.items()),
+            ),
         )
 
 
@@ -245,13 +270,15 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
         blocks += [indented(escape_markup(f"{pointer}: {reason}")) for pointer, reason in trial.skipped[:SHOWN_SKIPPED]]
     if trial.findings:
         blocks.append(f"{trial.findings:,} schemas are read more loosely than they are written")
-    blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.unused]
-    configured = server.members.get("security")
-    known = configured if isinstance(configured, dict) else {}
+    blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.advice]
     blocks += [
         f"security {escape_markup(scheme)} ({escape_markup(kind)}): "
-        + ("configured" if scheme in known else f"not configured; add --security {escape_markup(scheme)}=VARIABLE")
-        for scheme, kind in trial.schemes
+        + (
+            f"no credential; --security {escape_markup(scheme)}=VARIABLE adds one"
+            if scheme in trial.unconfigured
+            else "configured"
+        )
+        for scheme, kind in trial.schemes.items()
     ]
     print_blocks(blocks)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import (
+    AbsenceReason,
     Json,
     JsonObject,
     NextAction,
@@ -46,6 +48,7 @@ MAX_SUGGESTIONS = 3
 SIMILARITY = 0.7
 """How similar two names must be, from 0 to 1, for one to be suggested instead of the other."""
 
+_MAX_REASONS = 3
 _FLAGS = ("strict_schemas", "parallel_calls", "deferred_refs")
 _MEDIA = "media:"
 
@@ -266,22 +269,36 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     server = server_url(url, **{"from": places, "as": viewers}, settings=settings, model=model)
     viewer, tools = parse_viewer(viewers), load_tools(places or [])
 
-    async def search_here() -> ToolSearchResult:
+    async def search_here() -> tuple[ToolSearchResult, ToolSurface]:
         config = find_settings(settings)
         async with Runtime.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
             viewer_runtime, surface = await viewer.surface(rt)
             await viewer_runtime.prepare_search()
-            return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
+            return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit), surface
 
     from agenttool.cli.remote import search_tools  # noqa: PLC0415 -- it loads the HTTP client
 
-    result = asyncio.run(search_here()) if server is None else search_tools(server, " ".join(words), limit)
+    surface = None
+    if server is None:
+        result, surface = asyncio.run(search_here())
+    else:
+        result = search_tools(server, " ".join(words), limit)
     if as_json:
         print_json(to_json(result))
     else:
         _print_matches(result)
+        _print_missing_credentials(surface)
     raise typer.Exit(0 if result.matches else NOTHING_FOUND)
+
+
+def _print_missing_credentials(surface: ToolSurface | None) -> None:
+    """Print why tools without their credentials are not found; a user who added a source expects them."""
+    blocked = () if surface is None else surface.blocked_tools or ()
+    reasons = Counter(each.message for each in blocked if each.reason is AbsenceReason.CREDENTIAL_MISSING)
+    for reason, count in reasons.most_common(_MAX_REASONS):
+        tools = f"{count:,} tools were" if count > 1 else "1 tool was"
+        print_text(Console(stderr=True), f"{tools} left out of the search: {reason}", "yellow")
 
 
 def _print_matches(result: ToolSearchResult) -> None:

@@ -55,7 +55,7 @@ class ImportedDocument:
         excluded: how many operations the settings leave out.
         skipped: parts that cannot be used.
         findings: schemas that are read more loosely than they are written.
-        unused: settings that concern nothing in the document, such as a pattern that matches no operation.
+        advice: what to correct in the settings, such as a pattern that matches no operation.
     """
 
     title: str
@@ -65,7 +65,7 @@ class ImportedDocument:
     excluded: int
     skipped: list[SkippedPart]
     findings: list[SkippedPart]
-    unused: tuple[str, ...]
+    advice: tuple[str, ...]
     security: SecuritySchemes
     responses: "ResponseCheckers" = field(repr=False)
     references: References = field(repr=False)
@@ -167,7 +167,7 @@ def import_document(
         excluded=excluded,
         skipped=reader.skipped,
         findings=schemas.findings,
-        unused=(*unused, *_unused(service, named, security)),
+        advice=(*unused, *_unused(service, named, security)),
         security=security,
         responses=ResponseCheckers(references),
         references=references,

@@ -81,6 +81,22 @@ class SecuritySchemes:
         detail = scheme.get("scheme") or scheme.get("in") or ""
         return f"{scheme.get('type', 'unknown')} {detail}".strip()
 
+    def sent_as(self, name: str, value: str) -> str:
+        """Return how a request carries the credential of a scheme, such as `Authorization: Bearer VALUE`."""
+        kind, where, member = _carrier(self._schemes.get(name, {}))
+        if kind == "basic":
+            return f"{member}: Basic base64({value}), where {value} is user:password"
+        word = "" if kind == "apiKey" else f"{kind.capitalize()} "
+        return f"{member}: {word}{value}" if where == "header" else f"{where} {member}={value}"
+
+    def is_configured(self, name: str) -> bool:
+        """Return whether the settings have a credential for a scheme, or write its header or query parameter."""
+        if name in self._service.security or name not in self._schemes:
+            return name in self._schemes
+        _, where, member = _carrier(self._schemes[name])
+        given = {"header": self._service.headers, "query": self._service.query}.get(where, {})
+        return member.lower() in map(str.lower, given)
+
     def carries(self, where: str, name: str) -> bool:
         """Return whether a parameter carries an API key, so that no caller chooses it."""
         return any(
@@ -102,35 +118,39 @@ class SecuritySchemes:
         configured = self._service.security.keys() & self._schemes.keys()
         for each in alternatives:
             if each and all(name in configured for name in each):
-                uses = tuple(self._use(name, scopes, base) for name, scopes in each.items())
+                uses = (self._use(name, scopes, base) for name, scopes in each.items())
                 return tuple(use for use in uses if use is not None), ()
-        if not alternatives or {} in alternatives:
+        if not alternatives or any(all(map(self.is_configured, each)) for each in alternatives):
             return (), ()
-        return (), tuple(name for name in alternatives[0] if name not in configured)
+        return (), tuple(name for name in alternatives[0] if not self.is_configured(name))
 
     def _use(self, name: str, scopes: tuple[str, ...], base: str) -> SchemeUse | None:
         scheme, value = self._schemes.get(name, {}), self._service.security[name]
-        kind, token_url = str(scheme.get("type")), None
-        where, header = "header", "Authorization"
-        if kind == "apiKey":
-            where, header = str(scheme.get("in")), str(scheme.get("name"))
-        elif kind == "http":
-            kind = str(scheme.get("scheme")).lower()
-        elif kind in ("oauth2", "openIdConnect"):
-            token_url, kind = _token_url(scheme, base), "bearer"
-        elif kind == "mutualTLS":
+        kind, where, member = _carrier(scheme)
+        if kind == "mutualTLS":
             return None
+        token_url = _token_url(scheme, base)
         client = value if isinstance(value, OAuthGrant) else None
         return SchemeUse(
             scheme=name,
             kind=kind,
             where=where,
-            name=header,
+            name=member,
             value=value if isinstance(value, str) else "",
             client=client,
             token_url=token_url if client is None else client.token_url or token_url,
             scopes=scopes,
         )
+
+
+def _carrier(scheme: JsonObject) -> tuple[str, str, str]:
+    """Return the kind of a scheme, and which `header`, `query` parameter or `cookie` of a request carries it."""
+    kind = str(scheme.get("type"))
+    if kind == "apiKey":
+        return kind, str(scheme.get("in")), str(scheme.get("name"))
+    if kind == "http":
+        kind = str(scheme.get("scheme")).lower()
+    return "bearer" if kind in ("oauth2", "openIdConnect") else kind, "header", "Authorization"
 
 
 def _is_complete(scheme: JsonObject) -> bool:

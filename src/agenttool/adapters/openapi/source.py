@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
+from agenttool.adapters.ssrf import SsrfPolicy, check_url
 from agenttool.adapters.tool_review import ToolReview
 from agenttool.codec import read_own, write_own
 from agenttool.config.table import key, suggestion
@@ -116,9 +117,8 @@ class OpenApiSource:
         self._host = host
         service = self.service
         urls = [each for each in (service.document, service.server) if each is not None and "://" in each]
-        policy = policy_for(urls, service.allow)
-        client = ServiceClient(policy, service.timeout_s)
-        self._client = client
+        self._policy = policy_for(urls, service.allow)
+        self._client = ServiceClient(self._policy, service.timeout_s)
         self._tokens = TokenCache(self._post_form)
         self._cached = await self._load_cached()
         first = asyncio.create_task(self.refresh())  # noqa: TID251 -- `_watch` is its parent
@@ -133,8 +133,8 @@ class OpenApiSource:
 
     def health(self) -> tuple[SourceStatus, ...]:
         """Return whether the document was read, and which operations were skipped or wait for a review."""
-        unused = () if self.imported is None else self.imported.unused
-        found = (self._fault, self._review.fault, self._skipped_fault, *unused[:_SHOWN])
+        advice = () if self.imported is None else self.imported.advice
+        found = (self._fault, self._review.fault, self._skipped_fault, *advice[:_SHOWN])
         faults = [each for each in found if each is not None]
         return (replace(self._status, fault="; ".join(faults) or None),)
 
@@ -260,8 +260,9 @@ class OpenApiSource:
         overlays = [_read_file(each, service.max_document_bytes) for each in service.overlays]
         imported = await asyncio.to_thread(import_document, service, data, place, external=external, overlays=overlays)
         self._check_origins(imported)
+        imported.advice += tuple(_refused(service.name, self._policy, imported.tools))
         self.imported, self._body = imported, data
-        for each in imported.unused:
+        for each in imported.advice:
             log.warning("the settings of %r: %s", self.name, each)
         self._state = ServiceState(
             service=service,
@@ -412,6 +413,16 @@ class OpenApiSource:
             carried.add(use, MASK)
         values = dict.fromkeys(credentials_of(self.service, found.uses), MASK)
         return build_request(self.service, found, arguments_of(found, arguments)[0], carried, values)
+
+
+def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) -> Iterator[str]:
+    """Yield the servers to which the SSRF guard sends no request, each with the setting that allows it."""
+    for url in dict.fromkeys(each.base_url for each in tools):
+        try:
+            check_url(url, policy)
+        except RecordError:
+            host = urlsplit(url).hostname
+            yield f'requests to {host} are not allowed; write allow = ["{host}"] into [sources.{source}]'
 
 
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
