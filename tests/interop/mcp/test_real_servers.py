@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from npm_packages import BUILD, install_packages, node_22
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
@@ -16,36 +17,36 @@ from waiting import wait_until
 from agenttool import McpServer, ProviderState, Runtime
 from agenttool.records import ContentClass, ToolProgress
 
-CACHE = Path(__file__).parents[3] / ".cache" / "mcp-servers"
 NPM = ("server-everything", "server-filesystem", "server-memory", "server-sequential-thinking")
 PYPI = ("mcp<2", "mcp-server-git", "mcp-server-time", "mcp-server-fetch", "mcp-server-sqlite")
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm"),
-]
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="session")
-def installed() -> Path:
-    """Install the servers, if they are not there yet."""
-    if not (CACHE / "done").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        packages = [f"@modelcontextprotocol/{name}" for name in NPM]
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, *packages], check=True)
-        subprocess.run([sys.executable, "-m", "venv", CACHE / "py"], check=True)
-        subprocess.run([CACHE / "py" / "bin" / "pip", "install", "-q", *PYPI], check=True)
-        (CACHE / "done").touch()
-    return CACHE
+def npm_servers() -> Path:
+    """Return the folder of the servers from npm."""
+    return install_packages("mcp-servers", *(f"@modelcontextprotocol/{name}" for name in NPM)) / "@modelcontextprotocol"
 
 
-def node_server(installed: Path, name: str, *args: str, **settings: object) -> McpServer:
-    main = installed / "node_modules" / "@modelcontextprotocol" / name / "dist" / "index.js"
-    return McpServer(name, command="node", args=(str(main), *args), **settings)
+@pytest.fixture(scope="session")
+def pypi_servers() -> Path:
+    """Return the folder of the programs of the servers from PyPI."""
+    folder = BUILD / "mcp-servers-python"
+    if not (folder / "done").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([folder / "bin" / "pip", "install", "-q", *PYPI], check=True)
+        (folder / "done").touch()
+    return folder / "bin"
 
 
-def python_server(installed: Path, name: str, *args: str, **settings: object) -> McpServer:
-    return McpServer(name, command=str(installed / "py" / "bin" / name), args=args, **settings)
+def node_server(npm_servers: Path, name: str, *args: str, **settings: object) -> McpServer:
+    main = npm_servers / name / "dist" / "index.js"
+    return McpServer(name, command=str(node_22()), args=(str(main), *args), **settings)
+
+
+def python_server(pypi_servers: Path, name: str, *args: str, **settings: object) -> McpServer:
+    return McpServer(name, command=str(pypi_servers / name), args=args, **settings)
 
 
 def opened(*servers: McpServer) -> Runtime:
@@ -59,12 +60,7 @@ def browser_server() -> Path:
         if shutil.which("apt-get") is None or os.getuid() != 0:
             pytest.skip("needs Chromium; install the Debian package chromium")
         subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=True)
-    folder = CACHE.with_name("mcp-browser")
-    program = folder / "node_modules" / "@playwright" / "mcp" / "cli.js"
-    if not program.exists():
-        words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, "@playwright/mcp@0.0.83"]
-        subprocess.run(words, check=True)
-    return program
+    return install_packages("mcp-browser", "@playwright/mcp@0.0.83") / "@playwright" / "mcp" / "cli.js"
 
 
 async def test_the_browser_server_opens_a_page_and_reads_it(browser_server, serve_app, tmp_path):
@@ -73,7 +69,7 @@ async def test_the_browser_server_opens_a_page_and_reads_it(browser_server, serv
 
     app = Starlette(routes=[Route("/", page)])
     words = ("--headless", "--isolated", "--no-sandbox", "--executable-path", shutil.which("chromium"))
-    server = McpServer("browser", command="node", args=(str(browser_server), *words), cwd=str(tmp_path))
+    server = McpServer("browser", command=str(node_22()), args=(str(browser_server), *words), cwd=str(tmp_path))
     async with serve_app(app) as url, opened(server) as rt:
         went = await rt.call("browser.browser_navigate", {"url": f"{url}/"})
         read = await rt.call("browser.browser_snapshot", {})
@@ -86,18 +82,18 @@ async def test_the_browser_server_opens_a_page_and_reads_it(browser_server, serv
 
 
 @pytest.fixture(params=["stdio", "streamableHttp", "sse"])
-def everything(request, installed, free_port):
+def everything(request, npm_servers, free_port, tmp_path):
     """Return the reference server over each transport."""
     name = "server-everything"
     if request.param == "stdio":
-        yield node_server(installed, name, "stdio")
+        yield node_server(npm_servers, name, "stdio")
         return
     port = free_port()
-    main = installed / "node_modules" / "@modelcontextprotocol" / name / "dist" / "index.js"
-    log = installed / "everything.log"
+    main = npm_servers / name / "dist" / "index.js"
+    log = tmp_path / "everything.log"
     with log.open("w") as out:
         variables = {**os.environ, "PORT": str(port)}
-        process = subprocess.Popen(["node", main, request.param], env=variables, stdout=out, stderr=out)
+        process = subprocess.Popen([node_22(), main, request.param], env=variables, stdout=out, stderr=out)
         try:
             wait_until(lambda: str(port) in log.read_text())
             path, transport = ("/sse", "sse") if request.param == "sse" else ("/mcp", "http")
@@ -138,9 +134,9 @@ async def test_the_reference_server(everything):
     assert call["list_prompts"].value["prompts"]
 
 
-async def test_the_file_server(installed, tmp_path):
+async def test_the_file_server(npm_servers, tmp_path):
     (tmp_path / "a.txt").write_text("hello")
-    async with opened(node_server(installed, "server-filesystem", str(tmp_path))) as rt:
+    async with opened(node_server(npm_servers, "server-filesystem", str(tmp_path))) as rt:
         read = await rt.call("server-filesystem.read_text_file", {"path": str(tmp_path / "a.txt")})
         outside = await rt.call("server-filesystem.read_text_file", {"path": "/etc/hostname"})
         await rt.call("server-filesystem.write_file", {"path": str(tmp_path / "b.txt"), "content": "new"})
@@ -150,19 +146,22 @@ async def test_the_file_server(installed, tmp_path):
     assert (tmp_path / "b.txt").read_text() == "new"
 
 
-async def test_the_file_server_with_the_roots_of_the_settings(installed, tmp_path):
+async def test_the_file_server_with_the_roots_of_the_settings(npm_servers, tmp_path):
     allowed, other = tmp_path / "allowed", tmp_path / "other"
     allowed.mkdir()
     other.mkdir()
-    async with opened(node_server(installed, "server-filesystem", str(other), roots=(str(allowed),))) as rt:
+    async with opened(node_server(npm_servers, "server-filesystem", str(other), roots=(str(allowed),))) as rt:
         listed = await rt.call("server-filesystem.list_allowed_directories", {})
     assert str(allowed) in listed.text
     assert str(other) not in listed.text
 
 
-async def test_the_memory_and_thinking_servers(installed, tmp_path):
+async def test_the_memory_and_thinking_servers(npm_servers, tmp_path):
     env = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
-    servers = (node_server(installed, "server-memory", env=env), node_server(installed, "server-sequential-thinking"))
+    servers = (
+        node_server(npm_servers, "server-memory", env=env),
+        node_server(npm_servers, "server-sequential-thinking"),
+    )
     async with opened(*servers) as rt:
         entity = {"name": "Ada", "entityType": "person", "observations": ["likes tea"]}
         made = await rt.call("server-memory.create_entities", {"entities": [entity]})
@@ -176,13 +175,13 @@ async def test_the_memory_and_thinking_servers(installed, tmp_path):
     assert thought.ok, thought.error
 
 
-async def test_servers_with_the_older_sdk(installed, tmp_path):
+async def test_servers_with_the_older_sdk(pypi_servers, tmp_path):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     servers = (
-        python_server(installed, "mcp-server-git", "--repository", str(tmp_path)),
-        python_server(installed, "mcp-server-time", "--local-timezone", "UTC"),
-        python_server(installed, "mcp-server-fetch", "--ignore-robots-txt"),
-        python_server(installed, "mcp-server-sqlite", "--db-path", str(tmp_path / "x.db")),
+        python_server(pypi_servers, "mcp-server-git", "--repository", str(tmp_path)),
+        python_server(pypi_servers, "mcp-server-time", "--local-timezone", "UTC"),
+        python_server(pypi_servers, "mcp-server-fetch", "--ignore-robots-txt"),
+        python_server(pypi_servers, "mcp-server-sqlite", "--db-path", str(tmp_path / "x.db")),
     )
     async with opened(*servers) as rt:
         states = {each.source: each for each in await rt.sources.status()}

@@ -6,6 +6,7 @@ import subprocess
 from contextlib import contextmanager
 
 import pytest
+from npm_packages import node_22
 
 from agenttool import OpenApiService, Runtime
 
@@ -86,7 +87,7 @@ def mock_of(document, installed):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    program = [installed / "node/bin/node", installed / "@stoplight/prism-cli/dist/index.js"]
+    program = [node_22(), installed / "@stoplight/prism-cli/dist/index.js"]
     command = [*program, "mock", "--errors", "-p", str(port), document]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
+from npm_packages import node_22
 
 from agenttool import OpenApiService
 from agenttool.adapters.openapi.importer import import_document
@@ -150,7 +151,7 @@ def test_requests_are_those_of_swagger_client_unless_the_specification_says_othe
     found = dict(cases())
     script = Path(__file__).with_name("build_requests.mjs")
     done = subprocess.run(
-        [installed / "node/bin/node", script, installed],
+        [node_22(), script, installed],
         input=json.dumps([*found.values()]),
         capture_output=True,
         text=True,
