@@ -236,6 +236,36 @@ def test_a_file_that_lists_no_servers_is_rejected_with_the_reason(run, content, 
     assert says in done.stderr
 
 
+def test_a_broken_file_of_one_client_is_listed_and_the_servers_of_the_others_are_added(run):
+    write(run.project / ".cursor" / "mcp.json", '{"mcpServers": ')
+    write(run.home / ".cursor" / "mcp.json", {"theme": "dark"})
+    write(run.project / ".mcp.json", {"mcpServers": {"code": program("tools=1")}})
+    done = run("import", "--no-try", "--yes", "--json")
+    rows = rows_of(done)
+    assert done.returncode == 1
+    assert {name: row["state"] for name, row in rows.items()} == {"code": "untried", "mcp.json": "failed"}
+    assert "not JSON" in rows["mcp.json"]["reason"]
+    assert list(settings_of(run)["sources"]) == ["code"]
+
+
+def test_what_a_client_has_and_agenttool_does_not_is_listed(run):
+    url = {"url": "https://service.example/mcp"}
+    servers = {
+        "cursor": {**url, "auth": {"CLIENT_ID": "agent"}},
+        "code": {**url, "headersHelper": "/opt/headers.sh"},
+        "files": program("tools=1", disabledTools=["write"], timeout=5),
+    }
+    write(run.project / "servers.json", {"mcpServers": servers})
+    done = run("import", "servers.json", "--no-try", "--yes", "--json")
+    rows = rows_of(done)
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "cursor": "skipped", "code": "skipped", "files": "untried",
+    }  # fmt: skip
+    assert "(auth), which is not imported" in rows["cursor"]["reason"]
+    assert "(headersHelper), which is not imported" in rows["code"]["reason"]
+    assert rows["files"]["reason"] == "not imported: disabledTools, timeout"
+
+
 def test_an_unknown_client_is_rejected_with_a_suggestion(run):
     done = run("import", "cursr", "--yes")
     assert done.returncode == 2

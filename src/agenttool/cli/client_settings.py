@@ -17,6 +17,9 @@ from agenttool.records import Json, JsonObject
 COMMAND_LINE = "command line"
 """Stands for a client where the user typed the server."""
 
+NAMED_FILE = "file"
+"""Stands for a client where the user names a file of no known client."""
+
 MIN_CREDENTIAL_CHARS = 8
 """A shorter value cannot be a credential, because it could not be masked."""
 
@@ -30,6 +33,17 @@ _TRANSPORTS = {
     "remote": "http",
     "sse": "sse",
 }
+_READ = (
+    *("type", "transport", "command", "args", "env", "envFile", "cwd"),
+    *("url", "serverUrl", "httpUrl", "headers", "disabled", "enabled"),
+)
+"""The members of a server that are imported."""
+_AUTH = {
+    "auth": "a client that is registered for OAuth",
+    "oauth": "settings of OAuth",
+    "headersHelper": "a program that makes headers",
+}
+"""Members without which a server rejects requests, and that have no equal here."""
 _SCHEME = re.compile(r"(?i:(bearer|basic|token|apikey) +)?(.+)", re.DOTALL)
 _URL_SECRET = re.compile(r"(//[^/\s:@]*:)([^/\s@]+)(?=@)|([?&][^=&#]*=)([^&#]+)")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -74,7 +88,7 @@ def named_file(path: Path, home: Path) -> ClientFile:
         return ClientFile("claude-code", path, folder)
     if path.name == "mcp.json" and folder.name in (".cursor", ".vscode") and folder.parent != home:
         return ClientFile(folder.name[1:], path, folder.parent)
-    return ClientFile("file", path)
+    return ClientFile(NAMED_FILE, path)
 
 
 def read_json(text: str, path: Path) -> JsonObject:
@@ -113,18 +127,24 @@ class ClientServer:
     inputs: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     skipped: str | None = None
 
+    @property
+    def note(self) -> str:
+        """Which of its members are not imported; empty if all are."""
+        ignored = ", ".join(name for name in self.members if name not in _READ)
+        return f"not imported: {ignored}" if ignored else ""
+
 
 def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Iterator[ClientServer]:
     """Yield the servers in the settings of a client.
 
     Raises:
-        ConfigError: there is no list of servers, or it is not an object.
+        ConfigError: a file that the user names has no list of servers, or the list is not an object.
     """
     nested = _object(content.get("mcp"))
     project = _object(_object(content.get("projects")).get(str(here)))
     keys = ("mcpServers", "servers", "context_servers")
     tables = [each[key] for each in (content, nested, project) for key in keys if key in each]
-    if not tables and origin.path.name != ".claude.json":
+    if not tables and origin.client == NAMED_FILE:
         raise ConfigError(f"{origin.path}: has neither mcpServers nor servers; name the file that lists MCP servers")
     if not all(isinstance(each, dict) for each in tables):
         raise ConfigError(f"{origin.path}: the list of servers must be an object of names and servers; correct it")
@@ -136,7 +156,7 @@ def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Itera
             reason = "disabled in the client" if name in disabled else None
             if not isinstance(members, dict):
                 reason, members = "its settings are not an object", {}  # noqa: PLW2901 -- the value is unusable
-            yield ClientServer(name, origin, members, inputs, reason or _unusable(members))
+            yield ClientServer(name, origin, members, inputs, reason or _unusable(members) or _foreign_login(members))
 
 
 def _unusable(members: JsonObject) -> str | None:
@@ -152,6 +172,14 @@ def _unusable(members: JsonObject) -> str | None:
         if not isinstance(members.get(key) or {}, dict):
             return f"{key} is not an object"
     return None if _texts(members.get("args") or []) is not None else "args is not a list of texts"
+
+
+def _foreign_login(members: JsonObject) -> str | None:
+    """Return why a server that the client logs in to is skipped; None if the client needs no login."""
+    name = next((each for each in _AUTH if members.get(each)), None)
+    if name is None:
+        return None
+    return f"it has {_AUTH[name]} ({name}), which is not imported; add the server by hand, with oauth or headers"
 
 
 @dataclass(slots=True)

@@ -85,7 +85,7 @@ class ImportRow:
         given: as the client has it.
         server: as it would be written; none if it cannot be.
         state: `ready`, `untried`, `skipped` or `failed`.
-        reason: why it is not ready.
+        reason: why it is not ready, or what of it is not imported.
     """
 
     given: ClientServer
@@ -175,7 +175,8 @@ def import_settings(  # noqa: PLR0913 -- one for each option of the command
     that is read from an environment variable.
     """
     target = ImportTarget.find(settings)
-    rows = _rows(_read_clients(source), target)
+    given, faulty = _read_clients(source)
+    rows = [*_rows(given, target), *faulty]
     usable = [each for each in rows if each.state == "untried"]
     can_ask = sys.stdin.isatty() and not as_json
     if usable and not yes and not can_ask and (tries or not dry_run):
@@ -338,11 +339,11 @@ def _split(option: str, pairs: Iterable[str], mark: str) -> JsonObject:
     return found
 
 
-def _read_clients(source: str | None) -> list[ClientServer]:
-    """Return the servers of a file, of a client, or of all clients.
+def _read_clients(source: str | None) -> tuple[list[ClientServer], list[ImportRow]]:
+    """Return the servers of a file, of a client, or of all clients, and a row for each file that cannot be read.
 
     Raises:
-        ConfigError: there is no such file, or it cannot be read.
+        ConfigError: there is no such file, or the file that the user names cannot be read.
     """
     home, here = Path.home(), Path.cwd()
     roaming = Path(environment(["APPDATA"]).get("APPDATA", home / "AppData" / "Roaming"))
@@ -358,11 +359,17 @@ def _read_clients(source: str | None) -> list[ClientServer]:
         files = [named_file(Path(source).resolve(), home)]
     else:
         raise ConfigError(f"there is no file and no client {source!r}; {suggestion(source, clients)}")
-    return [
-        server
-        for each in files
-        for server in client_servers(read_json(_read_text(each.path), each.path), each, each.folder or here)
-    ]
+    servers: list[ClientServer] = []
+    faulty: list[ImportRow] = []
+    for each in files:
+        try:
+            content = read_json(_read_text(each.path), each.path)
+            servers += client_servers(content, each, each.folder or here)
+        except ConfigError as error:
+            if source is not None and source not in clients:
+                raise
+            faulty.append(ImportRow(ClientServer(each.path.name, each, {}), state="failed", reason=str(error)))
+    return servers, faulty
 
 
 def _read_text(path: Path) -> str:
@@ -396,7 +403,7 @@ def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow
             continue
         known[_identity(server.members)] = server.name
         used.add(server.name)
-        row.state = "untried"
+        row.state, row.reason = "untried", each.note
     return rows
 
 
@@ -447,6 +454,7 @@ async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget, tim
     for value in (*values.values(), *server.trial_env.values()):
         row.reason = row.reason.replace(value, "[redacted]")
     row.state = "failed" if row.reason else "ready"
+    row.reason = row.reason or row.given.note
 
 
 def _trial_settings(server: ImportedServer, target: ImportTarget, timeout_s: float) -> McpServer:
