@@ -14,7 +14,7 @@ import asyncio
 import atexit
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -43,6 +43,7 @@ from agenttool.server.messages import (
     SourceList,
     ToolDetail,
     ToolPage,
+    TryReply,
     given,
 )
 from agenttool.sync import LoopProxy, awaited, end_loop, iterated, run_on, start_loop
@@ -292,6 +293,14 @@ class AsyncClient:
         body = _members(query=query, limit=limit, surface_id=surface_id)
         return read(await self._post("/v1/search", body, is_safe=True), ToolSearchResult)
 
+    async def try_policy(
+        self, tool: str, arguments: JsonObject, *, actor: str | None = None, roles: Sequence[str] | None = None
+    ) -> TryReply:
+        """Return what the rules would decide about a call, which is not made; `roles` are those of the actor's key."""
+        given: list[Json] | None = None if roles is None else [*roles]
+        body = _members(tool=tool, arguments=arguments, actor=actor, roles=given)
+        return _decoded(await self._post("/v1/policy/try", body, is_safe=True), TryReply)
+
     async def sources(self) -> SourceList:
         """Return the state of the sources of tools."""
         return _decoded(await self._get("/v1/sources"), SourceList)
@@ -460,6 +469,7 @@ class Client(LoopProxy[AsyncClient]):
     tools = awaited(AsyncClient.tools)
     tool = awaited(AsyncClient.tool)
     search = awaited(AsyncClient.search)
+    try_policy = awaited(AsyncClient.try_policy)
     sources = awaited(AsyncClient.sources)
     me = awaited(AsyncClient.me)
     status = awaited(AsyncClient.status)

@@ -49,7 +49,7 @@ from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import CallObserver, ToolCall
 from agenttool.ports.deferred import Thread
-from agenttool.ports.identity import DEFAULT_TENANT
+from agenttool.ports.identity import DEFAULT_TENANT, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.source import Source, SourceSettings
@@ -405,7 +405,7 @@ class Runtime(SurfaceAccess):
         *,
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
-        actor_ref: str | None = None,
+        actor_ref: str | Principal | None = None,
         idempotency_key: str | None = None,
     ) -> Coroutine[object, object, ToolResult]:
         """Call a tool by name: `await rt.call(...)`. A failed call is a result, too.
@@ -490,7 +490,7 @@ class Runtime(SurfaceAccess):
         *,
         surface: ToolSurface | None = None,
         policy: SchedulerPolicy | None = None,
-        actor_ref: str | None = None,
+        actor_ref: str | Principal | None = None,
         on_idle: Callable[[], object] | None = None,
     ) -> list[ToolResult]:
         """Call several tools, as `stream_batch` does; return their results in the order of the calls."""
@@ -506,7 +506,7 @@ class Runtime(SurfaceAccess):
         *,
         surface: ToolSurface | None = None,
         policy: SchedulerPolicy | None = None,
-        actor_ref: str | None = None,
+        actor_ref: str | Principal | None = None,
         on_idle: Callable[[], object] | None = None,
     ) -> AsyncIterator[BatchItem]:
         """Call several tools under one scheduler policy; yield progress and results in the order of the policy.
@@ -557,7 +557,7 @@ class Runtime(SurfaceAccess):
         *,
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
-        actor_ref: str | None = None,
+        actor_ref: str | Principal | None = None,
         invocation_id: InvocationId | None = None,
         idempotency_key: str | None = None,
         observer: CallObserver | None = None,

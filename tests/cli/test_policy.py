@@ -151,3 +151,29 @@ def test_rules_that_cannot_be_read_are_reported(run, tmp_path, text, told):
     outcome = run("policy", "replay", "new.toml")
     assert outcome.exit_code == 2
     assert told in outcome.stderr
+
+
+def test_a_call_is_tried_with_an_actor_and_the_roles_of_its_key(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mailtools.py").write_text(
+        "from agenttool import tool\n\n@tool(namespace='mail')\ndef send(to: str) -> str:\n    \"Send.\"\n"
+    )
+    (tmp_path / "rules.toml").write_text(
+        rule("staff", behavior="allow", tool="mail.send", role="gateway:operator")
+        + rule("eve", behavior="deny", tool="mail.send", actor="agent:eve")
+    )
+
+    def tried(*words):
+        return run("policy", "try", "mail.send", "to=ada", "--from", "mailtools", "--settings", "rules.toml", *words)
+
+    def decided(*words):
+        return json.loads(tried("--json", *words).stdout)["behavior"]
+
+    assert decided("--actor", "agent:ci", "--role", "caller", "--role", "operator") == "allow"
+    assert decided("--actor", "agent:ci", "--role", "caller") == "ask"
+    assert decided("--actor", "agent:eve", "--role", "operator") == "deny"
+    assert decided() == "deny"
+    shown = tried("--actor", "agent:ci", "--role", "operator").stdout
+    assert [word for word in ("allow", "decided by", "staff") if word not in shown] == []
+    assert "name the actor with --actor" in tried("--role", "operator").stderr

@@ -2,6 +2,7 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.errors import ConfigError
+from agenttool.ports.identity import AccessRole, IdentityKind, Principal
 
 RULES = """
 [roles]
@@ -90,6 +91,11 @@ async def test_a_suggested_rule_names_the_actor_that_made_the_call(tmp_path):
             'role = "inter"',
             "rule 'project_settings:x' names the role 'inter', which does not exist; did you mean 'intern'?",
         ),
+        (
+            'role = "gateway:operater"',
+            "names the role 'gateway:operater', which does not exist; did you mean 'gateway:",
+        ),
+        ('role = "operator"', "did you mean 'gateway:operator'?"),
         ('team = "sales"', "names the team 'sales', which does not exist; use one of payments"),
         ('actor = "user:eve"', "names the actor 'user:eve', which does not exist; "),
     ],
@@ -112,3 +118,18 @@ async def test_any_actor_is_valid_where_no_group_lists_actors(tmp_path):
     rules = '[[rules]]\nbehavior = "allow"\ntool = "local.pay"\nactor = "user:*"\n'
     actors = ["user:eve", "agent:eve"]
     assert await outcomes(tmp_path, "pay", {"amount": 1}, actors, rules) == ["runs", "permission_denied"]
+
+
+async def test_roles_of_settings_and_roles_of_keys_are_never_confused(tmp_path):
+    rules = '[roles]\noperator = "user:*"\n[[rules]]\nbehavior = "allow"\ntool = "local.pay"\nrole = "{}"\n'
+    key = Principal(subject="agent:ci", kind=IdentityKind.KEY, roles=frozenset({AccessRole.OPERATOR}))
+    for role, wanted in (
+        ("operator", ["permission_denied", "runs"]),
+        ("*", ["permission_denied", "runs"]),
+        ("gateway:operator", ["runs", "permission_denied"]),
+        ("gateway:*", ["runs", "permission_denied"]),
+        ("gateway:caller", ["permission_denied", "permission_denied"]),
+    ):
+        assert await outcomes(tmp_path, "pay", {"amount": 1}, [key, "user:ada"], rules.format(role)) == wanted
+    with pytest.raises(ConfigError, match=r"\[roles\] lists 'gateway:boss', but 'gateway:' begins a role of keys"):
+        await outcomes(tmp_path, "pay", {"amount": 1}, [], '[roles]\n"gateway:boss" = "user:*"\n')

@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "trust": ("agenttool trust", "agenttool trust --list", "agenttool trust --revoke ."),
     "policy rules": ("agenttool policy rules",),
     "policy forget": ("agenttool policy forget apr_01a1e669b742-1",),
+    "policy try": (
+        "agenttool policy try bank.send to=ada amount=5 --from mytools",
+        "agenttool policy try bank.send to=ada --actor agent:ci --role caller --url http://127.0.0.1:8642",
+    ),
     "policy replay": ("agenttool policy replay stricter.toml --since 30d --from mytools",),
     "sources": ("agenttool sources",),
     "sources login": ("agenttool sources login github",),

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+import msgspec
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.adapters.python.source import load_tools
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.assemble.settings import make_policy
+from agenttool.cli.call import Arguments, read_arguments
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import (
     JournalOption,
@@ -22,11 +24,15 @@ from agenttool.cli.options import (
     SettingsOption,
     StoreOptions,
     ToolsOption,
+    UrlOption,
     find_settings,
     open_journal,
+    server_url,
 )
 from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
+from agenttool.cli.tools import require_tools
+from agenttool.codec import parse_object
 from agenttool.config import load_config, read_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -34,8 +40,12 @@ from agenttool.history.listed_call import parse_time
 from agenttool.history.printable import printable
 from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import Rule
+from agenttool.ports.identity import GATEWAY_ROLE, AccessRole
 from agenttool.records import ApprovalId, Behavior, Json, JsonObject
 from agenttool.runtime import Runtime
+
+if TYPE_CHECKING:
+    from agenttool.server.messages import TryReply
 
 app = typer.Typer(add_completion=False)
 
@@ -118,6 +128,69 @@ def forget(
         print_json({"forgotten": approval_id})
     else:
         print_text(Console(), f"revoked the rule of {approval_id}", "green")
+
+
+@app.command("try")
+def try_call(  # noqa: PLR0913 -- the parts of a call
+    name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, with or without its namespace")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
+    *,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
+    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Who would make the call")] = None,
+    roles: Annotated[
+        list[AccessRole] | None, typer.Option("--role", help="A role of the actor's key; may be repeated")
+    ] = None,
+    places: ToolsOption = None,
+    settings: SettingsOption = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the rules would decide about a call, which is not made.
+
+    Without --actor the caller is not known, and without --role neither are the roles of its
+    key: then a deny or an ask about callers or such roles applies, and an allow does not.
+    """
+    if roles and actor is None:
+        raise ConfigError("--role is a role of an actor's key; name the actor with --actor")
+    given = read_arguments(words or [], args, None)
+    server = server_url(url, **{"from": places}, settings=settings)
+    if server is None:
+        outcome = asyncio.run(_try_here(name, given, actor, roles, load_tools(places or []), settings))
+    else:
+        from agenttool.cli.remote import try_policy  # noqa: PLC0415 -- it loads the HTTP client
+
+        outcome = try_policy(server, name, given.for_schema, actor, roles)
+    if as_json:
+        print_json(parse_object(msgspec.json.encode(outcome)))
+        return
+    console = Console()
+    console.print(Text(outcome.behavior, style=status_style(outcome.behavior)), Text(printable(outcome.reason)))
+    for title, refs in (("decided by", outcome.rule_refs), ("overridden", outcome.overridden_rule_refs)):
+        if refs:
+            print_text(console, f"{title}: {printable(', '.join(refs))}")
+    for each in outcome.errors:
+        print_text(console, printable(f"{each.pointer or 'the arguments'}: {each.message}"), "yellow")
+
+
+async def _try_here(
+    name: str,
+    arguments: Arguments,
+    actor: str | None,
+    roles: list[AccessRole] | None,
+    given: list[Tool],
+    settings: Path | None,
+) -> "TryReply":
+    from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
+
+    async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
+        require_tools(rt, given, "agenttool policy try TOOL --from MODULE")
+        entry = rt.inspection.tool(name)
+        if entry is None:
+            raise ConfigError(f"no tool is named {name!r}; list them: agenttool tools")
+        contract = entry.tool.declaration.input_contract
+        schema = {} if contract is None else contract.model_input_schema or {}
+        granted = None if roles is None else tuple(GATEWAY_ROLE + each for each in roles)
+        return trial_reply(await rt.inspection.decide(entry, arguments.for_schema(schema), actor, granted))
 
 
 @app.command()

@@ -317,16 +317,16 @@ class PolicyReplay:
         mode = self._settings.mode or call.decision.mode or PermissionMode.DEFAULT
         interactive = call.interactive if self._settings.interactive is None else self._settings.interactive
         tool = self._tools.find(call.invocation.tool_id, call.arguments, call.facts)
-        uncertain = uncertain_rules(
-            self._policy, tool, call.arguments, self._policy.groups.caller(call.invocation.actor_ref)
-        )
+        actor, roles = call.invocation.actor_ref, call.invocation.actor_roles
+        uncertain = uncertain_rules(self._policy, tool, call.arguments, self._policy.groups.caller(actor, roles))
         policy = self._policy_without(uncertain, mode, interactive=interactive)
         verdicts = [
             policy.decide(
                 subject,
                 call.arguments,
                 now=call.decision.decided_at,
-                actor=call.invocation.actor_ref,
+                actor=actor,
+                actor_roles=roles,
                 facts=facts,
                 hook_votes=call.hook_votes,
                 external_votes=call.external_votes,

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -23,7 +23,7 @@ from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, GatewayError
 from agenttool.history.printable import printable
 from agenttool.records import Json, JsonObject, ResultStatus, ToolResult, ToolSearchResult
-from agenttool.server.messages import Approval, CallDetail, CallSummary, ToolSummary
+from agenttool.server.messages import Approval, CallDetail, CallSummary, ToolSummary, TryReply
 
 CANCEL_TIMEOUT_S = 15.0
 SHOWN_DIGITS = 6
@@ -104,6 +104,22 @@ def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
     else:
         rows = ((each.name, each.state, each.description.split("\n")[0]) for each in found)
         Console().print(plain_table("tool", "state", "description", rows=map(_escaped, rows)))
+
+
+def try_policy(
+    url: str,
+    name: str,
+    arguments: Callable[[JsonObject], JsonObject],
+    actor: str | None,
+    roles: Sequence[str] | None,
+) -> TryReply:
+    """Return what the rules of a server would decide about a call."""
+
+    async def work(gateway: AsyncClient) -> TryReply:
+        schema = cast("JsonObject", json_value((await gateway.tool(name)).input_schema))
+        return await gateway.try_policy(name, arguments(schema), actor=actor, roles=roles)
+
+    return _run(url, work)
 
 
 def search_tools(url: str, query: str, limit: int) -> ToolSearchResult:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from agenttool.codec import json_bytes, to_json
 from agenttool.codec.moments import timestamp
@@ -195,6 +195,12 @@ class ListedCall:
         """The actor that made it."""
         actor = self.fields.get("actor_ref")
         return actor if isinstance(actor, str) else None
+
+    @property
+    def actor_roles(self) -> tuple[str, ...] | None:
+        """The roles of the actor's key; none if they are not known."""
+        roles = self.fields.get("actor_roles")
+        return tuple(map(str, cast("list[object]", roles))) if isinstance(roles, list | tuple) else None
 
     @cached_property
     def result(self) -> ToolResult | None:

@@ -98,7 +98,7 @@ class ToolRun:
                 tool.arguments,
                 surface=tool.surface,
                 native_call_id=tool.native_call_id,
-                actor_ref=self.identity.actor,
+                actor_ref=self.identity.caller,
                 observer=self,
             )
             return await self.resume(invocation.invocation_id, invocation)

@@ -19,6 +19,7 @@ from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreE
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
 from agenttool.mcp.state import DeliveredOutput
+from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
 from agenttool.ports.surfacing import Role
 from agenttool.records import PAYLOAD_SCHEME, JsonObject
@@ -127,17 +128,18 @@ class Offers:
         fitting = (each.provider for template, each in templates if key.startswith(template.partition("{")[0]))
         return [Owner(each, key) for each in {each.name: each for each in fitting}.values()]
 
-    async def read(self, uri: str, actor: str | None, *, is_stateless: bool) -> JsonObject:
+    async def read(self, uri: str, caller: str | Principal | None, *, is_stateless: bool) -> JsonObject:
         """Return the contents of a resource, or of stored output that the actor may read.
 
         Raises:
             MCPError: there is no such resource, it cannot be read now, or the rules deny it.
         """
+        actor = name_of_actor(caller)
         if uri.startswith(PAYLOAD_SCHEME):
             found = await self._payload(uri, actor)
         else:
             owners = await self._owners_of(OfferKind.RESOURCES, uri)
-            self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, actor)
+            self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, caller)
             found = await _first(owners, lambda provider, key: provider.read_resource(key, actor))
         if found is None:
             code = types.INVALID_PARAMS if is_stateless else _OLD_NOT_FOUND
@@ -145,7 +147,7 @@ class Offers:
         return found
 
     def _refuse_denied(
-        self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], actor: str | None
+        self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], caller: str | Principal | None
     ) -> None:
         """Remove the owners whose entry the rules deny: a rule about the tool that reads it holds here, too.
 
@@ -154,7 +156,7 @@ class Offers:
         """
         reason = None
         for each in tuple(owners):
-            denial = self._runtime.denial(f"{each.provider.name}.{tool}", arguments(each.key), actor_ref=actor)
+            denial = self._runtime.denial(f"{each.provider.name}.{tool}", arguments(each.key), actor_ref=caller)
             if denial is not None:
                 owners.remove(each)
                 reason = denial
@@ -178,14 +180,15 @@ class Offers:
         contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
         return {"contents": [contents]}
 
-    async def prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject:
+    async def prompt(self, name: str, arguments: Mapping[str, str], caller: str | Principal | None) -> JsonObject:
         """Return the messages of a prompt.
 
         Raises:
             MCPError: there is no such prompt, its source cannot answer now, or the rules deny it.
         """
         owners = await self._owners_of(OfferKind.PROMPTS, name)
-        self._refuse_denied(owners, "get_prompt", lambda key: {"name": key, "arguments": {**arguments}}, actor)
+        self._refuse_denied(owners, "get_prompt", lambda key: {"name": key, "arguments": {**arguments}}, caller)
+        actor = name_of_actor(caller)
         found = await _first(owners, lambda provider, key: provider.get_prompt(key, arguments, actor))
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")

@@ -304,7 +304,10 @@ class RuntimeMcpServer:
 
     def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
         return CallIdentity(
-            actor=self._actor(context), profile=self._options.profile, target=target, arguments=arguments
+            caller=principal_of(context) or self._options.actor,
+            profile=self._options.profile,
+            target=target,
+            arguments=arguments,
         )
 
     def _actor(self, context: RequestContext) -> str | None:
@@ -332,7 +335,7 @@ class RuntimeMcpServer:
         identity = self._identity(context, f"resources/read {params.uri}", {})
 
         async def work() -> types.Result:
-            members = await self._offers.read(params.uri, identity.actor, is_stateless=is_stateless(context))
+            members = await self._offers.read(params.uri, identity.caller, is_stateless=is_stateless(context))
             return types.ReadResourceResult.model_validate(members)
 
         return await self._exchanged(context, params, identity, work)
@@ -343,7 +346,7 @@ class RuntimeMcpServer:
 
         async def work() -> types.Result:
             return types.GetPromptResult.model_validate(
-                await self._offers.prompt(params.name, arguments, identity.actor)
+                await self._offers.prompt(params.name, arguments, identity.caller)
             )
 
         return await self._exchanged(context, params, identity, work)

@@ -13,6 +13,7 @@ from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.policy.rules import has_passed
+from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, Timestamp, ToolResult
 
@@ -36,14 +37,20 @@ class CallIdentity:
     """Which call this is: the same actor, tool and arguments are the same call.
 
     Attributes:
+        caller: the authenticated caller, or a name.
         profile: the name of the endpoint's profile.
         target: the method, and the tool, prompt or resource.
     """
 
-    actor: str | None
+    caller: str | Principal | None
     profile: str
     target: str
     arguments: JsonObject
+
+    @property
+    def actor(self) -> str | None:
+        """The name of the caller."""
+        return name_of_actor(self.caller)
 
     @property
     def digest(self) -> str:

@@ -21,6 +21,7 @@ from agenttool.pipeline.waits import running_within, waiting_for_end
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.calls import CallObserver
 from agenttool.ports.facts import Fact
+from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolProgress, ToolResult
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
@@ -268,7 +269,7 @@ async def _run_keyed(call: Call, observer: CallObserver | None = None) -> ToolRe
     return result
 
 
-def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
+def key_of_caller(idempotency_key: str, actor: str | Principal | None) -> str:
     """Return the key under which a call is reserved; actors do not share their keys.
 
     Raises:
@@ -276,7 +277,7 @@ def key_of_caller(idempotency_key: str, actor_ref: str | None) -> str:
     """
     if type(idempotency_key) is not str or not 0 < len(idempotency_key) <= MAX_KEY or not idempotency_key.isprintable():
         raise ConfigError(f"an idempotency key is a text of 1 to {MAX_KEY} printable characters")
-    return f"key {json_bytes([actor_ref, idempotency_key]).decode()}"
+    return f"key {json_bytes([name_of_actor(actor), idempotency_key]).decode()}"
 
 
 def unique_part(invocation_id: InvocationId | None) -> str | None:

@@ -68,6 +68,7 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     surface_id: str | None = None
     native_call_id: str | None = None
     actor_ref: str | None = None
+    actor_roles: tuple[str, ...] | None = None
     parent_invocation_id: InvocationId | None = None
     decisions: int = 0
     mutations: int = 0
@@ -99,6 +100,7 @@ class Checkpoint(Part, frozen=True, kw_only=True):
             self.native_call_id,
             self.actor_ref,
             self.parent_invocation_id,
+            actor_roles=self.actor_roles,
         )
 
 
@@ -167,6 +169,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         only=None if reach is None else tuple(sorted(reach)),
         native_call_id=request.native_call_id,
         actor_ref=request.actor_ref,
+        actor_roles=request.actor_roles,
         parent_invocation_id=request.parent_invocation_id,
         decisions=call.counts.decisions,
         mutations=len(call.mutation_refs),

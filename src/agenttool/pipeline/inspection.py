@@ -71,26 +71,38 @@ class Inspection:
         """Return where arguments do not fit the schema of a tool."""
         return tuple(self._agent.core.tools[entry].check_model.misfits(arguments))
 
-    def matches(self, rule: Rule, tool_id: ToolId, arguments: JsonObject, actor: str | None) -> bool:
+    def matches(
+        self,
+        rule: Rule,
+        tool_id: ToolId,
+        arguments: JsonObject,
+        actor: str | None,
+        actor_roles: tuple[str, ...] | None = None,
+    ) -> bool:
         """Return whether an allow rule surely covers a call of a tool."""
         entry, policy = self._agent.catalog.find(tool_id), self.policy
         if entry is None:
             return False
-        subject, caller = self._agent.core.tools[entry].subject, policy.groups.caller(actor)
+        subject, caller = self._agent.core.tools[entry].subject, policy.groups.caller(actor, actor_roles)
         if not names_tool(rule, subject) or is_outdated(rule, subject) or missing_fields(rule, subject):
             return False
         return names_caller(rule, caller) and covers(rule, CallTargets(subject, arguments, policy.workspace, caller))
 
-    async def decide(self, entry: Entry, arguments: JsonObject, actor: str | None = None) -> CallTrial:
+    async def decide(
+        self,
+        entry: Entry,
+        arguments: JsonObject,
+        actor: str | None = None,
+        actor_roles: tuple[str, ...] | None = None,
+    ) -> CallTrial:
         """Return what the rules decide about a call; hooks, classifiers and advisers are not asked."""
         if self._agent.remembered is not None:
             await self._agent.remembered.sync()
         tool, policy = self._agent.core.tools[entry], self.policy
         misfits = self.misfits(entry, arguments)
         proposed = arguments if misfits else tool.with_defaults(arguments)[0]
-        verdict = policy.decide(
-            tool.subject, proposed, now=timestamp(self._agent.core.now_ns()), actor=actor, facts=None
-        )
+        now = timestamp(self._agent.core.now_ns())
+        verdict = policy.decide(tool.subject, proposed, now=now, actor=actor, actor_roles=actor_roles)
         return CallTrial(
             entry=entry,
             verdict=verdict,

@@ -57,10 +57,17 @@ def _compared(
     request = checkpoint.request
     yield (
         "caller",
-        (request.surface_id, request.actor_ref, request.parent_invocation_id, request.native_call_id)
+        (
+            request.surface_id,
+            request.actor_ref,
+            request.actor_roles,
+            request.parent_invocation_id,
+            request.native_call_id,
+        )
         == (
             recorded.surface_id,
             recorded.actor_ref,
+            recorded.actor_roles,
             recorded.parent_invocation_id,
             recorded.native_call_id,
         ),

@@ -37,6 +37,7 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
         proposed,
         now=now,
         actor=call.request.actor_ref,
+        actor_roles=call.request.actor_roles,
         facts=facts,
         hook_votes=hook_votes,
         external_votes=external_votes,

@@ -55,6 +55,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         encoded,
         parent.request.surface_id,
         actor_ref=parent.request.actor_ref,
+        actor_roles=parent.request.actor_roles,
         parent_invocation_id=parent.invocation_id,
     )
     if nesting.key is None:

@@ -15,6 +15,7 @@ from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_
 from agenttool.pipeline.surfaces import offered_tools
 from agenttool.policy.rule_settings import rules_in
 from agenttool.ports.deferred import Thread
+from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import Behavior, InvocationId, JsonObject, SurfaceId, ToolSearchResult, ToolSurface
@@ -101,14 +102,17 @@ class SurfaceAccess:
         self._check_open()
         return tuple(sorted(entry.qualified_name for entry in self._agent.catalog))
 
-    def denial(self, name: str, arguments: JsonObject, *, actor_ref: str | None = None) -> str | None:
+    def denial(self, name: str, arguments: JsonObject, *, actor_ref: str | Principal | None = None) -> str | None:
         """Return why the rules deny a call, by qualified name; None if they do not, or if there is no such tool."""
         self._check_open()
         entry = self._agent.catalog.owner(name)
         if entry is None:
             return None
         subject, now = self._core.tools.subjects[entry], timestamp(self._core.now_ns())
-        verdict = self._core.policy.decide(subject, arguments, now=now, actor=actor_ref)
+        roles = actor_ref.role_names if isinstance(actor_ref, Principal) else None
+        verdict = self._core.policy.decide(
+            subject, arguments, now=now, actor=name_of_actor(actor_ref), actor_roles=roles
+        )
         return (verdict.reason.message or "a rule denies it") if verdict.behavior is Behavior.DENY else None
 
     def offer_read_result(self) -> None:

@@ -101,6 +101,7 @@ class Policy:
         *,
         now: Timestamp,
         actor: str | None = None,
+        actor_roles: tuple[str, ...] | None = None,
         facts: EffectFacts | None = None,
         hook_votes: tuple[HookVote, ...] = (),
         external_votes: tuple[ExternalVote, ...] = (),
@@ -112,6 +113,7 @@ class Policy:
             arguments: the permission input.
             now: the time at which rules must not have expired.
             actor: who makes the call; none if it is not known.
+            actor_roles: the roles of the actor's key, such as `gateway:caller`; none if they are not known.
             facts: the facts that classifiers computed for this call; None if all facts are declared.
             hook_votes: the votes of hooks, in any order.
             external_votes: the votes of classifiers and engines, in any order.
@@ -119,7 +121,7 @@ class Policy:
         plan = self._plans.get(subject) or self._plan(subject)
         if plan.settled is not None and facts is None and not hook_votes and not external_votes:
             return plan.settled
-        caller = self.groups.caller(actor)
+        caller = self.groups.caller(actor, actor_roles)
         inputs = replace(
             plan.inputs,
             call=CallTargets(subject, arguments, self.workspace, caller),
@@ -137,7 +139,14 @@ class Policy:
         if self.parent is None:
             return verdict
         above = self.parent.decide(
-            subject, arguments, now=now, actor=actor, facts=facts, hook_votes=hook_votes, external_votes=external_votes
+            subject,
+            arguments,
+            now=now,
+            actor=actor,
+            actor_roles=actor_roles,
+            facts=facts,
+            hook_votes=hook_votes,
+            external_votes=external_votes,
         )
         return self._bounded(verdict, above)
 

@@ -19,6 +19,7 @@ from agenttool.policy.subject import Subject, qualified_name
 from agenttool.policy.targets import FOLDER_CHANGES, MAX_WORDS, Caller, CallTargets, path_words
 from agenttool.policy.usage import Usage, usage_of, why_unknown
 from agenttool.policy.wildcards import fits
+from agenttool.ports.identity import GATEWAY_ROLE
 from agenttool.records import Behavior, ToolDeclaration
 
 READABLE = tuple(
@@ -101,14 +102,26 @@ def _any_fits(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 def names_caller(rule: Rule, caller: Caller) -> bool:
-    """Return whether a rule applies to a caller; a deny or an ask also applies to a caller that is not known."""
+    """Return whether a rule applies to a caller; a deny or an ask also applies to a caller that is not known.
+
+    The same holds for a rule about the roles of keys, if those of the caller are not known.
+    """
     if caller.actor is None:
         return rule.behavior != Behavior.ALLOW or not rule.names_callers
     roles, teams = caller.roles, caller.teams
     if caller.user is not None and rule.is_user_allow:
         roles, teams = caller.user.roles, caller.user.teams
-    named = ((rule.actors, (caller.actor,)), (rule.roles, roles), (rule.teams, teams))
-    return all(not patterns or _any_fits(patterns, names) for patterns, names in named)
+    named = ((rule.actors, (caller.actor,)), (rule.teams, teams))
+    if not all(not patterns or _any_fits(patterns, names) for patterns, names in named):
+        return False
+    return not rule.roles or any(_has_role(pattern, rule, roles, caller.granted) for pattern in rule.roles)
+
+
+def _has_role(pattern: str, rule: Rule, listed: Iterable[str], granted: Iterable[str] | None) -> bool:
+    """Return whether a caller has a role: one of `[roles]`, or behind `gateway:` one of its key."""
+    if not pattern.startswith(GATEWAY_ROLE):
+        return _any_fits((pattern,), listed)
+    return rule.behavior != Behavior.ALLOW if granted is None else _any_fits((pattern,), granted)
 
 
 def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:

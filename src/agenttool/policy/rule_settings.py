@@ -51,6 +51,7 @@ from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.policy.targets import Caller, CallTargets
 from agenttool.policy.urls import url_pattern
+from agenttool.ports.identity import GATEWAY_ROLE
 from agenttool.records import (
     Behavior,
     Digest,
@@ -107,7 +108,8 @@ class RuleTable(Part, frozen=True, kw_only=True):
         kind: the kind of the tool, such as `shell_command`.
         operation: the native id of the tool: an MCP tool name, or an `operationId`.
         actor: who makes the call, such as `agent:billing`. A deny or an ask also applies to an unknown caller.
-        role: a role of `[roles]`.
+        role: a role of `[roles]`, or behind `gateway:` a role of the caller's key or token, such as `gateway:operator`.
+            A deny or an ask also applies to a caller whose key is not known.
         team: a team of `[teams]`.
         tenant: a tenant of `agenttool serve`; `*` matches any characters. Runtimes of other tenants do not have the
             rule. Outside of a server the tenant is `default`.
@@ -338,7 +340,9 @@ def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
 
 def _is_as_promised(rule: Rule, example: Example, *, wanted: bool) -> bool:
     """Return whether a rule matches an example as wanted; a deny that only cannot be ruled out is either."""
-    caller = Caller(example.actor, frozenset(example.role), frozenset(example.team))
+    granted = tuple(each for each in example.role if each.startswith(GATEWAY_ROLE))
+    roles = frozenset(example.role).difference(granted)
+    caller = Caller(example.actor, roles, frozenset(example.team), granted=granted or None)
     call = CallTargets(_imagined(rule, example), cast("JsonObject", example.arguments), EXAMPLE_WORKSPACE, caller)
     match = find_match(rule, call) if rule.behavior != Behavior.ALLOW else None
     is_unclear = match is not None and not match.is_certain and names_caller(rule, caller)

@@ -42,6 +42,7 @@ class Caller:
     """The actor that makes a call, with its roles and teams; the actor is none if the caller did not name one.
 
     Attributes:
+        granted: the roles of its key or token, such as `gateway:caller`; none if they are not known.
         user: the same actor with the roles and teams of the user's own settings alone, if they differ from these.
     """
 
@@ -49,6 +50,7 @@ class Caller:
     roles: frozenset[str] = frozenset()
     teams: frozenset[str] = frozenset()
     user: "Caller | None" = None
+    granted: tuple[str, ...] | None = None
 
 
 UNKNOWN_CALLER = Caller()

@@ -97,6 +97,7 @@ class CallRequest(Evidence, frozen=True):
     scheduler_policy_ref: SchedulerPolicyId | None = None
     redactor: Redacts | None = None
     mapping: FunctionMapping | None = None
+    actor_roles: tuple[str, ...] | None = None
 
     def with_redactor(self, redactor: Redacts) -> "CallRequest":
         """Return the same request with the redactor of its tool."""
@@ -112,6 +113,7 @@ class CallRequest(Evidence, frozen=True):
             "surface_id": self.surface_id,
             "native_call_id": self.native_call_id,
             "actor_ref": self.actor_ref,
+            "actor_roles": self.actor_roles,
             "parent_invocation_id": self.parent_invocation_id,
             "depends_on": self.depends_on,
             "scheduler_policy_ref": self.scheduler_policy_ref,
@@ -230,6 +232,7 @@ class CallLaunched(Evidence, frozen=True):
             asked.depends_on,
             asked.scheduler_policy_ref,
             asked.mapping,
+            asked.actor_roles,
         )
 
 

@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from agenttool.records import JsonObject
 
 DEFAULT_TENANT = "default"
 """The tenant of a server without tenants, and of requests that name none."""
+
+GATEWAY_ROLE = "gateway:"
+"""How the roles of a key or token begin in rules and records, where `[roles]` of the settings has other names."""
 
 LOCAL = "local"
 """The subject of a program on this machine that presents no credentials."""
@@ -53,6 +57,11 @@ class Principal:
     roles: frozenset[AccessRole] = frozenset()
     key_id: str | None = None
 
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """Its roles as rules and records name them: `gateway:caller`."""
+        return _role_names(self.roles)
+
     def has(self, *roles: AccessRole) -> bool:
         """Return whether it has one of some roles."""
         return not self.roles.isdisjoint(roles)
@@ -61,3 +70,13 @@ class Principal:
         """Return it as it is recorded with a decision."""
         found: JsonObject = {"subject": self.subject, "kind": self.kind.value, "tenant": self.tenant}
         return found if self.key_id is None else {**found, "key_id": self.key_id}
+
+
+@cache
+def _role_names(roles: frozenset[AccessRole]) -> tuple[str, ...]:
+    return tuple(sorted(GATEWAY_ROLE + role for role in roles))
+
+
+def name_of_actor(actor: str | Principal | None) -> str | None:
+    """Return the name of who makes a call."""
+    return actor.subject if isinstance(actor, Principal) else actor

@@ -78,6 +78,8 @@ class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
         permission_input: what rules and approvers decided on.
         call_input: what the tool received.
         actor_ref: who made the call, such as `user:ada`.
+        actor_roles: the roles of the actor's key or token, such as `gateway:caller`; none if they are not known. Our
+            extension.
         parent_invocation_id: the call that made this call.
         depends_on: the calls that had to succeed first.
         permission_decision_refs: the decisions on the call.
@@ -104,6 +106,7 @@ class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
     call_input: Json | UnsetType = UNSET
     call_input_ref: str | None = None
     actor_ref: str | None = None
+    actor_roles: tuple[str, ...] | None = None
     parent_invocation_id: InvocationId | None = None
     retry_of: InvocationId | None = None
     depends_on: tuple[InvocationId, ...] | None = None

@@ -1,12 +1,10 @@
 """The requests and responses about identity: login, the own identity, API keys and console sessions."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from agenttool.server.messages import ApiBody, ApiReply
-
-RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
+from agenttool.server.messages import ApiBody, ApiReply, RoleName
 
 
 class LoginBody(ApiBody):

@@ -108,7 +108,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
                 bytes(body.arguments),
                 surface=_surface_of(request.space, body.surface_id),
                 native_call_id=body.native_call_id,
-                actor_ref=request.principal.subject,
+                actor_ref=request.principal,
                 idempotency_key=key,
                 observer=observed,
             )
@@ -394,7 +394,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
             calls,
             surface=surface,
             policy=_BATCH_POLICY,
-            actor_ref=actor,
+            actor_ref=request.principal,
             on_idle=idle.set if wait is None else None,
         ),
     )

@@ -10,8 +10,10 @@ from agenttool.codec.moments import timestamp
 from agenttool.history.listed_call import CallFilter, ListedCall
 from agenttool.history.reader import JournalReader
 from agenttool.history.statistics import CallCounts, CallStatistics, count_calls
+from agenttool.pipeline.inspection import CallTrial
 from agenttool.policy.rule_settings import rules_in
 from agenttool.policy.rules import Rule
+from agenttool.ports.identity import GATEWAY_ROLE
 from agenttool.ports.source import ReviewedSource
 from agenttool.records import JsonObject, Lifecycle, RuleSource
 from agenttool.runtime import Runtime
@@ -146,19 +148,24 @@ async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> Reply:
         detail = f"no tool is named {body.tool!r}; GET /v1/tools lists all"
         raise Problem(HTTPStatus.NOT_FOUND, detail, pointer="/tool")
     arguments = parse_object(bytes(body.arguments), what="arguments")
-    trial = await inspection.decide(entry, arguments, body.actor)
+    if body.roles and body.actor is None:
+        raise Problem(HTTPStatus.BAD_REQUEST, "roles belong to an actor; name one", pointer="/actor")
+    roles = None if body.roles is None else tuple(GATEWAY_ROLE + each for each in body.roles)
+    return Reply(value=trial_reply(await inspection.decide(entry, arguments, body.actor, roles)))
+
+
+def trial_reply(trial: CallTrial) -> TryReply:
+    """Return the decision about a call that was not made."""
     reason = trial.verdict.reason
-    return Reply(
-        value=TryReply(
-            tool=entry.qualified_name,
-            behavior=trial.verdict.behavior.value,
-            mode=trial.verdict.mode,
-            reason=reason.message or "",
-            rule_refs=[*trial.verdict.rule_refs],
-            overridden_rule_refs=[*(reason.beaten_rule_refs or ())],
-            suggested_updates=[raw(to_json(each)) for each in trial.suggested_updates],
-            errors=[misplaced(each) for each in trial.misfits],
-        )
+    return TryReply(
+        tool=trial.entry.qualified_name,
+        behavior=trial.verdict.behavior.value,
+        mode=trial.verdict.mode,
+        reason=reason.message or "",
+        rule_refs=[*trial.verdict.rule_refs],
+        overridden_rule_refs=[*(reason.beaten_rule_refs or ())],
+        suggested_updates=[raw(to_json(each)) for each in trial.suggested_updates],
+        errors=[misplaced(each) for each in trial.misfits],
     )
 
 
@@ -186,7 +193,8 @@ def _is_matched(runtime: Runtime, rule: Rule, call: ListedCall) -> bool:
     for name in ("permission_input", "observable_input", "model_input"):
         given = call.fields.get(name)
         if isinstance(given, dict) and call.tool_id is not None:
-            return runtime.inspection.matches(rule, call.tool_id, cast("JsonObject", given), call.actor)
+            arguments, roles = cast("JsonObject", given), call.actor_roles
+            return runtime.inspection.matches(rule, call.tool_id, arguments, call.actor, roles)
     return False
 
 

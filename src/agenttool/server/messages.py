@@ -33,6 +33,7 @@ Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
 Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
+RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
 
 
 def given(member: Raw) -> bytes | None:
@@ -429,11 +430,12 @@ class RuleList(ApiReply):
 
 
 class TryBody(ApiBody):
-    """A call to decide about, without making it."""
+    """A call to decide about, without making it; without `roles`, those of the actor's key are not known."""
 
     tool: Name
     arguments: AnyObject = msgspec.field(default_factory=lambda: Raw(b"{}"))
     actor: Name | None = None
+    roles: list[RoleName] | None = None
 
 
 class TryReply(ApiReply):

@@ -101,6 +101,7 @@ class _RequestWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
     depends_on: tuple[InvocationId, ...] | None
     scheduler_policy_ref: SchedulerPolicyId | None
     mapping: FunctionMapping | None
+    actor_roles: tuple[str, ...] | None = None
 
 
 class _ResultWords(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -237,6 +238,7 @@ def _request(words: msgspec.Raw) -> CallRequest:
         depends_on=found.depends_on,
         scheduler_policy_ref=found.scheduler_policy_ref,
         mapping=found.mapping,
+        actor_roles=found.actor_roles,
     )
 
 

@@ -18,6 +18,8 @@ const LAYERS = {
   local_settings: "Local settings", project_settings: "Project settings", user_settings: "User settings", session: "Remembered answers and session",
 };
 
+const ROLES = ["caller", "approver", "operator", "auditor"];
+
 export function PolicyPage() {
   const rules = useRules();
   if (!isReader.value) return html`<h1 tabindex="-1">Policy</h1><${NeedsLogin} what="read the rules" />`;
@@ -63,6 +65,7 @@ function RuleRow({ rule, reload }) {
 
 function TryCall({ byRef }) {
   const tool = query.value.get("tool") ?? "", actor = query.value.get("actor") ?? "";
+  const roles = (query.value.get("roles") ?? "").split(",").filter((each) => ROLES.includes(each));
   const key = `policy.${tool}`;
   const [name, setName] = useState(tool);
   const [input, setInput] = useState(() => draft(key) ?? null);
@@ -78,7 +81,7 @@ function TryCall({ byRef }) {
     event.preventDefault();
     setError(null);
     try {
-      setOutcome(await post("/v1/policy/try", { tool, arguments: value, ...(actor && { actor }) }));
+      setOutcome(await post("/v1/policy/try", { tool, arguments: value, ...(actor && { actor }), ...(actor && roles.length > 0 && { roles }) }));
     } catch (problem) {
       setOutcome(null);
       setError(problem);
@@ -93,6 +96,9 @@ function TryCall({ byRef }) {
       <label>Caller (optional) <input value=${actor} spellcheck=${false} placeholder="agent:billing"
           onChange=${(event) => setQuery({ actor: event.target.value.trim() })} /></label>
     </div>
+    ${actor && html`<fieldset><legend>Roles of its key <span class="muted">none: not known, so rules are read at their strictest</span></legend>
+      <div class="fields">${ROLES.map((role) => html`<label class="check"><input type="checkbox" checked=${roles.includes(role)} onChange=${(event) => setQuery({
+        roles: ROLES.filter((each) => each === role ? event.target.checked : roles.includes(each)).join(",") })} /> <span>${role}</span></label>`)}</div></fieldset>`}
     ${tool && unknown && html`<${Failure} error=${unknown} />`}
     ${known && html`<${SchemaForm} key=${known.tool_id} schema=${known.input_schema} value=${value} errors=${outcome?.errors ?? []}
         onChange=${edit} />`}
