@@ -1,7 +1,7 @@
 """A process that starts calls under given ids, beside others that do the same: `racing.py FOLDER ID...`.
 
 With `racing.py FOLDER 1 reserve` it dies after it has reserved the idempotency key `0` and before the call is recorded,
-and with `racing.py FOLDER 1 look` in a tool that only reads.
+and with `racing.py FOLDER ID look` in a tool that only reads.
 Each call writes its id into a ledger.
 """
 
@@ -46,7 +46,7 @@ async def main(folder, names):
             background.run_call = lambda _: os.kill(os.getpid(), signal.SIGKILL)
             await rt.call("pay", {"number": 1}, surface=surface, idempotency_key="0")
         if names[1:] == ["look"]:
-            await rt.start("look", {"number": 1}, surface=surface)
+            await rt.start("look", {"number": 1}, surface=surface, invocation_id=names[0])
         starts = (rt.start("note", {"number": 1}, surface=surface, invocation_id=name) for name in names)
         for started in await asyncio.gather(*starts):
             assert (await rt.wait(started.invocation_id)).status == "succeeded"

@@ -344,8 +344,8 @@ async def test_a_key_of_a_process_that_died_before_its_call_was_recorded_can_be_
             assert ran == {1: 1}
 
 
-async def test_a_started_call_that_only_reads_runs_again_after_a_crash(living, tmp_path):
-    await _killed(tmp_path, "look")
+async def test_a_call_that_only_reads_runs_again_after_a_crash_if_its_caller_has_chosen_its_id(living, tmp_path):
+    await _killed(tmp_path, "look", f"inv_{1:032x}")
 
     @tool(read_only=True)
     async def look(number: int) -> str:
@@ -353,13 +353,46 @@ async def test_a_started_call_that_only_reads_runs_again_after_a_crash(living, t
         return f"saw {number}"
 
     async with living.open_runtime(tmp_path, tools=[look]) as rt, asyncio.timeout(BOUND_S):
-        (opened,) = await rt._core.durability.checkpoints.page(limit=9)
-        result = await rt.wait(opened.invocation_id)
+        result = await rt.wait(f"inv_{1:032x}")
         assert result.content[0].text == "saw 1"
 
 
-async def _killed(folder, how):
-    program = [sys.executable, HERE / "racing.py", folder, "1", how]
+async def test_the_state_of_a_running_call_that_only_reads_is_stored_before_it_is_shown(living, tmp_path):
+    seen, go_on = Ids(), asyncio.Event()
+
+    @tool(read_only=True)
+    async def look(number: int) -> str:
+        """Look."""
+        await go_on.wait()
+        return f"saw {number}"
+
+    async with living.open_runtime(tmp_path, tools=[look]) as rt, asyncio.timeout(BOUND_S):
+        starting = asyncio.create_task(rt.start("look", {"number": 1}, observer=seen))
+        while (shown := await rt.journal.invocation(seen.started_id)) is None:
+            await asyncio.sleep(0)
+        async with living.open_runtime(tmp_path, tools=[look]) as other:
+            assert await other.journal.invocation(seen.started_id) == shown
+        go_on.set()
+        assert (await starting).status == "succeeded"
+
+
+class Ids:
+    """Notes the id of a call."""
+
+    started_id = "inv_"
+
+    def started(self, invocation_id):
+        self.started_id = invocation_id
+
+    def progressed(self, update):
+        pass
+
+    def ended(self, result):
+        pass
+
+
+async def _killed(folder, how, name="1"):
+    program = [sys.executable, HERE / "racing.py", folder, name, how]
     done = await asyncio.to_thread(subprocess.run, program, check=False, timeout=BOUND_S)
     assert done.returncode == -signal.SIGKILL
 

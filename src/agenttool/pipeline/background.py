@@ -61,7 +61,7 @@ class BackgroundCalls:
         if first is not None:
             return first
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
-        background = call.background = BackgroundState(idle, [])
+        background = call.background = BackgroundState(idle, [], is_known=key is not None)
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
@@ -192,14 +192,9 @@ class BackgroundCalls:
 
 
 def _facts_of(call: Call) -> Sequence[Fact]:
-    """Return all facts of a call that has ended or waits.
-
-    Those of a waiting call come from memory, because reading the log takes longer than the call did.
-    """
+    """Return all facts of a call that has ended or waits; from memory, if they are there: reading the log is slow."""
     facts = None if call.background is None else call.background.facts
-    if facts is None or call.status is None or call.status.is_terminal:
-        return call.core.journal.log.facts_of(call.invocation_id)
-    return facts
+    return facts or call.core.journal.log.facts_of(call.invocation_id)
 
 
 def _tool_of(call: Call) -> Tool | None:

@@ -313,7 +313,7 @@ class Call:
         """Write a step to the journal, after the unwritten ones; return its time."""
         if self.unwritten is not None:
             self.flush()
-        return self._note(step, data)
+        return self.write(step, data)
 
     def publish(self) -> None:
         """List the call as open and write its unwritten steps, before it waits."""
@@ -331,18 +331,19 @@ class Call:
             shared = shared_decision(verdict, self.facts)
             change, self.change = self.change, None
             launched = CallLaunched(self.request, shared, self.invocation_id, change, self.salt)
-            self._note(steps.LAUNCHED, launched, self.started_ns)
+            self.write(steps.LAUNCHED, launched, self.started_ns)
             return
-        self._note(steps.ADMITTED, self.request)
+        self.write(steps.ADMITTED, self.request)
         judged = self.request.model_input
         if self.change is not None:
             judged = self.change.value
-            self._note(steps.INPUT_CHANGED, self.change)
+            self.write(steps.INPUT_CHANGED, self.change)
             self.change = None
         if verdict is not None:
-            self._note(steps.JUDGED, self._decision(verdict, judged))
+            self.write(steps.JUDGED, self._decision(verdict, judged))
 
-    def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
+    def write(self, step: Step, data: FactData, moment: int = 0) -> int:
+        """Write a step to the journal, now or at a time that has just passed; return its time."""
         sequence = self.events
         moment = self.core.journal.note(self, step, data, moment)
         if self.background is not None and self.background.facts is not None:

@@ -71,11 +71,13 @@ class BackgroundState(Live, eq=False):
     Attributes:
         idle: resolves when the call ends or starts to wait.
         facts: the facts of the call, until it is idle.
+        is_known: its caller has its id or key before it runs, or another process had it.
         on_progress: takes the progress of the call.
     """
 
     idle: "asyncio.Future[None] | None" = None
     facts: list[Fact] | None = None
+    is_known: bool = True
     on_progress: Callable[[Progressed], object] | None = None
 
     def become_idle(self) -> None:

@@ -277,6 +277,8 @@ def _amend_end(call: Call, failure: ToolResult) -> bool | None:
         return True
     step = steps.ENDED[InvocationStatus.FAILED]
     end = Fact(step, call.core.now_ns(), 0, call.invocation_id, call.tool_id, CallEnded(failure))
+    if call.background is not None:
+        call.background.facts = None  # the log decides what is left of them
     return cast("DurableLog", call.core.journal.log).amend_end(end)
 
 

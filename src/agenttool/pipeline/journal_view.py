@@ -43,8 +43,16 @@ class JournalView:
         self._surfaces = surfaces
 
     async def invocation(self, invocation_id: str) -> ToolInvocation | None:
-        """Return the current state of a call; None if it is unknown."""
-        return invocation_of(self._core.journal.log.facts_of(InvocationId(invocation_id)))
+        """Return the current state of a call, once that is stored; None if the call is unknown.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        log = self._core.journal.log
+        invocation = invocation_of(log.facts_of(InvocationId(invocation_id)))
+        if invocation is not None and log.durable:
+            await log.settle()
+        return invocation
 
     async def result(self, invocation_id: str) -> ToolResult | None:
         """Return the stored result of a call, in whichever process it ended; None if there is none yet."""

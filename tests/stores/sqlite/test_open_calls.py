@@ -162,6 +162,21 @@ async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store,
     assert b"staple" not in path.read_bytes()
 
 
+async def test_a_checkpoint_of_a_call_that_ends_before_a_commit_is_not_written(open_store, path):
+    store = open_store()
+    await store.open_calls.renew_lease(Moment(2**62))
+    first, *rest = story_of(1)
+    store.log.append(first)
+    store.open_calls.save(invocation_number(1), kind="started", body=b"correct horse battery")
+    for fact in rest:
+        store.log.append(fact)
+    store.open_calls.remove(invocation_number(1))
+    await store.log.settle()
+    assert len(store.log.stored_facts_of(invocation_number(1))) == len(story_of(1))
+    assert b"correct horse" not in path.with_name("state.db-wal").read_bytes()
+    await store.close()
+
+
 async def test_a_call_whose_removal_is_not_durable_yet_is_not_listed_as_waiting(open_store):
     store = open_store()
     for number in (1, 3):

@@ -31,8 +31,8 @@ def ways(monkeypatch):
     taken = []
     append_one = Writer.append_one
 
-    def telling(self, line, *, is_open):
-        taken.append(append_one(self, line, is_open=is_open))
+    def telling(self, lines, *, is_open):
+        taken.append(append_one(self, lines, is_open=is_open))
         return taken[-1]
 
     monkeypatch.setattr(Writer, "append_one", telling)
@@ -179,8 +179,10 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["just before", "just after"])
-@pytest.mark.parametrize(("during", "count"), [("INSERT INTO facts", 1), ("COMMIT", 2)], ids=["one step", "several"])
-def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, monkeypatch, during, count, is_over):
+@pytest.mark.parametrize(
+    ("during", "calls"), [("INSERT INTO facts", [2]), ("COMMIT", [2, 3])], ids=["one call", "several"]
+)
+def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, monkeypatch, during, calls, is_over):
     made = []
 
     def connecting(*given, **named):
@@ -191,8 +193,9 @@ def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, 
     with asyncio.Runner() as runner:
         store = runner.run(alive("one"))
         runner.run(write(store, 1, apart=True))
-        for fact in story_of(2)[:count]:
-            store.log.append(fact)
+        for call in calls:
+            for fact in story_of(call)[:2]:
+                store.log.append(fact)
         made[-1].during, made[-1].is_over = during, is_over
 
         async def settle():
@@ -202,9 +205,9 @@ def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, 
         with pytest.raises(KeyboardInterrupt):
             runner.run(settle())
         assert made[-1].during is None
-        assert len(store.log.stored_facts_of(invocation_number(2))) == (count if is_over else 0)
+        assert len(store.log.stored_facts_of(invocation_number(2))) == (2 if is_over else 0)
         runner.run(settle())
-        assert len(store.log.stored_facts_of(invocation_number(2))) == count
-        assert store.log.last == len(story_of(1)) + count
+        assert len(store.log.stored_facts_of(invocation_number(2))) == 2
+        assert store.log.last == len(story_of(1)) + 2 * len(calls)
         assert list(store.log.verify()) == []
         runner.run(store.close())

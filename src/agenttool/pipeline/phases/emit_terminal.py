@@ -51,7 +51,7 @@ def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
             whole = CallCompleted(
                 call.request, shared, call.invocation_id, call.change, salt, result, call.started_ns, is_plain
             )
-            core.journal.note(call, _COMPLETED, whole, call.mapped_ns)
+            call.write(_COMPLETED, whole, call.mapped_ns)
         else:
             call.result = result
             call.note(_SUCCEEDED, CallEnded(result, None, is_plain))

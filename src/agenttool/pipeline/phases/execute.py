@@ -66,6 +66,14 @@ def _needs_checkpoint(call: Call, tool: Tool) -> bool:
     return tool.has_effects or call.has_checkpoint or call.background is not None
 
 
+def _must_be_stored(call: Call, tool: Tool) -> bool:
+    """Return whether the start must be on disk before the tool runs.
+
+    Without effects, nothing is lost with a call that no one knows of: its caller has its id once it ends or waits.
+    """
+    return tool.has_effects or call.has_checkpoint or call.background is None or call.background.is_known
+
+
 def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
     """Save that the tool is about to run. If it may run again after a crash, it will find its nested calls by a key."""
     nesting = call.ensure_nesting()
@@ -145,6 +153,8 @@ def _record_start(call: Call) -> None:
 async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object:
     """Run a tool with retries or a deferred result; one with effects only once its start is on disk.
 
+    The start of a call that only reads is written within milliseconds, or together with its end.
+
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
     """
@@ -154,10 +164,12 @@ async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run_with_retries(call, tool))
     if call.core.durable and _needs_checkpoint(call, tool):
+        must_wait = _must_be_stored(call, tool)
         if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
             save_running_checkpoint(call, tool, call_input)
-        await flush(call)
-        refuse_if_stopped(call)
+        if must_wait:
+            await flush(call)
+            refuse_if_stopped(call)
     return await run_with_retries(call, tool)
 
 

@@ -190,16 +190,16 @@ class GroupCommit:
         return waiter
 
     def _commit_now(self, loop: _Loop) -> Awaitable[None]:
-        """Commit what is there; a single fact of a single caller by `append_one`."""
+        """Commit what is there; facts of a single call by `append_one`."""
         batch, is_fast = self.batch, self._waited_s <= SINGLE_WAIT_S
         if self._waiting or not is_fast or not batch.is_single:
             return self._commit_shared(loop)
-        ((call, line),) = batch.facts
+        call, lines = batch.facts[0][0], [line for _, line in batch.facts]
         group = None if call is None else self.started.get(call)
         is_open = group is not None and (group is batch.start or group.is_unindexed)
         number, end, start = next(self._numbers), self._writer.end, time.perf_counter()
         try:
-            is_stored = self._writer.append_one(line, is_open=is_open)
+            is_stored = self._writer.append_one(lines, is_open=is_open)
             if is_stored:
                 self._waited_s = time.perf_counter() - start
                 batch.single_stored(number)

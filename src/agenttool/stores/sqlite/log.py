@@ -79,6 +79,8 @@ class SqliteLog:
         batch = group.add((call, line))
         if call is None or self._writer.lease is _NO_LEASE:
             return
+        if not fact.sequence:
+            batch.born.add(call)
         # A call with facts on disk and no end must be listed as started. A call that ends before anything of it was
         # written never is, which is most calls that only read.
         if not fact.step.ends:

@@ -86,15 +86,13 @@ class SqliteOpenCalls:
         due_ns = expires_at_ns if due_at_ns is None else due_at_ns
         if is_unowned:
             self._group.forget(invocation_id)
-        self._group.batch.checkpoints.append(
-            (invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_unowned)
-        )
+        row = (invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_unowned)
+        self._group.batch.checkpoints[invocation_id] = row
         self._group.linger()
 
     def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
         """Remove a call that ends."""
-        self._group.batch.removed.append(invocation_id)
-        self._group.batch.erases |= is_sensitive
+        self._group.batch.remove(invocation_id, erases=is_sensitive)
         self._group.linger()
 
     async def settle(self) -> None:

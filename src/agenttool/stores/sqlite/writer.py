@@ -73,6 +73,7 @@ class WriteBatch:
 
     Attributes:
         start: the group of calls that start with this batch; the last of `started`.
+        born: calls whose first fact is in this batch, so that nothing of them is on disk.
         ended: rows of started calls that have all ended.
         finished: started calls on disk that this batch ends or makes unowned.
         erases: it removes sensitive data, of which no copy may be left in the write-ahead log.
@@ -85,6 +86,7 @@ class WriteBatch:
     __slots__ = (
         "_in_progress",
         "_rows",
+        "born",
         "changes",
         "checkpoints",
         "ended",
@@ -107,9 +109,10 @@ class WriteBatch:
         self.started: list[StartedGroup] = [self.start]
         self._rows: list[tuple[int, str]] = []
         self._in_progress: set[str | None] = set()
+        self.born: set[str] = set()
         self.ended: list[int] = []
         self.finished: set[str] = set()
-        self.checkpoints: list[CheckpointRow] = []
+        self.checkpoints: dict[str, CheckpointRow] = {}
         self.removed: list[str] = []
         self.changes: list[Change] = []
         self.erases = self.registers = self.is_unindexed = self.is_stored = False
@@ -121,17 +124,27 @@ class WriteBatch:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one short fact to write, and nothing else."""
+        """Whether there are short facts of one call to write, and nothing else."""
+        facts = self.facts
         return (
-            len(self.facts) == 1
+            0 < len(facts) <= MAX_UNINDEXED_FACTS
             and not (self.changes or self.checkpoints or self.removed)
             and len(self.started) == 1
-            and len(self.facts[0][1]) <= UNINDEXED_BYTES
+            and (len(facts) == 1 or all(call == facts[0][0] for call, _ in facts))
+            and all(map(_is_short, facts))
         )
 
+    def remove(self, call: str, *, erases: bool) -> None:
+        """Remove the checkpoint of a call. One that was never written is dropped, and leaves nothing to erase."""
+        self.checkpoints.pop(call, None)
+        if call not in self.born:
+            self.removed.append(call)
+            self.erases |= erases
+
     def single_stored(self, number: int) -> None:
-        """Reset after the only fact was written as an unindexed row."""
+        """Reset after the facts of the only call were written as an unindexed row."""
         self.facts.clear()
+        self.born.clear()
         self.finished.clear()
         start = self.start
         if start.calls:
@@ -144,9 +157,10 @@ class WriteBatch:
         self.facts += later.facts
         self.start = later.start
         self.started += later.started
+        self.born |= later.born
         self.ended += later.ended
         self.finished |= later.finished
-        self.checkpoints += later.checkpoints
+        self.checkpoints |= later.checkpoints
         self.removed += later.removed
         self.erases |= later.erases
         self.changes = later.changes
@@ -156,7 +170,7 @@ class WriteBatch:
     def drop(self, calls: Collection[str]) -> None:
         """Write nothing about some calls."""
         self.facts = [fact for fact in self.facts if fact[0] not in calls]
-        self.checkpoints = [each for each in self.checkpoints if each[0] not in calls]
+        self.checkpoints = {call: row for call, row in self.checkpoints.items() if call not in calls}
         self.removed = [call for call in self.removed if call not in calls]
 
     def seal(self, later: "WriteBatch", started: Mapping[str, StartedGroup]) -> "WriteBatch":
@@ -192,7 +206,7 @@ class WriteBatch:
         if self.ended:
             delete_started(connection, owner, self.ended)
         if self.checkpoints:
-            rows = [(*columns, None if is_unowned else owner) for *columns, is_unowned in self.checkpoints]
+            rows = [(*columns, None if is_unowned else owner) for *columns, is_unowned in self.checkpoints.values()]
             connection.executemany(_SAVE, rows)
         if self.removed:
             connection.execute(_REMOVE, (as_json(self.removed),))
@@ -338,31 +352,33 @@ class Writer:
                     self.lease = LeaseState.HELD
         self._pages += (1 if batch.is_unindexed else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
-    def append_one(self, line: bytes, *, is_open: bool) -> bool:
-        """Append a single fact behind the last one of this process, in one statement, as an unindexed row.
+    def append_one(self, lines: list[bytes], *, is_open: bool) -> bool:
+        """Append facts of one call behind the last one of this process, in one statement, as an unindexed row.
 
         Return whether that was possible. If another process wrote since, claimed calls of this one or is writing, or
         if rows are to be indexed, nothing was written, and `commit` must be used.
 
         Raises:
             StoreError: the disk failed, as for `commit`.
-            StoreFileLost: the file was deleted, replaced or truncated; the fact is written, as for `commit`.
-            KeyboardInterrupt: Ctrl-C; if the fact was written before that, `end` has changed.
+            StoreFileLost: the file was deleted, replaced or truncated; the facts are written, as for `commit`.
+            KeyboardInterrupt: Ctrl-C; if the facts were written before that, `end` has changed.
         """
         connection, end = self._connection, self.end
-        if connection is None or end is None or self.lease is not _HELD or end[0] - end[2] >= MAX_UNINDEXED - 1:
+        if connection is None or end is None or self.lease is not _HELD or self._is_file_lost:
             return False
-        if self._is_file_lost:
+        before, chained, stored = end
+        last = before + len(lines)
+        if last - stored >= MAX_UNINDEXED:
             return False
-        last, chained, stored = end
-        linked = link(chained, line)
+        text = join_lines(lines)
+        linked = link(chained, text)
         with self._turn:
             try:
                 self._file.check_index()
                 row_owner = self.owner if is_open else None
-                connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, row_owner))
+                connection.execute(APPEND_ONE, (last, chained, self.owner, linked, text, row_owner))
                 # At once, because an interrupt can arrive in any call.
-                self.end = self._last_end = (last + 1, linked, stored)
+                self.end = self._last_end = (last, linked, stored)
                 self._check_file()
             except StoreFileLost:
                 raise
@@ -373,10 +389,10 @@ class Writer:
                     return False
                 raise self._give_up(error) from error
             except BaseException:
-                if find_head(connection) == (last + 1, linked):
-                    self.end = (last + 1, linked, stored)
+                if find_head(connection) == (last, linked):
+                    self.end = (last, linked, stored)
                 raise
-        self._pages += 1
+        self._pages += 1 + len(text) // _PAGE
         return True
 
     def _write(self, batch: WriteBatch, deadline: float) -> ChainEnd:
