@@ -30,6 +30,7 @@ BENCHES = (
     "rap",
     "mcp_endpoints",
     "http_calls",
+    "http_load",
 )
 ON_DEMAND = ("phases", "long_log", "log_commands", "openapi_import")
 REPORT = Path("build/bench.json")

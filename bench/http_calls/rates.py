@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
@@ -99,16 +100,35 @@ def _figures(store: str, times: dict[str, list[float]], reason: str) -> Sequence
     return with_max_ratio(echo, at_most=2), with_max_ratio(fastmcp, at_most=1 / 6)
 
 
-def _open(kind: str, settings: Settings, stack: ExitStack) -> Sender:
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server that was started: its process, its port, the key of a caller, and keys that read events."""
+
+    pid: int
+    port: int
+    key: str
+    readers: Sequence[str]
+
+
+def open_server(kind: str, settings: Settings, stack: ExitStack) -> Server:
+    """Start a server, and end it with the stack.
+
+    Raises:
+        RuntimeError: it ended at once.
+    """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-http-")))
     command = [sys.executable, str(_HERE / "served.py"), kind]
     started = stack.enter_context(process(command, settings.source, folder, stdio=True))
     line = cast("IO[bytes]", started.stdout).readline()
     if not line:
         raise RuntimeError((folder / raw_client.ERRORS).read_text())
-    told = json.loads(line)
+    return Server(pid=started.pid, **json.loads(line))
+
+
+def _open(kind: str, settings: Settings, stack: ExitStack) -> Sender:
+    server = open_server(kind, settings, stack)
     body = {"tool": "bench.echo", "arguments": _ARGUMENTS}
-    return Sender(told["port"], "/v1/calls", body, {"Authorization": f"Bearer {told['key']}"})
+    return Sender(server.port, "/v1/calls", body, {"Authorization": f"Bearer {server.key}"})
 
 
 def _open_fastmcp(settings: Settings, stack: ExitStack) -> Sender:

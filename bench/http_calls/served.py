@@ -1,4 +1,4 @@
-"""A server as a program: `served.py echo|memory|sqlite`; prints its port and a key once it serves."""
+"""A server as a program: `served.py echo|memory|sqlite`; prints its port and its keys once it serves."""
 
 import json
 import sys
@@ -13,12 +13,21 @@ from agenttool.ports.identity import AccessRole
 from agenttool.server.app import serve_runtime
 from agenttool.server.grants import GrantKind
 
+READERS = 25
+"""So many keys may read events."""
+
 _STORES = {"memory": "memory:", "sqlite": "sqlite:calls.db"}
 
 
 @tool(namespace="bench", read_only=True, concurrency_safe=True, open_world=False)
 async def echo(text: str) -> str:
     """Return a text."""
+    return text
+
+
+@tool(namespace="bench")
+async def send(text: str) -> str:
+    """Send a text; no rule allows it, so the call waits for an approval."""
     return text
 
 
@@ -35,7 +44,7 @@ async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 def main() -> None:
     """Serve until this process is killed."""
-    kind, keys = sys.argv[1], [""]
+    kind, keys = sys.argv[1], [""] * (1 + READERS)
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[ASGIApp]:
@@ -43,16 +52,22 @@ def main() -> None:
             yield _echo
             return
         async with (
-            Runtime.open(store=_STORES[kind], tools=[echo], approve="wait") as runtime,
+            Runtime.open(store=_STORES[kind], tools=[echo, send], approve="wait") as runtime,
             serve_runtime(runtime) as app,
         ):
-            roles = [AccessRole.CALLER]
-            keys[0], _ = await app.grants.add(GrantKind.KEY, subject="agent:bench", roles=roles, created_by="bench")
+            for number in range(len(keys)):
+                roles = [AccessRole.AUDITOR if number else AccessRole.CALLER]
+                subject = f"agent:bench-{number}"
+                keys[number], _ = await app.grants.add(GrantKind.KEY, subject=subject, roles=roles, created_by="bench")
             yield app
 
     with bind("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        run_server(listening, opened(), lambda: print(json.dumps({"port": port, "key": keys[0]}), flush=True))
+
+        def announce() -> None:
+            print(json.dumps({"port": port, "key": keys[0], "readers": keys[1:]}), flush=True)
+
+        run_server(listening, opened(), announce)
 
 
 if __name__ == "__main__":
