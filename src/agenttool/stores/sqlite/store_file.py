@@ -6,6 +6,7 @@ that holds the file open keeps its write-ahead log in place, so both files are t
 
 import os
 import sqlite3
+import struct
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -115,12 +116,35 @@ class StoreFile:
             known = _LastCommit(header[16:24])
         elif known.frame:
             frame = os.pread(self._log, len(known.frame), known.at)
-            # A writer that failed may have left a commit that the next one overwrites; then the start differs.
-            is_same = frame[:_FRAME_HEADER] == known.frame[:_FRAME_HEADER]
-            if frame != known.frame and (is_same or not any(frame[:_FRAME_HEADER])):
+            if frame != known.frame and self._is_cut(header, known, frame):
                 return os.pread(self._log, len(_NO_HEADER), 0) == header  # else it was emptied meanwhile
         self._last_commit = self._find_last_commit(header, known)
         return False
+
+    def _is_cut(self, header: bytes, known: _LastCommit, frame: bytes) -> bool:
+        """Return whether a frame that differs from the known one was cut.
+
+        The start differs if a writer failed and the next one overwrote its commit. The rest differs if the frame was
+        read while another thread or process wrote it; its checksum is right once it is complete.
+        """
+        start = frame[:_FRAME_HEADER]
+        if start != known.frame[:_FRAME_HEADER]:
+            return not any(start)
+        end = len(frame.rstrip(b"\0"))
+        if frame[:end] != known.frame[:end]:
+            return False
+        return len(frame) < len(known.frame) or not self._is_complete(header, known.at, frame)
+
+    def _is_complete(self, header: bytes, at: int, frame: bytes) -> bool:
+        """Return whether the checksum of a frame is right; it continues the checksum of the frame before it."""
+        before = header[24:32] if at == len(_NO_HEADER) else os.pread(self._log, 8, at - len(frame) + 16)
+        words = struct.unpack(f"{'>' if header[3] & 1 else '<'}{len(frame) // 4}I", frame)
+        first, second = struct.unpack(">2I", before)
+        covered = words[:2] + words[_FRAME_HEADER // 4 :]
+        for even, odd in zip(covered[::2], covered[1::2], strict=True):
+            first = first + even + second & 0xFFFFFFFF
+            second = second + odd + first & 0xFFFFFFFF
+        return frame[16:24] == struct.pack(">2I", first, second)
 
     def _find_last_commit(self, header: bytes, known: _LastCommit) -> _LastCommit:
         """Return the last commit, searched from the known one on; older frames behind it have other salts."""
@@ -133,9 +157,10 @@ class StoreFile:
             if any(start[4:8]):  # the size of the file after a commit; zero in other frames
                 last = at
             at += size
-        if last is None:
+        frame = b"" if last is None else os.pread(self._log, size, last)
+        if last is None or len(frame) < size:
             return known
-        return _LastCommit(known.salts, last, os.pread(self._log, size, last), last + size)
+        return _LastCommit(known.salts, last, frame, last + size)
 
     @contextmanager
     def reading(self) -> Generator[None]:
