@@ -9,6 +9,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_clients import Person, connected, text_of
+from waiting import wait_until
 
 from agenttool import Runtime
 from agenttool.adapters.mcp.settings import McpServer
@@ -143,10 +144,11 @@ async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(
     assert read == {"plain": ["mail://inbox"], "templates": ["memo://unlisted"]}
 
 
-async def test_a_client_is_notified_of_the_changed_lists_of_a_server():
+@pytest.mark.parametrize("upstream", [(), ("modern=1",)])
+async def test_a_client_is_notified_of_the_changed_lists_of_a_server(upstream):
     seen = set()
     async with (
-        Runtime.open(sources=[server("fx", "offers=1")], approve=lambda _: True) as rt,
+        Runtime.open(sources=[server("fx", "offers=1", *upstream)], approve=lambda _: True) as rt,
         connected(rt) as client,
         client.listen(prompts_list_changed=True, resources_list_changed=True) as events,
     ):
@@ -159,6 +161,48 @@ async def test_a_client_is_notified_of_the_changed_lists_of_a_server():
                     break
         assert [each.name for each in (await client.list_prompts(cache_mode="bypass")).prompts] == ["greet", "new"]
     assert seen == {"PromptsListChanged", "ResourcesListChanged"}
+
+
+@pytest.mark.parametrize("upstream", [(), ("modern=1",)])
+async def test_a_client_of_2026_is_notified_of_a_changed_resource_of_a_server(upstream):
+    wanted = ["memo://one", "plain://x"]
+    sources = [server("fx", "offers=1", *upstream), server("plain")]
+    async with (
+        Runtime.open(sources=sources, approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=wanted) as events,
+    ):
+        assert events.honored.resource_subscriptions == ["memo://one"]  # the other server does not notice changes
+        assert not (await rt.call("fx.change", {})).is_error
+        async with asyncio.timeout(30):
+            assert (await anext(aiter(events))).uri == "memo://one"
+
+
+@pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
+@pytest.mark.parametrize("upstream", [(), ("modern=1",)])
+async def test_a_client_of_2025_is_notified_of_a_changed_resource_until_it_unsubscribes(upstream, tmp_path):
+    updated, log = asyncio.Queue(), tmp_path / "log"
+
+    async def note(message):
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updated.put_nowait(message.params.uri)
+
+    sources = [server("fx", "offers=1", f"log={log}", *upstream), server("plain")]
+    async with (
+        Runtime.open(sources=sources, approve=lambda _: True) as rt,
+        connected(rt, "legacy", callbacks={"message_handler": note}) as client,
+    ):
+        await client.subscribe_resource("memo://one")
+        assert not (await rt.call("fx.change", {})).is_error
+        async with asyncio.timeout(30):
+            assert await updated.get() == "memo://one"
+        with pytest.raises(MCPError, match="no source notices changes"):
+            await client.subscribe_resource("plain://x")
+        await client.unsubscribe_resource("memo://one")
+        await rt.call("fx.change", {})
+        if not upstream:
+            await asyncio.to_thread(wait_until, lambda: "resources/unsubscribe" in log.read_text())
+    assert updated.empty()
 
 
 APP = {

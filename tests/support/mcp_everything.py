@@ -315,6 +315,9 @@ class Everything:
     def watch(self, changed):
         self.changed, self.loop = changed, asyncio.get_running_loop()
 
+    async def subscribe(self, uri, actor):
+        return (lambda: None) if uri in RESOURCES else None
+
     async def list_offers(self, kind):
         if kind is OfferKind.RESOURCES:
             return [

@@ -3,7 +3,7 @@
 `python mcp_fixture_server.py [OPTION=VALUE …]`; options: `hang=1` never answers, `exit=CODE` ends at once,
 `garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
 `definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
-2026-07-28, `offers=1` adds a resource template, completion and a tool that changes the lists, `done=FILE` ends a task
+2026-07-28, `offers=1` adds a resource template, completion, subscriptions and a tool that changes all of them, `done=FILE` ends a task
 once the file exists, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
 """
 
@@ -22,6 +22,7 @@ PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
 CANCELED = {}
 LOCK = threading.Lock()
 ANSWERS = {}
+SUBSCRIBED, LISTENING = {}, {}
 
 
 def tool(name, description="", properties=None, **members):
@@ -138,8 +139,10 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a list of 
     if name == "change":
         RESOURCES.append({"uri": "memo://new", "name": "new"})
         PROMPTS.append({"name": "new"})
-        send({"method": "notifications/resources/list_changed"})
-        send({"method": "notifications/prompts/list_changed"})
+        for name, meta in LISTENING.items() if "modern" in OPTIONS else [("resources", {}), ("prompts", {})]:
+            send({"method": f"notifications/{name}/list_changed", "params": {"_meta": meta}})
+        for uri, meta in SUBSCRIBED.items():
+            send({"method": "notifications/resources/updated", "params": {"uri": uri, "_meta": meta}})
         return text("changed")
     if name == "no_content":
         return {"content": "nothing"}
@@ -224,7 +227,8 @@ COMPLETE = {"resultType": "complete"} if "modern" in OPTIONS else {}
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
 if "offers" in OPTIONS:
     changing = {"listChanged": True}
-    CAPABILITIES = {"tools": changing, "resources": changing, "prompts": changing, "completions": {}}
+    CAPABILITIES = {"tools": changing, "resources": {**changing, "subscribe": True}, "prompts": changing}
+    CAPABILITIES["completions"] = {}
     TOOLS.append(tool("change", "Add a prompt and a resource."))
 TEMPLATES = [{"uriTemplate": "memo://{name}", "name": "memo"}] if "offers" in OPTIONS else []
 if "modern" in OPTIONS:
@@ -269,6 +273,9 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
     if method == "tasks/update":
         TASKS[params["taskId"]][2] = params["inputResponses"]["q"]["content"]["name"]
         return {}
+    if method in ("resources/subscribe", "resources/unsubscribe") and "modern" not in OPTIONS:
+        SUBSCRIBED.update({params["uri"]: {}}) if method == "resources/subscribe" else SUBSCRIBED.pop(params["uri"])
+        return {}
     if method in ("ping", "tasks/cancel"):
         return {}
     return None
@@ -286,6 +293,12 @@ def handle(message):
         threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
     elif method == "prompts/get" and "who" not in params.get("arguments", {}):
         send({"id": number, "error": {"code": -32602, "message": "the argument who is missing"}})
+    elif method == "subscriptions/listen" and "modern" in OPTIONS:
+        wanted, meta = params["notifications"], {"io.modelcontextprotocol/subscriptionId": number}
+        SUBSCRIBED.update(dict.fromkeys(wanted.get("resourceSubscriptions", ()), meta))
+        LISTENING.update({name: meta for name in ("resources", "prompts") if wanted.get(f"{name}ListChanged")})
+        confirmed = {"notifications": wanted, "_meta": meta}
+        send({"method": "notifications/subscriptions/acknowledged", "params": confirmed})
     elif number is not None:
         result = answer(number, method, params)
         if result is None:

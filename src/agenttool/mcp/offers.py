@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -20,7 +20,7 @@ from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
 from agenttool.mcp.state import DeliveredOutput
 from agenttool.ports.identity import Principal, name_of_actor
-from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider
+from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
 from agenttool.records import PAYLOAD_SCHEME, JsonObject
 from agenttool.results.payloads import media_type_of, readable_text
@@ -36,6 +36,9 @@ RELIST_S = 10.0
 
 MAX_READ_BYTES = 20_000_000
 """Larger output is read in parts, with the tool `read_result`."""
+
+
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,9 @@ class Offers:
         """Report changes of all sources from now on."""
 
         def note(source: str, kind: OfferKind, uri: str | None) -> None:
-            self._owners.clear()
-            self._listed_at.clear()
+            if uri is None:
+                self._owners.clear()
+                self._listed_at.clear()
             if has_tool(self._role, f"{source}.{_TOOLS[kind]}"):
                 changed(kind, uri)
 
@@ -162,6 +166,16 @@ class Offers:
                 reason = denial
         if reason is not None and not owners:
             raise MCPError(types.INVALID_PARAMS, f"permission_denied: {reason}")
+
+    async def subscribe(self, uri: str, caller: str | Principal | None) -> Unsubscribe | None:
+        """Report changes of a resource until the returned function is called; None if its source does not notice them.
+
+        Raises:
+            MCPError: its source cannot answer now, or the rules deny that the actor reads it.
+        """
+        owners = await self._owners_of(OfferKind.RESOURCES, uri)
+        self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, caller)
+        return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
 
     async def _payload(self, uri: str, actor: str | None) -> JsonObject | None:
         try:
@@ -260,13 +274,17 @@ class ServerOffers:
         return await self._ask(lambda: self._source.complete(params, actor))
 
     def watch(self, changed: OfferChanged) -> None:
-        """Report when the lists of the server change."""
+        """Report when the lists of the server change, and the resources that are subscribed to."""
         self._source.watch_offers(changed)
+
+    async def subscribe(self, uri: str, actor: str | None) -> Unsubscribe | None:
+        """Report changes of a resource; None if the server does not notice them."""
+        return await self._ask(lambda: self._source.subscribe(uri, actor))
 
     async def _read(self, operation: str, members: JsonObject, actor: str | None = None) -> JsonObject | None:
         return await self._ask(lambda: self._source.read(operation, actor_ref=actor, **members))
 
-    async def _ask(self, ask: Callable[[], Awaitable[JsonObject | None]]) -> JsonObject | None:
+    async def _ask(self, ask: Callable[[], Awaitable[Reply | None]]) -> Reply | None:
         """Return the reply of the server; None if it says that it does not have this.
 
         Raises:
@@ -307,8 +325,8 @@ MAX_PAGES = 100
 
 
 async def _first(
-    owners: Iterable[Owner], ask: Callable[[ResourceProvider, str], Awaitable[JsonObject | None]]
-) -> JsonObject | None:
+    owners: Iterable[Owner], ask: Callable[[ResourceProvider, str], Awaitable[Reply | None]]
+) -> Reply | None:
     """Return the reply of the first owner that has one.
 
     Raises:

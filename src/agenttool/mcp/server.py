@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import cast
 
 import mcp_types as types
@@ -38,6 +38,7 @@ from agenttool.mcp.tasks import (
     runs_in_background,
 )
 from agenttool.ports.deferred import Thread
+from agenttool.ports.identity import Principal
 from agenttool.ports.resources import OfferKind
 from agenttool.records import JsonObject, SearchMatch, ToolInvocation
 from agenttool.runtime import Runtime
@@ -95,6 +96,7 @@ class RuntimeMcpServer:
         self._delivered = DeliveredOutput(runtime.documents, options.profile)
         self._offers = Offers(runtime, options.role, self._delivered)
         self._sessions = ClientSessions()
+        self._listener = ListenHandler(self._sessions.bus)
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
         self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resumed)
@@ -140,7 +142,7 @@ class RuntimeMcpServer:
                 "resources/templates/list": hint,
             },
             get_tool_input_schema=self._lister.schema_of,
-            on_subscriptions_listen=ListenHandler(self._sessions.bus),
+            on_subscriptions_listen=self._listen,
         )
         add = server.add_request_handler
         add("tools/list", types.PaginatedRequestParams, self._list_tools)
@@ -304,11 +306,11 @@ class RuntimeMcpServer:
 
     def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
         return CallIdentity(
-            caller=principal_of(context) or self._options.actor,
-            profile=self._options.profile,
-            target=target,
-            arguments=arguments,
+            caller=self._caller(context), profile=self._options.profile, target=target, arguments=arguments
         )
+
+    def _caller(self, context: RequestContext) -> Principal | str | None:
+        return principal_of(context) or self._options.actor
 
     def _actor(self, context: RequestContext) -> str | None:
         return actor_of(context, self._options.actor)
@@ -366,15 +368,36 @@ class RuntimeMcpServer:
 
     async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:
         session = self._sessions.of(context)
-        if session is not None:
-            session.watched.add(params.uri)
+        if session is not None and params.uri not in session.subscriptions:
+            unsubscribe = await self._offers.subscribe(params.uri, self._caller(context))
+            if unsubscribe is None:
+                message = "no source notices changes of this resource; read it again when you need it"
+                raise MCPError(types.INVALID_PARAMS, message, {"uri": params.uri})
+            session.unsubscribe(params.uri)
+            session.subscriptions[params.uri] = unsubscribe
         return types.EmptyResult()
 
     async def _unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.Result:
         session = self._sessions.of(context)
         if session is not None:
-            session.watched.discard(params.uri)
+            session.unsubscribe(params.uri)
         return types.EmptyResult()
+
+    async def _listen(
+        self, context: RequestContext, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes; it acknowledges only the resources whose changes are noticed."""
+        wanted, caller = params.notifications, self._caller(context)
+        with ExitStack() as subscriptions:
+            honored: list[str] = []
+            for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
+                with suppress(MCPError):
+                    unsubscribe = await self._offers.subscribe(uri, caller)
+                    if unsubscribe is not None:
+                        subscriptions.callback(unsubscribe)
+                        honored.append(uri)
+            notifications = wanted.model_copy(update={"resource_subscriptions": honored})
+            return await self._listener(context, params.model_copy(update={"notifications": notifications}))
 
     async def _set_log_level(self, context: RequestContext, params: types.SetLevelRequestParams) -> types.Result:
         session = self._sessions.of(context)

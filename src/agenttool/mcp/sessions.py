@@ -18,7 +18,7 @@ from mcp.server.subscriptions import (
 from starlette.datastructures import Headers
 
 from agenttool.mcp.exchange import RequestContext, is_stateless
-from agenttool.ports.resources import OfferKind
+from agenttool.ports.resources import OfferKind, Unsubscribe
 
 MAX_SESSIONS = 10_000
 """The most sessions that are notified; beyond it the oldest is dropped."""
@@ -36,14 +36,19 @@ class ClientSession:
     Attributes:
         channel: sends notifications to the client.
         log_level: the lowest level of log messages that it wants.
-        watched: the resources that it subscribed to.
+        subscriptions: the resources that it subscribed to, and how each subscription ends.
         loaded: the tools that its searches found, the latest last; its list shows them.
     """
 
     channel: ServerSession
     log_level: str = "info"
-    watched: set[str] = field(default_factory=set[str])
+    subscriptions: dict[str, Unsubscribe] = field(default_factory=dict[str, Unsubscribe])
     loaded: tuple[str, ...] = ()
+
+    def unsubscribe(self, *uris: str) -> None:
+        """End the subscriptions to resources; those that do not exist are ignored."""
+        for each in uris:
+            self.subscriptions.pop(each, lambda: None)()
 
     async def load(self, names: Iterable[str]) -> None:
         """Show tools in the list of this session, and notify its client if it changes."""
@@ -76,7 +81,7 @@ class ClientSessions:
         if found is None:
             found = self._sessions[key] = ClientSession(context.session)
             if len(self._sessions) > MAX_SESSIONS:
-                self._sessions.popitem(last=False)
+                self._drop(next(iter(self._sessions)))
         return found
 
     def log_level(self, context: RequestContext) -> str | None:
@@ -103,9 +108,14 @@ class ClientSessions:
     ) -> None:
         await self.bus.publish(event)
         for key, session in tuple(self._sessions.items()):
-            if uri is None or uri in session.watched:
+            if uri is None or uri in session.subscriptions:
                 try:
                     await session.channel.send_notification(notification)
                 except Exception:  # noqa: BLE001 -- whatever ended the session
                     log.debug("session %r is gone", key)
-                    self._sessions.pop(key, None)
+                    self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        dropped = self._sessions.pop(key, None)
+        if dropped is not None:
+            dropped.unsubscribe(*tuple(dropped.subscriptions))

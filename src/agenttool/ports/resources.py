@@ -17,14 +17,17 @@ class OfferKind(ClosedEnum):
 OfferChanged = Callable[[OfferKind, str | None], None]
 """Takes the list that changed, or with a URI the resource; called in the event loop, and returns at once."""
 
+Unsubscribe = Callable[[], None]
+"""Ends a subscription."""
+
 
 @runtime_checkable
 class ResourceProvider(Protocol):
     """A source with resources and prompts. All members of its objects are passed on as they are.
 
     `read_resource`, `get_prompt` and `complete` may ask the client by `ports.caller.CALLER`. They return None for what
-    this provider does not have, and raise `CallerError` or `ConnectionError` for what it cannot give now. `actor` is
-    who asks, for providers that serve each actor with its own session or credentials.
+    this provider does not have. They and `subscribe` raise `CallerError` or `ConnectionError` for what it cannot give
+    now. `actor` is who asks, for providers that serve each actor with its own session or credentials.
     """
 
     @property
@@ -49,5 +52,9 @@ class ResourceProvider(Protocol):
         ...
 
     def watch(self, changed: OfferChanged) -> None:
-        """Report changes from now on."""
+        """Report changed lists from now on, and changes of the resources that are subscribed to."""
+        ...
+
+    async def subscribe(self, uri: str, actor: str | None) -> Unsubscribe | None:
+        """Report changes of a resource until the returned function is called; None if changes are not noticed."""
         ...

@@ -7,7 +7,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -16,7 +17,6 @@ import anyio
 import httpx2
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged
 from mcp_types import (
     INVALID_REQUEST,
     CreateMessageRequestParams,
@@ -29,9 +29,12 @@ from mcp_types import (
     LoggingMessageNotificationParams,
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    ResourceUpdatedNotification,
     Root,
     ServerNotification,
+    SubscribeRequest,
     ToolListChangedNotification,
+    UnsubscribeRequest,
 )
 from pydantic import FileUrl, ValidationError
 
@@ -49,7 +52,7 @@ from agenttool.adapters.mcp.session import (
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, words_of
 from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job
-from agenttool.ports.resources import OfferKind
+from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import JsonObject
@@ -65,13 +68,14 @@ STABLE_S = 10.0
 REFRESH_S = 1.0
 """The shortest time between two readings of a list that a server says has changed."""
 
+SUBSCRIBE_S = 5.0
+"""How long a subscription waits until the server has confirmed it."""
+
 _CHANGES: dict[type[object], OfferKind] = {
     PromptListChangedNotification: OfferKind.PROMPTS,
-    PromptsListChanged: OfferKind.PROMPTS,
     ResourceListChangedNotification: OfferKind.RESOURCES,
-    ResourcesListChanged: OfferKind.RESOURCES,
 }
-"""The lists that notifications and events are about; others are about tools."""
+"""The lists that notifications are about; others are about tools."""
 _NOTIFICATIONS = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 _MAX_DOUBLINGS = 16
 _NO_CALL = "the request belongs to no call, or calls of several actors are running"
@@ -97,7 +101,7 @@ class ConnectionOptions:
         open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
-        on_offers: is called after the list of resources or prompts changed.
+        on_offers: is called after the list of resources or prompts changed, or a resource that is subscribed to.
         elicit: asks the user a question of the server within a call.
         sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
             one. None refuses such requests.
@@ -111,7 +115,7 @@ class ConnectionOptions:
     open_transport: Callable[[ServerLog, SessionId], Transport]
     on_ready: Callable[[McpSession], Awaitable[None]]
     on_status: Callable[[], Awaitable[None]]
-    on_offers: Callable[[OfferKind], None]
+    on_offers: OfferChanged
     elicit: Callable[[Job, JsonObject], Awaitable[JsonObject]]
     start_timeout_s: float
     mode: str
@@ -141,6 +145,9 @@ class Connection:
     _jobs: list[tuple[Job, CallingClient | None]] = field(default_factory=list[tuple[Job, CallingClient | None]])
     _used_at: float = field(default_factory=time.monotonic)
     _is_unknown: bool = False
+    _subscribed: Counter[str] = field(default_factory=Counter[str])
+    _subscribe: asyncio.Event = field(default_factory=asyncio.Event)
+    _confirmed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Start as not connected."""
@@ -208,6 +215,35 @@ class Connection:
         """Close a session that was lost, or that the server does not know any more; the next call opens another."""
         self._is_unknown = self._is_unknown or is_unknown
         session.closed.set()
+
+    async def subscribe(self, uri: str) -> Unsubscribe | None:
+        """Report changes of a resource until the returned function is called; None if the server does not notice them.
+
+        A new session subscribes again.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+        """
+        if not _reports_changes(await self.session(lambda: None)):
+            return None
+        self._subscribed[uri] += 1
+        if self._subscribed[uri] == 1:
+            self._confirmed.clear()
+            self._subscribe.set()
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SUBSCRIBE_S):
+                        await self._confirmed.wait()
+            except asyncio.CancelledError:
+                self._unsubscribe(uri)
+                raise
+        return lambda: self._unsubscribe(uri)
+
+    def _unsubscribe(self, uri: str) -> None:
+        self._subscribed[uri] -= 1
+        if self._subscribed[uri] <= 0:
+            del self._subscribed[uri]
+            self._subscribe.set()
 
     @property
     def idle_since(self) -> float | None:
@@ -290,7 +326,9 @@ class Connection:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._refresh_lists, session)
             if session.is_modern:
-                tasks.start_soon(self._listen, session)
+                tasks.start_soon(self._listen_to_lists, session)
+            if _reports_changes(session):
+                tasks.start_soon(self._keep_subscriptions, session)
             await self._wait_for_end(session)
             tasks.cancel_scope.cancel()
 
@@ -300,7 +338,8 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(idle_s):
                     await session.closed.wait()
-            if idle_s is not None and not self._jobs and time.monotonic() - self._used_at >= idle_s:
+            is_used = self._jobs or self._subscribed
+            if idle_s is not None and not is_used and time.monotonic() - self._used_at >= idle_s:
                 return
 
     async def _refresh_lists(self, session: McpSession) -> None:
@@ -314,7 +353,7 @@ class Connection:
                 log.warning("the lists of the server %r cannot be read again: %s", self.options.name, _words(error))
             await asyncio.sleep(REFRESH_S)
 
-    async def _listen(self, session: McpSession) -> None:
+    async def _listen_to_lists(self, session: McpSession) -> None:
         """Subscribe to changes of lists; a server that does not offer this is not asked again."""
         capabilities = session.client.server_capabilities
         features = (capabilities.tools, capabilities.prompts, capabilities.resources)
@@ -325,18 +364,41 @@ class Connection:
             async with session.client.listen(
                 tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
             ) as changes:
-                async for each in changes:
-                    self._note_change(_CHANGES.get(type(each)))
+                await _drain(changes)
+
+    async def _keep_subscriptions(self, session: McpSession) -> None:
+        """Subscribe to the resources that callers subscribed to, and again when their set changes."""
+        before: frozenset[str] = frozenset()
+        while True:
+            self._subscribe.clear()
+            wanted = frozenset(self._subscribed)
+            async with anyio.create_task_group() as tasks:
+                if session.is_modern and wanted:
+                    tasks.start_soon(self._listen_to_resources, session, wanted)
+                elif not session.is_modern:
+                    await _resubscribe(session, before, wanted)
+                    self._confirmed.set()
+                await self._subscribe.wait()
+                tasks.cancel_scope.cancel()
+            before = wanted
+
+    async def _listen_to_resources(self, session: McpSession, uris: frozenset[str]) -> None:
+        with suppress(MCPError, Exception):
+            async with session.client.listen(resource_subscriptions=sorted(uris)) as changes:
+                self._confirmed.set()
+                await _drain(changes)
 
     async def on_message(self, message: ServerNotification | Exception) -> None:
         """Handle a notification."""
-        if isinstance(message, _NOTIFICATIONS):
+        if isinstance(message, ResourceUpdatedNotification):
+            self.options.on_offers(OfferKind.RESOURCES, str(message.params.uri))
+        elif isinstance(message, _NOTIFICATIONS):
             self._note_change(_CHANGES.get(type(message)))
 
     def _note_change(self, kind: OfferKind | None) -> None:
         """Read the tools again, or report that another list changed; the features of a server show with its prompts."""
         if kind is not None:
-            self.options.on_offers(kind)
+            self.options.on_offers(kind, None)
         if kind is not OfferKind.RESOURCES:
             self.refresh()
 
@@ -412,6 +474,26 @@ class Connection:
 
     def _new_attempt(self) -> "asyncio.Future[McpSession]":
         return asyncio.get_running_loop().create_future()
+
+
+def _reports_changes(session: McpSession) -> bool:
+    """Return whether a server notices changes of its resources."""
+    resources = session.client.server_capabilities.resources
+    return resources is not None and bool(resources.subscribe)
+
+
+async def _drain(changes: AsyncIterator[object]) -> None:
+    """Read a stream of changes until it ends; `on_message` gets each as a notification, too."""
+    async for _ in changes:
+        pass
+
+
+async def _resubscribe(session: McpSession, before: frozenset[str], wanted: frozenset[str]) -> None:
+    """Subscribe to resources that are new, and unsubscribe from those that are not wanted any more."""
+    for uri in before ^ wanted:
+        request = SubscribeRequest if uri in wanted else UnsubscribeRequest
+        with suppress(MCPError):  # the server does not have this resource
+            await session.request(request.model_validate({"params": {"uri": uri}}))
 
 
 def _delay(failures: int) -> float:

@@ -31,7 +31,7 @@ from agenttool.config.table import suggestion
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, ToolFailure
 from agenttool.ports.caller import CallingClient
 from agenttool.ports.executor import Job
-from agenttool.ports.resources import OfferChanged, OfferKind
+from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import ErrorClass, Json, JsonObject, Lifecycle, ToolError, ToolId
@@ -288,12 +288,20 @@ class McpSource:
         return await session.request(CompleteRequest.model_validate({"params": params}), exchange)
 
     def watch_offers(self, changed: OfferChanged) -> None:
-        """Report changes of the lists of resources and prompts from now on."""
+        """Report changes of the lists of resources and prompts from now on, and of the resources subscribed to."""
         self._offers_watched.append(changed)
 
-    def _note_offers(self, kind: OfferKind) -> None:
+    def _note_offers(self, kind: OfferKind, uri: str | None) -> None:
         for each in self._offers_watched:
-            each(kind, None)
+            each(kind, uri)
+
+    async def subscribe(self, uri: str, actor_ref: str | None = None) -> Unsubscribe | None:
+        """Report changes of a resource until the returned function is called; None if the server does not notice them.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+        """
+        return await self._of_actor(actor_ref).subscribe(uri)
 
     def describe_change(self, tool: str) -> JsonObject:
         """Return what differs in a definition that waits for a review: each member before and after.
