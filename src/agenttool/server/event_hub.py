@@ -2,11 +2,9 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 from agenttool.codec import json_bytes
@@ -19,7 +17,7 @@ from agenttool.records import EventType, JsonObject
 from agenttool.runtime import Runtime
 
 RETAINED = 5_000
-"""So many messages are retained for readers that are slow or come back."""
+"""At least so many messages are retained for readers that are slow or come back, at most twice as many."""
 
 HEARTBEAT_S = 15.0
 CHECK_S = 2.0
@@ -28,7 +26,7 @@ CHECK_S = 2.0
 BATCH = 100
 """So many messages are sent at a time."""
 
-SPREAD_S = 0.002
+SPREAD_S = 0.005
 """All streams together wake up about once in this time, so that many readers do not delay calls."""
 
 
@@ -55,7 +53,7 @@ class EventHub:
     def __init__(self, runtime: Runtime) -> None:
         """Take a runtime; `run` follows its journal."""
         self._runtime = runtime
-        self._retained: deque[StreamMessage] = deque(maxlen=RETAINED)
+        self._retained: list[StreamMessage] = []
         self._count = 0
         self._news = asyncio.Event()
         self.streams = 0
@@ -73,8 +71,9 @@ class EventHub:
                 text = _message(position, fact)
                 if text is None:
                     continue
-                if len(self._retained) == RETAINED:
-                    self._first = self._retained[0].position
+                if len(self._retained) == 2 * RETAINED:
+                    self._first = self._retained[RETAINED - 1].position
+                    del self._retained[:RETAINED]
                 self._retained.append(StreamMessage(position, text))
                 self._count += 1
                 self._news.set()
@@ -104,7 +103,7 @@ class EventHub:
                         place = self._count
                         yield encode("reset", {"position": self.position}, self.position)
                         break
-                    batch = list(islice(self._retained, place - oldest, place - oldest + BATCH))
+                    batch = self._retained[place - oldest : place - oldest + BATCH]
                     place += len(batch)
                     yield b"".join(each.text for each in batch if each.position > begin)
                 if not await self._wait_for_news():
