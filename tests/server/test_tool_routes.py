@@ -62,6 +62,24 @@ def test_a_program_makes_a_surface_searches_it_and_shows_it_to_a_model(http):
         assert "Add two whole numbers" in told.text
 
 
+def test_a_surface_is_for_the_caller_that_created_it(http):
+    made = http.post("/v1/surfaces", json={"refs": ["caller:agent:eve"]})
+    surface_id, where = made.json()["surface_id"], made.headers["location"]
+    by_role = {role: key_of(http, role, subject="agent:eve") for role in AccessRole}
+    requests = [
+        ("/v1/calls", {"tool": "math.add", "arguments": {"a": 1}, "surface_id": surface_id}),
+        ("/v1/batches", {"calls": [{"tool": "math.add", "arguments": {"a": 1}}], "surface_id": surface_id}),
+        ("/v1/search", {"query": "letter", "surface_id": surface_id}),
+    ]
+    own = [http.post(path, json=body).status_code for path, body in requests]
+    foreign = [http.post(path, json=body, headers=by_role["caller"]) for path, body in requests]
+    assert (own, [each.status_code for each in foreign]) == ([200] * 3, [404] * 3)
+    unknown = http.get("/v1/surfaces/surf_0", headers=by_role["caller"]).json()["detail"]
+    assert foreign[0].json()["detail"] == unknown.replace("surf_0", surface_id)
+    seen = {role.value: http.get(where, headers=headers).status_code for role, headers in by_role.items()}
+    assert seen == {"caller": 404, "approver": 404, "operator": 200, "auditor": 200}
+
+
 @pytest.mark.parametrize(
     "query", ["letter", "select:mail.send", "select:send,pigeon", "pigeon", "please help me send a letter"]
 )
@@ -202,13 +220,13 @@ def test_a_store_failure_is_a_server_error(http, monkeypatch):
     assert http.get("/healthz").text == "ok"
     monkeypatch.setattr(http.app.state.runtime.deferred, "list", fail)
     for path, is_for_anybody in (("/healthz", True), ("/v1/status", False)):
-        told = http.get(path, headers=auditor(http))
+        told = http.get(path, headers=key_of(http, AccessRole.AUDITOR))
         assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
 
 
-def auditor(client):
-    """Return the header of a key that may read what waits."""
-    add = partial(client.app.state.served.grants.add, GrantKind.KEY, subject="aud", roles=[AccessRole.AUDITOR])
+def key_of(client, role, subject="aud"):
+    """Return the header of a key."""
+    add = partial(client.app.state.served.grants.add, GrantKind.KEY, subject=subject, roles=[role])
     return {"authorization": f"Bearer {client.portal.call(partial(add, created_by='test'))[0]}"}
 
 
@@ -228,10 +246,13 @@ def test_a_store_fault_is_reported_until_it_is_resolved(make_app, tmp_path):
         refusing = "BEGIN SELECT RAISE(FAIL, 'a disk that fails'); END"
         other.execute(f"CREATE TRIGGER failing BEFORE INSERT ON processes {refusing}")
         assert _health(client, HTTPStatus.SERVICE_UNAVAILABLE) == "the store cannot be used; /v1/status says why"
-        assert "a disk that fails" in client.get("/v1/status", headers=auditor(client)).json()["store_fault"]
+        assert (
+            "a disk that fails"
+            in client.get("/v1/status", headers=key_of(client, AccessRole.AUDITOR)).json()["store_fault"]
+        )
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)
-        assert client.get("/v1/status", headers=auditor(client)).json()["store_fault"] is None
+        assert client.get("/v1/status", headers=key_of(client, AccessRole.AUDITOR)).json()["store_fault"] is None
 
 
 TIMEOUT_S = 60

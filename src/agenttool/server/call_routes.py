@@ -39,7 +39,6 @@ from agenttool.records import (
     ResultPersistence,
     SchedulerPolicy,
     SchedulerPolicyId,
-    SurfaceId,
     ToolInvocation,
     ToolResult,
     ToolSurface,
@@ -106,7 +105,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
             invocation = await runtime.start(
                 body.tool,
                 bytes(body.arguments),
-                surface=_surface_of(request.space, body.surface_id),
+                surface=_surface_of(request),
                 native_call_id=body.native_call_id,
                 actor_ref=request.principal,
                 idempotency_key=key,
@@ -165,14 +164,9 @@ def _state(invocation_id: str, invocation: ToolInvocation | None, result: ToolRe
     )
 
 
-def _surface_of(space: TenantSpace, surface_id: str | None) -> ToolSurface | None:
-    if surface_id is None:
-        return None
-    surface = space.runtime.find_surface(SurfaceId(surface_id))
-    if surface is None:
-        detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
-        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer="/surface_id")
-    return surface
+def _surface_of(request: ApiRequest[CallQuery, CallBody] | ApiRequest[CallQuery, BatchBody]) -> ToolSurface | None:
+    surface_id = request.body.surface_id
+    return None if surface_id is None else request.space.surface(request.principal, surface_id, "/surface_id")
 
 
 async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
@@ -386,7 +380,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
             detail = "a call may depend on earlier calls only; use their places, from 0 on"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/calls/{place}/depends_on")
     planned = [_planned(space, each, actor) for each in calls]
-    surface = _surface_of(space, request.body.surface_id)
+    surface = _surface_of(request)
     idle, wait = asyncio.Event(), request.query.wait
     batch = space.start_batch(
         planned,

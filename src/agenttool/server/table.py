@@ -179,7 +179,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     _route("GET /v1/tools/{name}", get_tool, EVERY_ROLE, ToolDetail, problems=_MISSING),
     _route("POST /v1/search", search, EVERY_ROLE, AnyObject, body=SearchBody, problems=_MISSING),
     _route("POST /v1/surfaces", create_surface, CALLER, AnyObject, body=SurfaceBody, statuses=(S.CREATED,)),
-    _route("GET /v1/surfaces/{surface_id}", get_surface, CALLER, AnyObject, query=SurfaceQuery, problems=_MISSING),
+    _route("GET /v1/surfaces/{surface_id}", get_surface, EVERY_ROLE, AnyObject, query=SurfaceQuery, problems=_MISSING),
     _route("GET /v1/sources", list_sources, EVERY_ROLE, SourceList),
     _route("GET /v1/sources/{name}/log", get_source_log, AUDITING, LogReply, problems=_MISSING),
     _route("GET /v1/rules", list_rules, READERS, RuleList),

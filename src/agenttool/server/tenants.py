@@ -2,18 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, Unpack
 
 from starlette.types import ASGIApp
 
 from agenttool.history.reader import JournalReader, MemoryReader
 from agenttool.journal.steps import STEPS
+from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.deferred import Thread
-from agenttool.ports.identity import DEFAULT_TENANT, Principal
+from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
 from agenttool.records import InvocationId, ToolInvocation, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
@@ -27,6 +28,7 @@ MAX_TENANTS = 100
 MAX_CALLERS = 10_000
 """So many callers have a surface of their own; of more, the oldest is forgotten."""
 
+_OWNER = "caller:"
 _T = TypeVar("_T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -87,8 +89,33 @@ class TenantSpace:
         known = None if previous is None else runtime.find_surface(previous.surface_id)
         if previous is None and len(self._session_surfaces) >= MAX_CALLERS:
             del self._session_surfaces[next(iter(self._session_surfaces))]
-        found = await runtime.surface("session") if known is None else runtime.current(known)
+        found = await self.create_surface(caller, "session") if known is None else runtime.current(known)
         self._session_surfaces[caller.subject] = found
+        return found
+
+    async def create_surface(
+        self, caller: Principal, scope: str, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
+    ) -> ToolSurface:
+        """Create a surface of a caller. Its first ref names the caller, also in the surfaces that replace it."""
+        context["refs"] = (_OWNER + caller.subject, *context.get("refs", ()))
+        return await self.runtime.surface(scope, only=only, **context)
+
+    def surface(
+        self, caller: Principal, surface_id: str, pointer: str | None = None, *, reads_only: bool = False
+    ) -> ToolSurface:
+        """Return a surface that a caller may use: its own, or one of the server.
+
+        Operators and auditors may read those of others, too.
+
+        Raises:
+            Problem: there is none.
+        """
+        found = self.runtime.find_surface(surface_id)
+        owner = next(iter((found and found.runtime_refs) or ()), "")
+        is_foreign = owner.startswith(_OWNER) and owner != _OWNER + caller.subject
+        if found is None or (is_foreign and not (reads_only and caller.has(AccessRole.OPERATOR, AccessRole.AUDITOR))):
+            detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
+            raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
         return found
 
     def start_batch(

@@ -15,8 +15,6 @@ from agenttool.records import (
     Json,
     JsonObject,
     SearchMatch,
-    SurfaceId,
-    ToolSurface,
     acted_on,
     complete_interface,
     declares,
@@ -36,7 +34,6 @@ from agenttool.server.messages import (
 )
 from agenttool.server.problem import Problem
 from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
-from agenttool.server.tenants import TenantSpace
 
 _K = TypeVar("_K", Role, ModelCapabilities)
 _RISKS = ("is_read_only", "is_destructive", "is_open_world", "is_concurrency_safe", "requires_user_interaction")
@@ -139,7 +136,7 @@ def risk_of(entry: Entry) -> JsonObject:
 
 
 async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
-    """Create the surface of one context; return it with its `Location`.
+    """Create the surface of one context; return it with its `Location`. No other caller can use it.
 
     `role` has the members of `Role`, and `model` those of `ModelCapabilities`.
     """
@@ -156,7 +153,7 @@ async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
         context["role"] = _part(role, "role", Role)
     if model is not None:
         context["model"] = _part(model, "model", ModelCapabilities)
-    surface = await request.space.runtime.surface(body.scope, only=body.only, **context)
+    surface = await request.space.create_surface(request.principal, body.scope, body.only, **context)
     location = {"location": f"/v1/surfaces/{surface.surface_id}"}
     return Reply(value=raw_record(surface), status=HTTPStatus.CREATED, headers=location)
 
@@ -167,7 +164,7 @@ async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply:
     A surface never changes. If a newer one replaced it, the `Link` header names that one.
     """
     runtime = request.space.runtime
-    surface = find_surface(request.space, request.path["surface_id"])
+    surface = request.space.surface(request.principal, request.path["surface_id"], reads_only=True)
     latest = runtime.current(surface).surface_id
     newer = {} if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
     wanted = request.query.format
@@ -188,21 +185,8 @@ async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
     if body.surface_id is None:
         surface = await space.session_surface(request.principal)
     else:
-        surface = find_surface(space, body.surface_id, pointer="/surface_id")
+        surface = space.surface(request.principal, body.surface_id, "/surface_id")
     return Reply(value=raw(to_json(await space.runtime.search(body.query, surface=surface, limit=body.limit))))
-
-
-def find_surface(space: TenantSpace, surface_id: str, pointer: str | None = None) -> ToolSurface:
-    """Return a surface.
-
-    Raises:
-        Problem: it is unknown.
-    """
-    surface = space.runtime.find_surface(SurfaceId(surface_id))
-    if surface is None:
-        detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
-        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
-    return surface
 
 
 def _part(text: bytes, name: str, kind: type[_K]) -> _K:
