@@ -58,6 +58,24 @@ def test_tools_search_status_and_cancel_use_the_server(remote):
     assert (status, ended["status"]) == (0, "canceled")
 
 
+def test_show_prints_the_same_from_a_server_as_from_its_journal(run, serve_app, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Served(serve_app, tmp_path / "calls.db") as served:
+        for words in (("math.add", "a=1"), ("mail.send", "to=ada")):
+            run("call", *words, "--url", served.url)
+        key = served.key("user:ida", "auditor")
+        listed = run("log", "--json", "--url", served.url, AGENTTOOL_KEY=key).stdout.splitlines()
+        ids = [json.loads(each)["invocation_id"] for each in listed]
+        for each in ids:
+            here = run("show", each, "--store", "calls.db")
+            there = run("show", each, "--url", served.url, AGENTTOOL_KEY=key)
+            assert (here.exit_code, there.exit_code) == (0, 0), there.stderr
+            local, _, waits = here.stdout.partition("it waits for an answer: agenttool approvals answer")
+            remote, _, _ = there.stdout.partition("it waits for an answer: agenttool approvals --url")
+            assert local == remote
+            assert bool(waits) == ("awaiting_approval" in local)
+
+
 def test_people_read_tables_and_the_command_that_answers(run, served, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "math.add" in run("tools", "--url", served.url).stdout

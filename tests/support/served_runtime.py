@@ -27,7 +27,8 @@ def send(to: str) -> str:
 class Served:
     """A runtime on a port of loopback, in a thread of its own."""
 
-    def __init__(self, serve_app):
+    def __init__(self, serve_app, file=None):
+        self._file = file
         self._serve_app, self._is_ready = serve_app, threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
@@ -42,10 +43,11 @@ class Served:
 
     async def _serve(self):
         self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
-        opened = Runtime.open(store="memory:", tools=[add, send], approve="wait")
+        store = "memory:" if self._file is None else f"sqlite:{self._file}"
+        opened = Runtime.open(store=store, tools=[add, send], approve="wait")
         async with (
             opened as rt,
-            serve_runtime(rt, ServerOptions()) as self._app,
+            serve_runtime(rt, ServerOptions(), file=self._file) as self._app,
             self._serve_app(self._app, lifespan="off") as self.url,
         ):
             self._is_ready.set()

@@ -98,7 +98,7 @@ def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
     found = _run(url, work)
     if as_json:
         for each in found:
-            _print_struct(each)
+            print_struct(each)
     elif why is not None:
         typer.echo(printable(f"{found[0].name} is {found[0].state}: {found[0].why}"))
     else:
@@ -131,7 +131,7 @@ def print_approvals(url: str, tool: str | None, limit: int, *, as_json: bool) ->
     """Print the calls that wait for an answer, the oldest first."""
     page = _run(url, lambda gateway: gateway.approvals(tool=tool, limit=limit))
     for each in page.items:
-        _print_struct(each) if as_json else _print_approval(Console(), each, url)
+        print_struct(each) if as_json else _print_approval(Console(), each, url)
     if not page.items and not as_json:
         print_text(Console(stderr=True), "no call waits for an answer", "dim")
 
@@ -201,7 +201,7 @@ def print_calls(url: str, limit: int, *, as_json: bool, is_open: bool, **filters
     page = _run(url, lambda gateway: gateway.calls(limit=limit, is_open=is_open, **filters))
     if as_json:
         for each in reversed(page.items):
-            _print_struct(each)
+            print_struct(each)
     elif page.items:
         columns = ("time", "id", "tool", "status", "seconds", "actor", "summary")
         Console().print(plain_table(*columns, rows=map(_call_row, reversed(page.items))))
@@ -214,13 +214,13 @@ def _call_row(call: CallSummary) -> tuple[str, ...]:
     return _escaped((*words, call.actor or "", call.summary or call.error_class or ""))
 
 
-def print_call(url: str, part: str | None) -> None:
-    """Print everything that is recorded of a call, by its id or a part of it, as JSON; by default the newest call."""
+def get_call(url: str, part: str | None) -> CallDetail:
+    """Return everything that is recorded of a call, by its id or a part of it; by default of the newest call."""
 
     async def work(gateway: AsyncClient) -> CallDetail:
         return await gateway.get(await _call_id(gateway, part))
 
-    _print_struct(_run(url, work))
+    return _run(url, work)
 
 
 async def _call_id(gateway: AsyncClient, part: str | None) -> str:
@@ -289,5 +289,6 @@ def _escaped(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(escape_markup(printable(each)) for each in words)
 
 
-def _print_struct(found: msgspec.Struct) -> None:
+def print_struct(found: msgspec.Struct) -> None:
+    """Print a message of a server as JSON."""
     print_json(parse_object(msgspec.json.encode(found)))

@@ -1,7 +1,10 @@
 """`agenttool show`: one recorded call, with its inputs, decisions and result."""
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Group, RenderableType
@@ -22,11 +25,28 @@ from agenttool.cli.render import (
     result_panel,
     timeline_table,
 )
-from agenttool.codec import to_json
+from agenttool.codec import read, read_any, to_json
+from agenttool.codec.moments import nanoseconds
+from agenttool.config.program import program_name
 from agenttool.history.listed_call import owner_text, tool_name
 from agenttool.history.printable import printable
 from agenttool.history.recorded_call import RecordedCall, find_call
-from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
+from agenttool.records import (
+    InputMutation,
+    JsonObject,
+    PermissionDecision,
+    Record,
+    ResultPersistence,
+    ToolEvent,
+    ToolHook,
+    ToolInvocation,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from agenttool.server.messages import CallDetail
+
+_R = TypeVar("_R", bound=Record)
 
 
 def show(
@@ -41,19 +61,79 @@ def show(
 ) -> None:
     """Show one call: its inputs, who decided, and its result.
 
-    With --url, ID is the id of a recent call or a part of it, and its records are printed as JSON.
+    With --url, ID is the id of a recent call or a part of it.
     """
     if (server := server_url(url, store=store)) is not None:
-        from agenttool.cli.remote import print_call  # noqa: PLC0415 -- it loads the HTTP client
+        from agenttool.cli.remote import get_call, print_struct  # noqa: PLC0415 -- it loads the HTTP client
 
-        print_call(server, part)
+        detail = get_call(server, part)
+        print_struct(detail) if as_json else print_blocks(_blocks(_from_server(detail, server)))
         return
     with open_journal(store) as reader:
         call = find_call(reader, part)
     if as_json:
         print_json(_document(call))
     else:
-        print_blocks(_blocks(call, StoreOptions(store).arguments))
+        print_blocks(_blocks(_from_journal(call, StoreOptions(store).arguments)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCall:
+    """A recorded call as it is shown, from a journal or a server.
+
+    Attributes:
+        process: the process that runs it; none once it has ended.
+        state: what an open call waits for, and the command that continues it.
+    """
+
+    invocation: ToolInvocation
+    began_ns: int
+    events: Sequence[ToolEvent]
+    records: Sequence[Record]
+    children: Sequence[str]
+    traceback: str | None
+    process: str | None
+    state: str
+
+    @property
+    def timeline(self) -> list[tuple[int, ToolEvent]]:
+        """Its events, each with the nanoseconds since it began."""
+        return [(max(0, _ns(each.time) - self.began_ns), each) for each in self.events]
+
+    def of(self, kind: type[_R]) -> list[_R]:
+        """Return its records of one type, in order."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+def _ns(moment: str) -> int:
+    return nanoseconds(datetime.fromisoformat(moment))
+
+
+def _from_journal(call: RecordedCall, store_arguments: str) -> ShownCall:
+    return ShownCall(
+        invocation=call.invocation,
+        began_ns=call.began_ns,
+        events=call.events,
+        records=call.records,
+        children=call.children,
+        traceback=call.traceback,
+        process=None if call.owner is None else owner_text(call.owner),
+        state="" if call.invocation.status.is_terminal else open_call_state(call, store_arguments),
+    )
+
+
+def _from_server(detail: "CallDetail", url: str) -> ShownCall:
+    waits = f"it waits for an answer: {program_name()} approvals --url {shlex.quote(url)}"
+    return ShownCall(
+        invocation=read(bytes(detail.invocation), ToolInvocation),
+        began_ns=_ns(detail.began),
+        events=[read(bytes(each), ToolEvent) for each in detail.events],
+        records=[read_any(bytes(each)) for each in detail.records],
+        children=detail.children,
+        traceback=detail.traceback,
+        process=detail.process,
+        state=waits if detail.approval_id else "the server runs it",
+    )
 
 
 def _document(call: RecordedCall) -> JsonObject:
@@ -68,20 +148,19 @@ def _document(call: RecordedCall) -> JsonObject:
     }
 
 
-def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
+def _blocks(call: ShownCall) -> Iterator[RenderableType]:
     yield from _head(call)
     decisions, hooks, cancellation = call.of(PermissionDecision), call.of(ToolHook), call.invocation.cancellation
-    since = [fact.at_ns - call.began_ns for fact in call.facts for event, _ in fact.step.transitions if event]
     asked = {} if cancellation is None else to_json(cancellation)
     if "requested_by" in asked:
         asked["requested_by"] = approver_text("unknown", asked["requested_by"])
-    yield from _section("Timeline", timeline_table(list(zip(since, call.events, strict=True))))
+    yield from _section("Timeline", timeline_table(call.timeline))
     yield from _section("Inputs", inputs_table(call.invocation, call.of(InputMutation), decisions))
     yield from _section("Decisions", decisions_block(decisions) if decisions else None)
     yield from _section("Hooks", hooks_table(hooks) if hooks else None)
     yield from _section("Cancellation", _fields((name, str(value)) for name, value in asked.items()))
     yield heading("Result")
-    yield from _result(call, store_arguments)
+    yield from _result(call)
     trace = None if call.traceback is None else Text(printable_lines(call.traceback), overflow="fold")
     yield from _section("Traceback (not shown to the model)", trace)
     persisted = (field for each in call.of(ResultPersistence) for field in persistence_fields(each))
@@ -99,12 +178,12 @@ def _fields(fields: Iterable[tuple[str, str | None]]) -> RenderableType | None:
     return table if table.rows else None
 
 
-def _head(call: RecordedCall) -> Iterator[RenderableType]:
+def _head(call: ShownCall) -> Iterator[RenderableType]:
     invocation = call.invocation
     title = Text(tool_name(invocation.tool_id), style="bold")
     title.append(f"  {invocation.status.value}", style=status_style(invocation.status))
     if invocation.status.is_terminal:
-        title.append(f" after {duration(call.facts[-1].at_ns - call.began_ns)}", style="not bold dim")
+        title.append(f" after {duration(call.timeline[-1][0])}", style="not bold dim")
     yield title
     fields = {
         "call": invocation.invocation_id,
@@ -117,17 +196,17 @@ def _head(call: RecordedCall) -> Iterator[RenderableType]:
         "retry of": invocation.retry_of,
         "question": invocation.approval_request_ref,
         "surface": invocation.surface_id,
-        "process": None if call.owner is None else owner_text(call.owner),
+        "process": call.process,
     }
     yield indented(fields_table(fields.items()))
 
 
-def _result(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
+def _result(call: ShownCall) -> Iterator[RenderableType]:
     results = call.of(ToolResult)
     if not results:
         yield indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
-        state = printable(open_call_state(call, store_arguments))
-        yield Group(Text(f"  {state}", no_wrap=True, overflow="ignore"))  # a command to copy stays on one line
+        # A command to copy stays on one line.
+        yield Group(Text(f"  {printable(call.state)}", no_wrap=True, overflow="ignore"))
     for result in results:
         yield result_panel(result)
         if (fields := _fields(result_fields(result))) is not None:

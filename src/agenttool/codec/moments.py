@@ -1,6 +1,6 @@
-"""Format timestamps as the standard writes them."""
+"""Read and format timestamps as the standard writes them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from agenttool.records import Timestamp
 
@@ -32,3 +32,8 @@ class _Writer:
 
 timestamp = _Writer().write
 """Format nanoseconds since the epoch as RFC 3339 in UTC, to the microsecond."""
+
+
+def nanoseconds(moment: datetime) -> int:
+    """Return a time as nanoseconds since the epoch, to the microsecond."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import NamedTuple, cast
 
 from agenttool.codec import json_bytes, to_json
-from agenttool.codec.moments import timestamp
+from agenttool.codec.moments import nanoseconds, timestamp
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.history.printable import one_line, printable
@@ -107,14 +107,10 @@ def parse_time(option: str, text: str | None) -> int | None:
             return SystemClock().now_ns() - round(float(span[1]) * _UNITS[span[2]] * 1e9)
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text.strip())
-        return _nanoseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+        return nanoseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
     raise ConfigError(
         f"{option} must be a time, got {text!r}; write 30min, 2h, 7d, 2026-05-08 or 2026-05-08T14:30 (UTC)"
     )
-
-
-def _nanoseconds(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
 def check_status(status: str | None) -> None:
@@ -183,7 +179,7 @@ class ListedCall:
         """When it began."""
         started = self.fields.get("started_at")  # a plain call is written when it has ended
         first = self.facts[0][1].at_ns
-        return min(first, _nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first
+        return min(first, nanoseconds(datetime.fromisoformat(started))) if isinstance(started, str) else first
 
     @property
     def taken_ns(self) -> int:
