@@ -114,10 +114,10 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
         ValueError: the result is not valid; says why.
     """
     blocks = result.get("content", [])
+    if isinstance(blocks, list) and len(blocks) > MAX_BLOCKS:
+        raise TooManyBlocks(f"its content has {len(blocks)} blocks; at most {MAX_BLOCKS} are accepted")
     if not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
         raise ValueError("its content is not a list of objects")
-    if len(blocks) > MAX_BLOCKS:
-        raise TooManyBlocks(f"its content has {len(blocks)} blocks; at most {MAX_BLOCKS} are accepted")
     items = tuple(content_item(cast("JsonObject", each)) for each in blocks)
     structured: Json | UnsetType = result.get("structuredContent", UNSET)
     is_error = result.get("isError") is True

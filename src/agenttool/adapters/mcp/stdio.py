@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.session import FAULT, INVALID, TOO_LARGE
+from agenttool.codec import parse_object
+from agenttool.errors import RecordError
 
 _READ_BYTES = 2**18
 _EDGE_BYTES = 4096
@@ -105,12 +107,10 @@ class PipeReader:
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
             return None
-        try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except (ValidationError, ValueError):
-            pass
-        with suppress(ValidationError, ValueError, RecursionError):
-            return SessionMessage(jsonrpc_message_adapter.validate_json(_valid_text(line), by_name=False))
+        for parse in (parse_object, _parse_invalid_text):
+            with suppress(RecordError, ValidationError, ValueError, RecursionError):
+                # The adapter would parse JSON once for each kind of message.
+                return SessionMessage(jsonrpc_message_adapter.validate_python(parse(line), by_name=False))
         shown = line[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")[:_SHOWN_CHARS]
         self._log.add(f"stdout: {shown}")
         return None if b'"method"' in line else _failed_request(line, INVALID, "its response is no valid message")
@@ -128,14 +128,14 @@ class PipeReader:
         """Do nothing."""
 
 
-def _valid_text(line: bytes) -> str:
-    """Return a JSON line in which characters that Unicode does not have are replaced; some servers cut texts there.
+def _parse_invalid_text(line: bytes) -> object:
+    """Return the value of a JSON line with invalid characters replaced; some servers cut a text within a character.
 
     Raises:
         ValueError: it is no JSON.
     """
     value: object = json.loads(line.decode("utf-8", "replace"))
-    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(value, ensure_ascii=False))
+    return json.loads(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(value, ensure_ascii=False)))
 
 
 def _failed_request(line: bytes, fault: str, reason: str) -> SessionMessage | None:
