@@ -5,11 +5,13 @@ settings say that new tools wait for a review, too.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 from agenttool.codec import digest_of_any, read_own, write_own
 from agenttool.errors import RecordError, StoreError
+from agenttool.ports.source import SourceHost
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import JsonObject, Part
 from agenttool.records.record import field, replace
@@ -166,6 +168,46 @@ class ToolReview:
             await asyncio.sleep(0)
         message = f"the definitions of {self._source!r} are changed by too many processes at a time; try again"
         raise StoreError(message)
+
+
+class SourceWithReview(ABC):
+    """The part of a source with which a user reviews its tools; `ports.source.ReviewedSource` is the protocol."""
+
+    _host: SourceHost
+    _review: ToolReview
+    _review_watch: "asyncio.Task[None] | None" = None
+
+    @abstractmethod
+    async def _use_reviewed(self) -> None:
+        """Declare the tools again, because some were accepted."""
+
+    @property
+    def waiting(self) -> Mapping[str, JsonObject]:
+        """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
+        return self._review.waiting
+
+    def describe_change(self, tool: str) -> JsonObject:
+        """Return what differs in a definition that waits for a review: each member before and after.
+
+        Raises:
+            KeyError: no definition of this name waits.
+        """
+        return self._review.describe_change(tool)
+
+    async def accept(self, names: Iterable[str]) -> None:
+        """Accept waiting definitions, so that their tools can be used.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        await self._review.accept(self._host.documents, names)
+        await self._use_reviewed()
+
+    def _watch_review(self) -> None:
+        """Use the tools that another process accepts, until none waits."""
+        if self.waiting and (self._review_watch is None or self._review_watch.done()):
+            watch = self._review.watch(self._host.documents, self._use_reviewed)
+            self._review_watch = asyncio.create_task(watch)  # noqa: TID251 -- `close` of the source is its parent
 
 
 def _read(body: bytes) -> ReviewedTools | None:

@@ -25,7 +25,7 @@ from agenttool.adapters.mcp.tasks import TASKS
 from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
-from agenttool.adapters.tool_review import ToolReview
+from agenttool.adapters.tool_review import SourceWithReview, ToolReview
 from agenttool.config import environment
 from agenttool.config.table import suggestion
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, ToolFailure
@@ -78,7 +78,7 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["McpSource", ...]:
     return tuple(map(McpSource, servers))
 
 
-class McpSource:
+class McpSource(SourceWithReview):
     """One MCP server and its tools.
 
     Attributes:
@@ -88,7 +88,6 @@ class McpSource:
 
     login: Login | None = None
     _sample: Sample | None = None
-    _host: SourceHost
     _main: Connection
 
     def __init__(self, server: McpServer) -> None:
@@ -101,7 +100,6 @@ class McpSource:
         self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
         self._listed: Mapping[str, JsonObject] = {}
         self._invalid: tuple[str, ...] = ()
-        self._watch: asyncio.Task[None] | None = None
         self._offers_watched: list[OfferChanged] = []
 
     async def connect(self, host: SourceHost) -> None:
@@ -175,9 +173,9 @@ class McpSource:
 
     async def close(self) -> None:
         """Close all connections, and stop the processes."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+        if self._review_watch is not None:
+            self._review_watch.cancel()
+            await asyncio.wait([self._review_watch])
         connections = [*self._actors.values(), *([self._main] if hasattr(self, "_main") else [])]
         await asyncio.gather(*(each.close() for each in connections), *self._closing)
 
@@ -250,11 +248,6 @@ class McpSource:
         """The tool by which the questions of the server reach the user; no tool of the server ever had this name."""
         return ask_name({*self._listed, *self._review.tools.accepted})
 
-    @property
-    def waiting(self) -> Mapping[str, JsonObject]:
-        """The definitions that wait for a review, by name; those of changed tools, and of new ones."""
-        return self._review.waiting
-
     async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
 
@@ -302,23 +295,6 @@ class McpSource:
             Unavailable: the server cannot be used now.
         """
         return await self._of_actor(actor_ref).subscribe(uri)
-
-    def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits for a review: each member before and after.
-
-        Raises:
-            KeyError: no definition of this name waits.
-        """
-        return self._review.describe_change(tool)
-
-    async def accept(self, names: Iterable[str]) -> None:
-        """Accept waiting definitions, so that their tools can be used.
-
-        Raises:
-            StoreError: it cannot be stored.
-        """
-        await self._review.accept(self._host.documents, names)
-        await self._use(self._listed)
 
     def _connection(self, actor: str | None) -> Connection:
         server = self.server
@@ -428,12 +404,10 @@ class McpSource:
             usable = {name for name, each in OPERATIONS.items() if each.feature in reviewed.features}
             tools += [reading_tool(self.server, name, self) for name in sorted(usable - listed.keys())]
         await self._declare([*tools, *self._gone(tools)])
-        if reviewed.waiting and self._watch is None:
-            self._watch = asyncio.create_task(self._watch_review())  # noqa: TID251 -- `close` is its parent
+        self._watch_review()
 
-    async def _watch_review(self) -> None:
-        await self._review.watch(self._host.documents, lambda: self._use(self._listed))
-        self._watch = None
+    async def _use_reviewed(self) -> None:
+        await self._use(self._listed)
 
     def _make(self, definition: JsonObject) -> DeclaredTool:
         name, hints = str(definition["name"]), definition.get("annotations")

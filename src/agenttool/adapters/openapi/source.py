@@ -26,7 +26,7 @@ from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.adapters.ssrf import SsrfPolicy, check_url
-from agenttool.adapters.tool_review import ToolReview
+from agenttool.adapters.tool_review import SourceWithReview, ToolReview
 from agenttool.codec import read_own, write_own
 from agenttool.config.table import key, suggestion
 from agenttool.errors import ConfigError, CredentialMissing, RecordError, StoreError
@@ -80,7 +80,7 @@ def make_sources(settings: Sequence[SourceSettings]) -> tuple["OpenApiSource", .
     return tuple(map(OpenApiSource, services))
 
 
-class OpenApiSource:
+class OpenApiSource(SourceWithReview):
     """One OpenAPI service and its tools.
 
     Attributes:
@@ -89,7 +89,6 @@ class OpenApiSource:
         difference: how that document differs from the one before.
     """
 
-    _host: SourceHost
     _state: ServiceState
 
     def __init__(self, service: OpenApiService) -> None:
@@ -105,7 +104,6 @@ class OpenApiSource:
         self._fault: str | None = None
         self._watch: asyncio.Task[None] | None = None
         self._review = ToolReview(service.name, "openapi_tools", DECISIVE, SHOWN)
-        self._review_watch: asyncio.Task[None] | None = None
         self._reading, self._declaring = asyncio.Lock(), asyncio.Lock()
 
     async def connect(self, host: SourceHost) -> None:
@@ -156,11 +154,6 @@ class OpenApiSource:
         if hasattr(self, "_client"):
             await self._client.close()
 
-    @property
-    def waiting(self) -> Mapping[str, JsonObject]:
-        """The definitions that wait for a review, by the names of their tools."""
-        return self._review.waiting
-
     async def check(self) -> None:
         """Wait until the document is read; read it again now if it could not be read."""
         async with self._reading:
@@ -168,21 +161,7 @@ class OpenApiSource:
         if self._fault is not None:
             await self.refresh()
 
-    def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits for a review: each member before and after.
-
-        Raises:
-            KeyError: no definition of this name waits.
-        """
-        return self._review.describe_change(tool)
-
-    async def accept(self, names: Iterable[str]) -> None:
-        """Accept waiting definitions, so that their tools can be used.
-
-        Raises:
-            StoreError: it cannot be stored.
-        """
-        await self._review.accept(self._host.documents, names)
+    async def _use_reviewed(self) -> None:
         await self._declare()
 
     async def refresh(self) -> bool:
@@ -307,9 +286,7 @@ class OpenApiSource:
                 gone = self._declared[tool_id]
                 withdrawn = replace_record(gone.declaration, lifecycle=Lifecycle.DISABLED)
                 self._offer(replace(gone, declaration=withdrawn))
-        if self.waiting and (self._review_watch is None or self._review_watch.done()):
-            watch = self._review.watch(self._host.documents, self._declare)
-            self._review_watch = asyncio.create_task(watch)  # noqa: TID251 -- `close` is its parent
+        self._watch_review()
 
     def _make(self, tool: OperationTool) -> DeclaredTool:
         """Return a tool; one that waits for a review has the texts that were accepted, and cannot be called."""
