@@ -106,7 +106,7 @@ def test_without_an_output_no_file_is_written(studio, tmp_path, words, code, say
 def test_a_misspelled_tool_gets_a_suggestion(studio):
     outcome = studio("chrat")
     assert outcome.exit_code == 1
-    assert "did you mean 'art.chart'?" in outcome.stderr
+    assert "did you mean 'art.chart'?" in outcome.stdout
 
 
 @pytest.mark.parametrize(

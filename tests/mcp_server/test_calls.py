@@ -56,7 +56,7 @@ async def test_an_image_is_an_image(mode):
     ("name", "arguments", "error_class", "words"),
     [
         ("add", {"a": 1}, "schema_validation_failed", "'b'"),
-        ("ad", {"a": 1}, "unknown_tool", "no tool on this surface is named 'ad'"),
+        ("ad", {"a": 1}, "unknown_tool", "no tool on this surface is named 'ad'; did you mean '"),
         ("fail", {}, "execution_failed", "the widget is broken"),
     ],
 )

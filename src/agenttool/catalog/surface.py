@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, islice
 from types import MappingProxyType
 
 from agenttool.catalog.entry import TOOL_SEARCH, Entry, qualified_builtin
@@ -24,6 +24,9 @@ from agenttool.ports.surfacing import ModelCapabilities, ProviderState, Role
 from agenttool.records import SurfaceScope, ToolId, ToolSurface
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
+MAX_COMPARED = 1_000
+"""How many tools are compared with an unknown name; more would block the event loop."""
 
 _PRIMARY = 2
 """Qualified and bare names are primary. Aliases and ids come after them."""
@@ -269,11 +272,18 @@ class Surface:
             return not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
         return self._why_absent(meant[0])
 
+    def _spellings(self) -> Iterator[tuple[str, str]]:
+        """Yield the bare and the qualified name of tools that a caller sees or finds, each with the qualified name."""
+        for number in islice(self.visibility.numbers(SHOWN | LOADABLE), MAX_COMPARED):
+            entry = self.snapshot.entries[number]
+            yield from ((each, entry.qualified_name) for each in (entry.name, entry.qualified_name))
+
     def _why_unknown(self, name: str) -> Unresolved:
         situation, provider = self.now or self.situation, name.partition(".")[0]
         state = situation.circumstances.providers.get(provider, ProviderState.READY)
         if state is ProviderState.READY or provider == name or situation.is_limited:
-            return unknown(name)  # providers are not revealed to a caller that may not see every tool
+            # Providers are not revealed to a caller that may not see every tool.
+            return unknown(name, self._spellings())
         return undiscovered(name, provider, state)
 
     def _why_absent(self, number: int) -> Unresolved:

@@ -1,7 +1,8 @@
 """Explain why a name or a surface resolves to no callable tool."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from agenttool.catalog.filters import Absence
 from agenttool.ports.surfacing import ProviderState
@@ -9,6 +10,10 @@ from agenttool.records import AbsentTool, ErrorClass, ToolSurface
 
 MAX_SHOWN_NAME = 200
 """How many characters of an unknown name a message repeats."""
+
+MAX_SUGGESTIONS = 3
+MIN_SIMILARITY = 0.7
+"""How similar two names must be, from 0 to 1, for one to be suggested instead of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,24 @@ def unknown_surface(given: object) -> Unresolved:
     return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_surface", message)
 
 
-def unknown(name: str) -> Unresolved:
-    """Explain that no tool has this name."""
-    message = f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it"
+def unknown(name: str, spellings: Iterable[tuple[str, str]]) -> Unresolved:
+    """Explain that no tool has this name, and suggest tools with similar spellings."""
+    similar = [] if len(name) > MAX_SHOWN_NAME else similar_names(name, spellings)
+    meant = " or ".join(map(repr, similar))
+    advice = f"did you mean {meant}?" if similar else "call one that is listed, or search for it"
+    message = f"no tool on this surface is named {_shortened(name)!r}; {advice}"
     return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_tool", message)
+
+
+def similar_names(name: str, spellings: Iterable[tuple[str, str]]) -> list[str]:
+    """Return names that the caller may have meant, each given by a spelling: equal but for case, else similar."""
+    owners: dict[str, list[str]] = {}
+    for spelling, full in spellings:
+        owners.setdefault(spelling.casefold(), []).append(full)
+    folded = name.casefold()
+    close = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, MIN_SIMILARITY)
+    found = dict.fromkeys(each for spelling in close for each in owners[spelling])
+    return [*found][:MAX_SUGGESTIONS]
 
 
 def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:

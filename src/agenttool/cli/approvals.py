@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -90,7 +90,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     *,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File of the store; default: as settings say")
+        str | None, typer.Option(metavar="FILE", help="Store file; default: the one in the settings")
     ] = None,
     settings: SettingsOption = None,
     places: Annotated[
@@ -382,11 +382,11 @@ class ApprovalSession:
         console = self.terminal.console if interactive else Console()
         if not interactive and questions.limit is None:
             questions = replace(questions, limit=DEFAULT_LIMIT)
-        shown = 0
+        shown: list[Question] = []
         async for question in questions.select(self.rt):
             if shown:
                 console.print()
-            shown += 1
+            shown.append(question)
             print_question(console, question)
             while interactive and parse_timestamp(question.expires_at) > now():
                 answer = await ask_approval(self.terminal, question, can_skip=True)
@@ -400,7 +400,7 @@ class ApprovalSession:
             console.print("nothing waits for an answer")
         await self._print_waiting_for_tools()
         if shown and not interactive:
-            self._print_next_commands(is_limit_reached=shown == questions.limit)
+            self._print_next_commands(shown, is_limit_reached=len(shown) == questions.limit)
 
     async def _print_waiting_for_tools(self) -> None:
         """Print which calls were answered and wait for a process that has their tools."""
@@ -413,8 +413,10 @@ class ApprovalSession:
             what = "1 other call" if len(stranded) == 1 else f"{len(stranded):,} other calls: each"
             self.terminal.print_hint(f"{what} {waiting_for_tools(names, self._options.arguments)}")
 
-    def _print_next_commands(self, *, is_limit_reached: bool) -> None:
-        hints = [f"to answer: {program_name()} approvals answer APR_ID allow --shown DIGEST{self._options.arguments}"]
+    def _print_next_commands(self, shown: Sequence[Question], *, is_limit_reached: bool) -> None:
+        named = ("APR_ID", "DIGEST") if len(shown) > 1 else (shown[0].approval_id, shown_mark(shown[0]))
+        answer = "answer {} allow --shown {}".format(*named)
+        hints = [f"to answer: {program_name()} approvals {answer}{self._options.arguments}"]
         if is_limit_reached:
             counting = f"{program_name()} approvals --count{self._options.arguments}"
             hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")

@@ -20,7 +20,7 @@ from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, Url
 from agenttool.cli.output import INTERRUPTED, print_text
 from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
-from agenttool.cli.tools import complete_tool_name, require_tools, similar_names
+from agenttool.cli.tools import complete_tool_name, require_tools
 from agenttool.codec import parse_object, parse_value, to_json
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
@@ -30,7 +30,6 @@ from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import (
     ApprovalId,
-    ErrorClass,
     EventType,
     InvocationId,
     InvocationStatus,
@@ -59,20 +58,21 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     name: Annotated[
         str,
         typer.Argument(
-            metavar="TOOL", help="Its name, with or without its namespace", autocompletion=complete_tool_name
+            metavar="TOOL", help="Name of the tool, with or without its namespace", autocompletion=complete_tool_name
         ),
     ],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the tool")] = None,
     *,
     places: ToolsOption = None,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
-    args_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with its arguments as JSON")] = None,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as one JSON object")] = None,
+    args_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the arguments as JSON")] = None,
     settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Store the call there; it can be recovered after a crash")
+        str | None, typer.Option(metavar="FILE", help="Store the call in this file; it can be recovered after a crash")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the output there, complete; several go to numbered files")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the complete output to this file; several outputs get numbered files"),
     ] = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     url: UrlOption = None,
@@ -181,7 +181,7 @@ def read_arguments(words: list[str], args: str | None, file: Path | None) -> Arg
         values |= parse_object(args, what="--args")
     for word in words:
         if word.find("=") < 1:
-            raise RecordError(f"an argument is written KEY=VALUE, got {word!r}; or use --args with JSON")
+            raise RecordError(f"an argument must be KEY=VALUE, got {word!r}; add the value, or pass JSON with --args")
     return Arguments(values, dict(word.split("=", 1) for word in words))
 
 
@@ -237,16 +237,12 @@ class CommandLineCall:
                 await asyncio.wait((calling, parked), return_when=asyncio.FIRST_COMPLETED)
                 parked.cancel()
             if calling.done():
-                return await self._ended(rt, surface, calling.result())
+                return await self._ended(rt, calling.result())
         return CallOutcome(await calling, is_parked=True)
 
-    async def _ended(self, rt: Runtime, surface: ToolSurface, result: ToolResult) -> CallOutcome:
+    async def _ended(self, rt: Runtime, result: ToolResult) -> CallOutcome:
         invocation = await rt.journal.invocation(result.invocation_id)
         notes = [] if invocation is None else [_cancellation_outcome(invocation)]
-        if result.error is not None and result.error.error_class is ErrorClass.UNKNOWN_TOOL:
-            spellings = ((name, each.qualified_name) for each in rt.offered(surface) for name in _spellings(each))
-            similar = " or ".join(map(repr, similar_names(self.name, spellings)))
-            notes.append(f"did you mean {similar}?" if similar else None)
         payloads = await read_payloads(rt, result) if self.wants_payloads and not result.is_error else ()
         return CallOutcome(result, notes=tuple(note for note in notes if note is not None), payloads=payloads)
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from rich.console import Console, RenderableType
 
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
+from agenttool.catalog.unresolved import similar_names
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
@@ -44,17 +44,13 @@ NOTHING_FOUND = 1
 BAR_WIDTH = 10
 """The width of the bar of a perfect score."""
 
-MAX_SUGGESTIONS = 3
-SIMILARITY = 0.7
-"""How similar two names must be, from 0 to 1, for one to be suggested instead of the other."""
-
 _MAX_REASONS = 3
 _FLAGS = ("strict_schemas", "parallel_calls", "deferred_refs")
 _MEDIA = "media:"
 
 ViewerOption = Annotated[
     list[str] | None,
-    typer.Option("--as", metavar="VIEWER", help="role=PATTERN,… or model=CAPABILITY,… or sub-agent"),
+    typer.Option("--as", metavar="VIEWER", help="Look as role=PATTERN,…, model=CAPABILITY,… or sub-agent"),
 ]
 
 
@@ -182,17 +178,6 @@ def _facts(interface: ToolInterface) -> str:
     inferred = interface.inferred_facts or ()
     chosen = [(fact, pair[0] if acted_on(interface, fact) is True else pair[1]) for fact, pair in words.items()]
     return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in chosen if word)
-
-
-def similar_names(name: str, spellings: Iterable[tuple[str, str]]) -> list[str]:
-    """Return names that the user may have meant, each given by a spelling: equal but for case, else similar."""
-    owners: dict[str, list[str]] = {}
-    for spelling, full in spellings:
-        owners.setdefault(spelling.casefold(), []).append(full)
-    folded = name.casefold()
-    close = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, SIMILARITY)
-    found = dict.fromkeys(each for spelling in close for each in owners[spelling])
-    return [*found][:MAX_SUGGESTIONS]
 
 
 def _qualified_name(declaration: ToolDeclaration) -> str:
