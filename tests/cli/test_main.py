@@ -154,7 +154,7 @@ def words_of(page):
 
 
 def test_a_table_of_the_settings_is_named_on_a_help_page():
-    assert "as [store] in agenttool.toml says" in words_of(run(app, ["retain", "--help"]).stdout)
+    assert "in [store] of agenttool.toml" in words_of(run(app, ["retain", "--help"]).stdout)
 
 
 @pytest.mark.parametrize("words", [["serve"], ["verify"], ["policy", "replay"], ["rap", "check"], ["rap", "serve"]])

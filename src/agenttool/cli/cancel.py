@@ -30,11 +30,11 @@ _POLL_S = 0.05
 
 def cancel(  # noqa: PLR0913 -- one for each option of the command
     call: Annotated[
-        str, typer.Argument(metavar="CALL", help="Begin or end of the id of the call, as `agenttool log` prints it")
+        str, typer.Argument(metavar="CALL", help="Beginning or end of the id of the call, as `agenttool log` prints it")
     ],
     *,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File of the store; default: as settings say")
+        str | None, typer.Option(metavar="FILE", help="Store file; default: the one in the settings")
     ] = None,
     settings: SettingsOption = None,
     places: ToolsOption = None,

@@ -13,7 +13,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Run": {
         "serve": ("serve:serve", "Serve the HTTP API, MCP and the console on one port."),
-        "mcp": ("mcp:mcp", "Serve the tools to one MCP client over its standard streams."),
+        "mcp": ("mcp:mcp", "Serve the tools to one MCP client over stdio."),
         "export-config": (
             "export_config:export_config",
             "Print the settings with which an MCP client uses this gateway.",
@@ -32,25 +32,25 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("journal_files:export", "Write every record of the journal as JSON Lines."),
     },
     "Govern": {
-        "sources": ("sources:app", "List the servers of the settings, and review changed tools."),
+        "sources": ("sources:app", "List the servers in the settings, and review changed tools."),
         "import": ("import_settings:import_settings", "Add the MCP servers of Claude, Cursor, VS Code or a file."),
         "keys": ("keys:app", "Add, list and revoke keys; each command takes --json."),
         "credentials": (
             "credentials:credentials",
-            "List the credentials, and whether calls can have them.",
+            "List the credentials, and which of them are missing.",
         ),
         "init": ("settings:init", "Write a first settings file, with comments."),
         "settings": ("settings:settings", "Show which settings files apply, and where settings come from."),
         "trust": ("trust:trust", "Trust the settings and the store of a project."),
         "policy": ("policy:app", "Show, revoke and try rules; each command takes --json."),
         "verify": ("verify:verify", "Check that the journal is unchanged and consistent."),
-        "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),
+        "backup": ("journal_files:backup", "Copy the journal while other processes write to it."),
         "retain": ("journal_files:retain", "Delete payloads and facts that are older than a number of days."),
     },
     "Standards": {
         "validate": (
             "validate:validate",
-            "Check records of any origin: their schemas and consistency.",
+            "Check the schemas and the consistency of records.",
         ),
         "conformance": (
             "conformance:conformance",

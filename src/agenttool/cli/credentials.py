@@ -21,14 +21,14 @@ UNAVAILABLE = 1
 def credentials(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these credentials")] = None,
     *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Fetch each one now; exit code 1 if one cannot be had")
-    ] = False,
-    actor: Annotated[str | None, typer.Option(metavar="ACTOR", help="As calls of this actor, such as user:ada")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Fetch each one now; exit code 1 if one is missing")] = False,
+    actor: Annotated[
+        str | None, typer.Option(metavar="ACTOR", help="Fetch them as for a call of this actor, such as user:ada")
+    ] = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the credentials, and whether calls can have them.
+    """List the credentials, and which of them are missing.
 
     The values are never printed.
     """

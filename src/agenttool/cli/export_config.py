@@ -40,7 +40,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     *,
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the server in the client")] = "agenttool",
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Use a gateway that runs, such as http://127.0.0.1:8000/mcp")
+        str | None, typer.Option(metavar="URL", help="Use a running gateway, such as http://127.0.0.1:8000/mcp")
     ] = None,
     token_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="The variable that has the bearer token for the URL")
@@ -48,7 +48,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     profile: Annotated[
         str, typer.Option(metavar="NAME", help="Use the tools of the table [mcp.NAME] in the settings of the gateway")
     ] = "",
-    store: Annotated[str | None, typer.Option(metavar="FILE", help="File of the store")] = None,
+    store: Annotated[str | None, typer.Option(metavar="FILE", help="Store file")] = None,
     places: ToolsOption = None,
     settings: SettingsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the settings only, without where they belong")] = False,

@@ -38,13 +38,12 @@ def export(
     *,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; default: standard output")] = None,
     store: JournalOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The output is JSON Lines in any case")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="No effect: the output is always JSON Lines")] = False,
 ) -> None:
     """Write every record of the journal as JSON Lines.
 
-    It writes the journal as of one moment: events, surfaces, calls, and the records of each call. Memory use
-    does not grow with the journal. Check the output with `agenttool validate`.
-    The journal does not hold declarations.
+    It writes the state of one moment: events, surfaces, calls, and the records of each call. Memory use does not
+    grow with the journal. The journal has no tool declarations. Check the output with `agenttool validate`.
     """
     with open_journal(store) as reader, reader.at_one_moment():
         if out is None and cast("object", sys.stdout) is None:
@@ -90,7 +89,7 @@ def backup(
     store: JournalOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the journal as of one moment, while others write it.
+    """Copy the journal while other processes write to it.
 
     The copy is verified, and appears complete or not at all. It holds the raw inputs
     of open calls, and only its owner can read it. Payloads in a folder are copied to
@@ -122,8 +121,8 @@ def retain(
 ) -> None:
     """Delete payloads and facts that are older than a number of days.
 
-    An option that is left out is as [store] in agenttool.toml says (`payload_days`,
-    `journal_days`); without either, nothing is deleted. A result whose payload was
+    The defaults are `payload_days` and `journal_days` in [store] of agenttool.toml.
+    Without an option and a default, nothing is deleted. A result whose payload was
     deleted still has its size and digest. Facts are deleted from the oldest on, up
     to the first fact of an open call; `agenttool verify` starts after them.
     """

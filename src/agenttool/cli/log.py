@@ -55,7 +55,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
         bool, typer.Option("--open", help="Only calls that have not ended, with their processes")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new ones until Ctrl-C")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new ones as they arrive, until Ctrl-C")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event, with its position")] = False,
     after: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="With --events or --sizes: begin after this position")
@@ -68,12 +68,11 @@ def log(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """List calls, one line each, by time, tool, status, user or text.
 
-    A line has the time, the end of the id, the tool, the status, the duration, the actor
-    and the approver, and the first line of the result or error. The newest call is last:
-    calls are in the order in which they ended, with any filter; open calls follow, in the
-    order of their newest events. Times are in UTC. On a
-    terminal, and without any filter, only the newest 50 are printed. Values that are masked
-    in the journal, and payloads stored outside of it, are not searched by --containing.
+    A line has the time in UTC, the end of the id, the tool, the status, the duration, the
+    actor, the approver, and the first line of the result or error. Calls are in the order
+    in which they ended, so the newest is last. Open calls follow, in the order of their
+    newest events. On a terminal, and without a filter, only the newest 50 are printed.
+    --containing does not search masked values and payloads outside of the journal.
     """
     check_status(status)
     server = server_url(url, store=store, follow=follow, events=events, after=after, call=call, sizes=sizes)

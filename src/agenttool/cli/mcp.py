@@ -26,7 +26,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
     *,
     settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"File of the store; default: as settings say, or {STORE_FILE}")
+        str | None, typer.Option(metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}")
     ] = None,
     places: ToolsOption = None,
     actor: Annotated[
@@ -36,10 +36,11 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
         str, typer.Option(metavar="NAME", help="Serve the tools of the table [mcp.NAME] in the settings")
     ] = "",
     ask_in_client: Annotated[
-        bool, typer.Option(help="Let the user of the client answer approvals there, if it can ask")
+        bool, typer.Option(help="Ask the user of the client for approvals, if the client can ask")
     ] = True,
     directory: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Work in this folder; clients start programs in others")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Work in this folder; clients start programs in a folder of their own"),
     ] = None,
     names: Annotated[
         bool, typer.Option("--names", help="Print the names that clients see and the tools behind them, and exit")
@@ -48,7 +49,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
         bool, typer.Option("--json", help="Print the names, or an error that prevents the start, as JSON")
     ] = False,
 ) -> None:
-    """Serve the tools to one MCP client over its standard streams.
+    """Serve the tools to one MCP client over stdio.
 
     Name this command in the settings of the client. It ends when the client does;
     calls that wait for an approval are left to the next process on the store.

@@ -24,9 +24,7 @@ MAX_PAGE = 200
 
 JournalOption = Annotated[
     str | None,
-    typer.Option(
-        "--store", metavar="FILE", help=f"File of the journal; default: as {SETTINGS_FILE} says, or {STORE_FILE}"
-    ),
+    typer.Option("--store", metavar="FILE", help=f"Journal file; default: the one in {SETTINGS_FILE}, or {STORE_FILE}"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else")]
 ToolsOption = Annotated[
@@ -36,12 +34,14 @@ ToolsOption = Annotated[
 SettingsOption = Annotated[
     Path | None,
     typer.Option(
-        "--settings", metavar="FILE", help=f"Only this settings file; default: {SETTINGS_FILE} here or above, and yours"
+        "--settings",
+        metavar="FILE",
+        help=f"Use only this settings file; default: {SETTINGS_FILE} here or above, and your own",
     ),
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help=f"Use this server; default: {URL}. Its key: {KEY} or {KEY_FILE}"),
+    typer.Option("--url", metavar="URL", help=f"Use this server; default: ${URL}. Set its key in {KEY} or {KEY_FILE}"),
 ]
 
 

@@ -54,14 +54,14 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     *,
     settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"File of the store; default: as settings say, or {STORE_FILE}")
+        str | None, typer.Option(metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}")
     ] = None,
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Also offer the tools of a module")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = None,
-    url: Annotated[str | None, typer.Option(help="URL under which tool servers reach this one")] = None,
+    url: Annotated[str | None, typer.Option(help="URL at which tool servers reach this server")] = None,
     demo: Annotated[
         bool | None, typer.Option("--demo/--no-demo", help="Offer demo tools; default: only without settings and tools")
     ] = None,
@@ -70,14 +70,13 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """Serve the HTTP API, MCP and the console on one port.
 
-    Changed rules and sources of the settings files apply within a second, and on
-    SIGHUP, while calls run. If the files are wrong, those before stay in force.
-    Other settings, such as the port or the store, need a restart.
+    Changed rules and sources apply within a second, or at once after SIGHUP; calls
+    continue meanwhile. If the changed settings are invalid, the previous ones stay
+    in force. Other settings, such as the port or the store, need a restart.
 
-    SIGTERM or Ctrl-C stops it. It answers the requests it has received, and leaves
-    waiting calls to the next process; start that one with the same store and
-    address. It exits with 0, with 1 if something could not be stopped within 25
-    seconds, and with 2 if it cannot serve.
+    SIGTERM or Ctrl-C stops it. It answers the requests that it has received. Waiting
+    calls continue in the next process with the same store and address. The exit code
+    is 0, 1 if something could not be stopped within 25 seconds, or 2 if it cannot serve.
     """
     config = find_settings(settings)
     watch = SettingsWatch(config)

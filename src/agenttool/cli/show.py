@@ -52,7 +52,9 @@ _R = TypeVar("_R", bound=Record)
 def show(
     part: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Begin or end of the id of a call or of its records; default: newest call"),
+        typer.Argument(
+            metavar="ID", help="Beginning or end of the id of a call or of its records; default: newest call"
+        ),
     ] = None,
     *,
     store: JournalOption = None,

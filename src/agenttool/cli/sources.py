@@ -59,7 +59,7 @@ class ServerSource(ReviewedSource, Protocol):
 def sources(
     context: typer.Context, *, store: _StoreOption = None, settings: SettingsOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the servers of the settings, and review changed tools."""
+    """List the servers in the settings, and review changed tools."""
     if context.invoked_subcommand is not None:
         return
     found = asyncio.run(_states(store, settings))

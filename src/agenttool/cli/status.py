@@ -47,7 +47,7 @@ def status(
 
     It only reads the store, so it also works on a full disk and beside other processes. A source is listed with
     the fault that a process recorded last, and with the time of its next attempt.
-    With --url, it shows the status of the server, of which only operators and auditors see all.
+    With --url, it shows the status of the server. Only operators and auditors see all of it.
     """
     if (server := server_url(url, store=store, settings=settings)) is not None:
         from agenttool.cli.remote import print_status  # noqa: PLC0415 -- it loads the HTTP client

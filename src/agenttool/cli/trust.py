@@ -53,10 +53,11 @@ def trust(
 ) -> None:
     """Trust the settings and the store of a project.
 
-    Settings of a project can start commands and use your credentials. They apply only after you trust
-    them, and again after each change. A file that you name with --settings needs no trust.
-    A store can hold approved calls and remembered rules. Without a setting, agenttool.db is used only
-    if you created it, or trust it. A store that you name with --store needs no trust.
+    Settings of a project can start commands and use your credentials. So they apply only after you trust
+    them. After each change you must trust them again. A file that you name with --settings needs no trust.
+
+    A store can hold approved calls and remembered rules. If neither options nor settings name a store,
+    agenttool.db is used, but only if you created it or trust it.
     """
     if list_all:
         _print_list(as_json=as_json)

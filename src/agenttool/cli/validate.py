@@ -42,7 +42,7 @@ def validate(
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most N findings (without --json)")] = 100,
     max_record: Annotated[str, typer.Option(metavar="SIZE", help="Skip larger documents")] = "64MiB",
 ) -> None:
-    """Check records of any origin: their schemas and consistency.
+    """Check the schemas and the consistency of records.
 
     All files are one set: a record may refer to a record in another file. A type of
     reference is checked only if the set holds a record of the type that it refers
