@@ -426,8 +426,10 @@ async def test_events_continue_where_a_reader_stopped(make_app, serve_app, tmp_p
         seen = await until(reader, made.invocation_id.encode())
         assert b'"a"' not in seen, "no arguments"
         writer.close()
+        unseen = (await runtime.call("add", {"a": 2})).invocation_id.encode()
         again, other = await stream("Last-Event-ID: 1\r\n")
-        assert made.invocation_id.encode() in await until(again, b"event: call")
+        assert made.invocation_id.encode() in await until(again, unseen)
+        assert unseen not in await until(again, (await runtime.call("add", {"a": 3})).invocation_id.encode())
         other.close()
         for wrong in ("999999", "abc"):
             ahead, third = await stream(f"Last-Event-ID: {wrong}\r\n")

@@ -1,9 +1,9 @@
-"""The events of a journal for many readers: encoded once, retained for a while, and read at the pace of each reader."""
+"""The events of a journal for many readers: encoded once for all, retained a while, read at the pace of each reader."""
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import aclosing, contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ def encode(event: str, data: JsonObject, position: int | None = None) -> bytes:
 
 
 class EventHub:
-    """Follows the journal of a runtime, which has the events of all processes on its store."""
+    """Follows the journal of a runtime, which has the events of all processes on its store, while a stream is open."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Take a runtime; `run` follows its journal."""
@@ -59,49 +59,79 @@ class EventHub:
         self.streams = 0
         """How many streams are open."""
         self.closed: str | None = None
-        self.position = runtime.inspection.log.last
-        self._first = max(0, self.position - RETAINED)
-        """All messages after this position are retained."""
+        self._is_needed = asyncio.Event()
+        """Set while the journal is followed."""
+        self._first = self._followed = 0
+        """All messages between these positions are retained, as long as the journal is followed."""
+
+    @property
+    def position(self) -> int:
+        """The position of the last fact."""
+        return self._runtime.inspection.log.last
 
     async def run(self) -> None:
-        """Follow the journal until the runtime is closed; begin with the last messages of an earlier process."""
-        async with aclosing(self._runtime.inspection.facts(self._first)) as facts:
-            async for position, fact in facts:
-                self.position = max(self.position, position)
-                text = _message(position, fact)
-                if text is None:
-                    continue
-                if len(self._retained) == 2 * RETAINED:
-                    self._first = self._retained[RETAINED - 1].position
-                    del self._retained[:RETAINED]
-                self._retained.append(StreamMessage(position, text))
-                self._count += 1
-                self._news.set()
+        """Follow the journal whenever there are streams, until the runtime is closed."""
+        while self.closed is None:
+            await self._is_needed.wait()
+            async with aclosing(self._runtime.inspection.facts(self._followed)) as facts:
+                async for position, fact in facts:
+                    if not self.streams:
+                        self._is_needed.clear()
+                        break
+                    self._add(position, fact)
+                else:
+                    return
+
+    def _add(self, position: int, fact: Fact) -> None:
+        self._followed, text = position, _message(position, fact)
+        if text is None:
+            return
+        if len(self._retained) == 2 * RETAINED:
+            self._first = self._retained[RETAINED - 1].position
+            del self._retained[:RETAINED]
+        self._retained.append(StreamMessage(position, text))
+        self._count += 1
+        self._news.set()
 
     def close(self, reason: str) -> None:
         """End all streams."""
         self.closed = reason
         self._news.set()
 
+    @contextmanager
+    def _following(self, begin: int) -> Generator[None]:
+        """Follow the journal within this context, from a position on if no other stream is open."""
+        self.streams += 1
+        if not self._is_needed.is_set():
+            self._first = self._followed = begin
+            self._retained.clear()
+            self._is_needed.set()
+        try:
+            yield
+        finally:
+            self.streams -= 1
+
     async def stream(self, after: int | None) -> AsyncGenerator[bytes]:
         """Yield messages after a position, or new ones; empty bytes when nothing happened for a while.
 
         A reader that missed messages, because its position is too old or it is too slow, gets `reset`.
         """
-        self.streams += 1
-        try:
-            yield b"retry: 2000\n" + encode("ready", {"position": self.position})
-            if after is not None and not self._first <= after <= self.position:
-                after = None
-                yield encode("reset", {"position": self.position}, self.position)
-            begin = self.position if after is None else after
-            place = self._count - sum(each.position > begin for each in self._retained)
+        last = self.position
+        is_known = after is not None and max(0, last - RETAINED) <= after <= last
+        begin = after if after is not None and is_known else last
+        with self._following(begin):
+            first, place = self._first, self._count - sum(each.position > begin for each in self._retained)
+            yield b"retry: 2000\n" + encode("ready", {"position": last})
+            if after is not None and not is_known:
+                yield encode("reset", {"position": last}, last)
+            for text in self._messages(begin, first):
+                yield text
             while self.closed is None:
                 while place < self._count:
                     oldest = self._count - len(self._retained)
                     if place < oldest:
                         place = self._count
-                        yield encode("reset", {"position": self.position}, self.position)
+                        yield encode("reset", {"position": self._followed}, self._followed)
                         break
                     batch = self._retained[place - oldest : place - oldest + BATCH]
                     place += len(batch)
@@ -109,8 +139,14 @@ class EventHub:
                 if not await self._wait_for_news():
                     yield b""
             yield encode("closed", {"reason": self.closed})
-        finally:
-            self.streams -= 1
+
+    def _messages(self, after: int, until: int) -> Iterator[bytes]:
+        """Yield the messages between two positions that are not retained, several at a time."""
+        log = self._runtime.inspection.log
+        while after < until and (facts := log.read(after, BATCH)):
+            after = facts[-1][0]
+            texts = (_message(position, fact) for position, fact in facts if position <= until)
+            yield b"".join(text for text in texts if text is not None)
 
     async def _wait_for_news(self) -> bool:
         """Wait for the next message, and for the turn of one stream among many; return False if none came."""
