@@ -32,7 +32,7 @@ from agenttool.hooks.definition import Hook
 from agenttool.pipeline.agent import Agent, without_garbage_collection
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
-from agenttool.pipeline.background import key_of_caller, unique_part
+from agenttool.pipeline.background import call_key, key_of_caller, unique_part
 from agenttool.pipeline.batch import BatchItem, attach_request, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.credentials import CredentialVault
@@ -47,7 +47,7 @@ from agenttool.policy.rule_settings import RuleOption, rules_in
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
-from agenttool.ports.calls import CallObserver, ToolCall
+from agenttool.ports.calls import CallObserver, StartedCall, StartOptions, ToolCall
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import DEFAULT_TENANT, Principal
 from agenttool.ports.limits import RateLimit
@@ -125,22 +125,10 @@ class Runtime(SurfaceAccess):
         self._settings = settings
         attached, faults = list(sources), SourceFaults()
         self.sources = AttachedSources(attached, faults)
-        self._bind(
-            Agent(
-                world,
-                options,
-                surface_policy or SurfacePolicy(),
-                circumstances or Circumstances(),
-                self.sources,
-            )
-        )
+        shown, known = surface_policy or SurfacePolicy(), circumstances or Circumstances()
+        self._bind(Agent(world, options, shown, known, self.sources))
         self._source_manager = SourceManager(
-            attached,
-            faults,
-            agent=self._agent,
-            results=self.deferred,
-            public_url=callback_url,
-            is_served=is_served,
+            attached, faults, agent=self._agent, results=self.deferred, public_url=callback_url, is_served=is_served
         )
         with without_garbage_collection():
             for tool in map(declared, tools):
@@ -573,13 +561,20 @@ class Runtime(SurfaceAccess):
                 tool or other arguments.
             StoreError: the id or key cannot be reserved.
         """
-        if invocation_id is not None and idempotency_key is not None:
-            raise ConfigError("a call has an invocation_id or an idempotency_key, not both")
-        unique = unique_part(invocation_id)
-        key = invocation_id if idempotency_key is None else key_of_caller(idempotency_key, actor_ref)
+        key, unique = call_key(invocation_id, idempotency_key, actor_ref), unique_part(invocation_id)
         chosen = self._or_default(surface)
         call = plan(self._core, self._surfaces, name, arguments, chosen, native_call_id, actor_ref, unique)
         return await self._agent.background.start(call, key, observer)
+
+    async def submit(
+        self, name: str, arguments: JsonObject | str | bytes, **options: Unpack[StartOptions]
+    ) -> StartedCall:
+        """Start a call as `start` does, with the same options; return only its id, its tool and its status."""
+        invocation_id, actor_ref = options.get("invocation_id"), options.get("actor_ref")
+        key, unique = call_key(invocation_id, options.get("idempotency_key"), actor_ref), unique_part(invocation_id)
+        chosen, native_id = self._or_default(options.get("surface")), options.get("native_call_id")
+        call = plan(self._core, self._surfaces, name, arguments, chosen, native_id, actor_ref, unique)
+        return await self._agent.background.submit(call, key, options.get("observer"))
 
     async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:
         """Start one call of a model's reply, as `start` does; the data of its provider are recorded with it."""

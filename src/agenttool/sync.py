@@ -261,6 +261,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     batch = awaited(Runtime.batch)
     stream_batch = iterated(Runtime.stream_batch)
     start = awaited(Runtime.start)
+    submit = awaited(Runtime.submit)
     start_call = awaited(Runtime.start_call)
     wait = awaited(Runtime.wait)
     new_invocation_id = _called(Runtime.new_invocation_id)

@@ -42,3 +42,12 @@ async def test_a_wait_for_a_call_of_this_process_reads_the_journal_at_its_start_
             before = sorted(reads)
             await rt.cancel(second)
     assert (before.count(first), before.count(second), reads.count(second)) == (2, 1, 2)
+
+
+async def test_a_submitted_call_is_known_by_its_id_tool_and_status_and_a_key_finds_it_again():
+    async with Runtime.open(tools=[send, add], approve="wait") as rt:
+        for name, arguments in (("add", {"a": 1, "b": 2}), ("send", {"to": "ada"})):
+            first = await rt.submit(name, arguments, idempotency_key=name)
+            invocation = await rt.journal.invocation(first.invocation_id)
+            assert first == (invocation.invocation_id, invocation.tool_id, invocation.status)
+            assert await rt.submit(name, arguments, idempotency_key=name) == first

@@ -35,10 +35,12 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
         if fact.data is not None and not isinstance(fact.data, dict):
             _merge(fields, fact.data.contributes())
     moves = tuple(
-        StatusTransition(status=status, at=timestamp(fact.at_ns))
-        for fact in facts
-        for _, status in fact.step.transitions
-        if status is not None
+        [
+            StatusTransition(status=status, at=at)
+            for fact in facts
+            for at in (timestamp(fact.at_ns),)
+            for status in fact.step.statuses
+        ]
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
     started_at = cast("Timestamp | None", fields.pop("started_at", None)) or _moment_of(EventType.STARTED, facts)

@@ -16,7 +16,8 @@ from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
-from agenttool.records import InvocationId, JsonObject, Ref, ToolInvocation, ToolProgress, ToolResult, ToolSurface
+from agenttool.ports.calls import StartedCall
+from agenttool.records import InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
 POLL_S, MAX_POLL_S = 0.05, 1.0
@@ -93,7 +94,7 @@ class ToolRun:
     async def run(self, tool: RequestedTool) -> types.CallToolResult:
         """Start the call; return its result, or a text that says where to approve it. A canceled request cancels it."""
         try:
-            invocation = await self.runtime.start(
+            started = await self.runtime.submit(
                 tool.name,
                 tool.arguments,
                 surface=tool.surface,
@@ -101,18 +102,16 @@ class ToolRun:
                 actor_ref=self.identity.caller,
                 observer=self,
             )
-            return await self.resume(invocation.invocation_id, invocation)
+            return await self.resume(started.invocation_id, started)
         except asyncio.CancelledError:
             await self._cancel()
             raise
 
-    async def resume(
-        self, invocation_id: InvocationId, invocation: ToolInvocation | None = None
-    ) -> types.CallToolResult:
+    async def resume(self, invocation_id: InvocationId, started: StartedCall | None = None) -> types.CallToolResult:
         """Wait for a call that was started; return its result, or a text that says where to approve it."""
         self.invocation_id = invocation_id
         try:
-            async with aclosing(self._questions(invocation_id, invocation)) as questions:
+            async with aclosing(self._questions(invocation_id, started)) as questions:
                 async for question in questions:
                     if not await self._ask(question):
                         await self.waiting.add(self.identity, invocation_id, question.expires_at)
@@ -126,11 +125,9 @@ class ToolRun:
             await self._cancel()
             raise
 
-    async def _questions(
-        self, invocation_id: InvocationId, invocation: ToolInvocation | None
-    ) -> AsyncGenerator[Question]:
+    async def _questions(self, invocation_id: InvocationId, started: StartedCall | None) -> AsyncGenerator[Question]:
         """Yield the open questions of a call and its nested calls, until the call has ended."""
-        if invocation is not None and invocation.status.is_terminal:
+        if started is not None and started.status.is_terminal:
             return
         pause_s = POLL_S
         while await self.runtime.journal.result(invocation_id) is None:

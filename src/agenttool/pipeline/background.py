@@ -19,10 +19,18 @@ from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import running_within, waiting_for_end
 from agenttool.policy.approvals import edit_stands
-from agenttool.ports.calls import CallObserver
+from agenttool.ports.calls import CallObserver, StartedCall
 from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal, name_of_actor
-from agenttool.records import INVOCATION, InvocationId, Json, ToolInvocation, ToolProgress, ToolResult
+from agenttool.records import (
+    INVOCATION,
+    InvocationId,
+    InvocationStatus,
+    Json,
+    ToolInvocation,
+    ToolProgress,
+    ToolResult,
+)
 
 POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
@@ -57,6 +65,23 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments.
             StoreError: the key cannot be reserved.
         """
+        first = await self._run_until_idle(call, key, observer)
+        invocation = invocation_of(_facts_of(call)) if first is None else first
+        if invocation is None:
+            raise AssertionError("a call that was started has facts")
+        return invocation
+
+    async def submit(self, call: Call, key: str | None = None, observer: CallObserver | None = None) -> StartedCall:
+        """Run a call as `start` does; return what its caller needs to know, without a projection of its facts."""
+        first = await self._run_until_idle(call, key, observer)
+        if first is not None:
+            return StartedCall(first.invocation_id, first.tool_id, first.status)
+        return StartedCall(call.invocation_id, call.tool_id, call.status or InvocationStatus.PLANNED)
+
+    async def _run_until_idle(
+        self, call: Call, key: str | None, observer: CallObserver | None
+    ) -> ToolInvocation | None:
+        """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
         first = None if key is None else await self._find_first(call, key)
         if first is not None:
             return first
@@ -67,14 +92,9 @@ class BackgroundCalls:
             observer.started(call.invocation_id)
         task = asyncio.create_task(_run_keyed(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: background.become_idle())
-        task.add_done_callback(lambda _: self._forget_key(call))
+        task.add_done_callback(lambda _: self._forget(task, call, background))
         await idle
-        invocation = invocation_of(_facts_of(call))
-        if invocation is None:
-            raise AssertionError("a call that was started has facts")
-        return invocation
+        return None
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
@@ -121,6 +141,13 @@ class BackgroundCalls:
                     " it was deleted or could not be written; find out whether it ran, then use another key"
                 )
             await asyncio.sleep(POLL_S)  # the process that reserved the key records its call soon, or has died
+
+    def _forget(self, task: asyncio.Task[ToolResult], call: Call, background: BackgroundState) -> None:
+        self._tasks.discard(task)
+        background.become_idle()
+        if not call.is_parked:
+            background.on_progress = None  # it refers to the call, which the garbage collector would have to find
+        self._forget_key(call)
 
     def _forget_key(self, call: Call) -> None:
         if self._keyed.get(call.invocation_id) is call:
@@ -261,6 +288,8 @@ async def _run_keyed(call: Call, observer: CallObserver | None = None) -> ToolRe
     is_parked = call.recovery is not None and call.recovery.is_parked
     if observer is not None and not is_parked:
         observer.ended(result)
+    if call.background is not None:
+        call.background.become_idle()  # the caller does not wait for the end of the task
     return result
 
 
@@ -273,6 +302,19 @@ def key_of_caller(idempotency_key: str, actor: str | Principal | None) -> str:
     if type(idempotency_key) is not str or not 0 < len(idempotency_key) <= MAX_KEY or not idempotency_key.isprintable():
         raise ConfigError(f"an idempotency key is a text of 1 to {MAX_KEY} printable characters")
     return f"key {json_bytes([name_of_actor(actor), idempotency_key]).decode()}"
+
+
+def call_key(invocation_id: str | None, idempotency_key: str | None, actor: str | Principal | None) -> str | None:
+    """Return the key under which a started call is reserved, if it has one.
+
+    Raises:
+        ConfigError: it has both an id and a key, or the key is no text of 1 to 255 printable characters.
+    """
+    if idempotency_key is None:
+        return invocation_id
+    if invocation_id is not None:
+        raise ConfigError("a call has an invocation_id or an idempotency_key, not both")
+    return key_of_caller(idempotency_key, actor)
 
 
 def unique_part(invocation_id: InvocationId | None) -> str | None:

@@ -2,9 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypedDict
 
-from agenttool.records import AbsentTool, FunctionMapping, InvocationId, JsonObject, ToolId, ToolProgress, ToolResult
+from agenttool.ports.identity import Principal
+from agenttool.records import (
+    AbsentTool,
+    FunctionMapping,
+    InvocationId,
+    InvocationStatus,
+    JsonObject,
+    ToolId,
+    ToolProgress,
+    ToolResult,
+    ToolSurface,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +48,25 @@ class CallObserver(Protocol):
     def ended(self, result: ToolResult, /) -> None:
         """Take the result, once it is stored. A call that ends in another process is not reported."""
         ...
+
+
+class StartOptions(TypedDict, total=False):
+    """The options of `Runtime.start` and `Runtime.submit`."""
+
+    surface: ToolSurface | None
+    native_call_id: str | None
+    actor_ref: str | Principal | None
+    invocation_id: InvocationId | None
+    idempotency_key: str | None
+    observer: CallObserver | None
+
+
+class StartedCall(NamedTuple):
+    """A call that was started: it has ended, or it waits. `Runtime.journal` has its records."""
+
+    invocation_id: InvocationId
+    tool_id: ToolId
+    status: InvocationStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,8 +241,7 @@ _LINKS = ("policy_refs", "evidence_refs", "telemetry_refs", "artifact_refs")
 
 def links_of(result: ToolResult) -> dict[str, object]:
     """Return the refs to records of other systems that a call shares with its result (AT-INV-05)."""
-    found = ((name, getattr(result, name)) for name in _LINKS)
-    return {name: refs for name, refs in found if refs}
+    return {name: refs for name in _LINKS if (refs := getattr(result, name))}
 
 
 CompactResult: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, RawJson]

@@ -23,13 +23,14 @@ class Step:
         last: the status in which it leaves the call; none if it changes nothing.
         ends: whether nothing can follow it.
         events: how many events it has.
+        statuses: those that the call takes, in order.
     """
 
-    __slots__ = ("after", "ends", "events", "last", "name", "transitions")
+    __slots__ = ("after", "ends", "events", "last", "name", "statuses", "transitions")
 
     def __init__(self, name: str, *transitions: Transition) -> None:
         """Take the name under which a store writes it, and its events and statuses."""
-        statuses = [status for _, status in transitions if status is not None]
+        statuses = self.statuses = tuple(status for _, status in transitions if status is not None)
         self.name = name
         self.transitions = transitions
         self.events = sum(event is not None for event, _ in transitions)
