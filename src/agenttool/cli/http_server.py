@@ -1,6 +1,7 @@
 """An HTTP server for one socket that stops on signals, in bounded time, and answers what it has received."""
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -95,6 +96,7 @@ def run_server(
         async with _handle_signals(stop), app as entered:
             stop.server = HttpServer(entered, announce, protocol)
             stop.drain = getattr(entered, "drain", None)
+            gc.freeze()  # else each full collection stops all requests while it traverses every module and tool
             await stop.server.serve(sockets=[listening])
 
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, cast
 
 from agenttool.codec import json_bytes, to_json
@@ -55,6 +55,7 @@ _JSON_PART = re.compile(r"[ !#-\[\]-~]+")
 """The parts of a text that are the same in JSON."""
 
 
+@lru_cache(maxsize=1000)
 def tool_name(tool_id: ToolId | None) -> str:
     """Return the qualified name of a tool; empty without a tool."""
     if tool_id is None:

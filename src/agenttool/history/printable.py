@@ -3,6 +3,8 @@
 
 def printable(text: str, *, keep: str = "") -> str:
     """Return text with every control and invisible character escaped, except those in `keep`."""
+    if text.isprintable():
+        return text
     return "".join(each if each in keep or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 

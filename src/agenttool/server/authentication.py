@@ -32,6 +32,7 @@ _PROXY_HEADER_PREFIX = "x-forwarded-"
 _PROXY_HTTP_VERSION = "1.0"
 """nginx forwards requests with HTTP/1.0 by default; current clients do not use it."""
 
+_SESSION_PREFIX = f"{GrantKind.SESSION.value}_"
 _SAFE_METHODS = ("GET", "HEAD")
 _CHALLENGE = {"www-authenticate": "Bearer"}
 _WRONG = (
@@ -110,9 +111,10 @@ class Authenticator:
             scheme, _, token = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the scheme of Authorization must be Bearer; send Authorization: Bearer KEY")
-            if token.strip().startswith(f"{GrantKind.SESSION.value}_"):
+            token = token.strip()
+            if token.startswith(_SESSION_PREFIX):
                 raise unauthorized("a session is for the pages of this server only; send an API key")
-            return await self._check(token.strip(), headers)
+            return await self._check(token, headers)
         session = self.session_token(scope, headers)
         if session is not None:
             return await self._check(session, headers)
@@ -155,7 +157,7 @@ class Authenticator:
             Problem: it would change something, and does not come from the console.
         """
         token = cookies_of(headers).get(self.cookie_name(scope))
-        if token is None or not token.startswith(f"{GrantKind.SESSION.value}_"):
+        if token is None or not token.startswith(_SESSION_PREFIX):
             return None
         page_key, is_own_page = headers.get(PAGE_KEY_HEADER), scope.get("state", {}).get("is_own_page", False)
         if not is_own_page and (scope["method"] not in _SAFE_METHODS or headers.get("origin") is not None):

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from http import HTTPStatus
 
 from starlette.responses import Response
@@ -24,7 +23,7 @@ from agenttool.history.reader import JournalReader
 from agenttool.history.recorded_call import RecordedCall, read_call
 from agenttool.journal.projection import records_of
 from agenttool.policy.approvals import Approver
-from agenttool.ports.calls import ToolCall
+from agenttool.ports.calls import StartedCall, ToolCall
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.identity import Principal
 from agenttool.records import (
@@ -99,26 +98,25 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     begun, wait = time.monotonic(), request.query.wait
     key = request.headers.get("idempotency-key")
     observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
-    invocation: ToolInvocation | None = None
-    with suppress(TimeoutError):
-        async with request.gateway.within(max(limit, MIN_WAIT_S)):
-            invocation = await runtime.start(
-                body.tool,
-                bytes(body.arguments),
-                surface=_surface_of(request),
-                native_call_id=body.native_call_id,
-                actor_ref=request.principal,
-                idempotency_key=key,
-                observer=observed,
-            )
-            if wait is not None and not invocation.status.is_terminal:
-                await runtime.wait(invocation.invocation_id, begun + limit - time.monotonic())
-    invocation_id = observed.invocation_id if invocation is None else invocation.invocation_id
+    started: StartedCall | None = None
+    with request.gateway.within(max(limit, MIN_WAIT_S)):
+        started = await runtime.submit(
+            body.tool,
+            bytes(body.arguments),
+            surface=_surface_of(request),
+            native_call_id=body.native_call_id,
+            actor_ref=request.principal,
+            idempotency_key=key,
+            observer=observed,
+        )
+        if wait is not None and not started.status.is_terminal:
+            await runtime.wait(started.invocation_id, begun + limit - time.monotonic())
+    invocation_id = observed.invocation_id if started is None else started.invocation_id
     if invocation_id is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
-    if observed.result is not None and invocation is not None and invocation.status.is_terminal:
-        return Reply(value=_state(invocation_id, invocation, observed.result))
-    return await _state_reply(request.space, invocation_id, invocation)
+    if observed.result is not None and started is not None and started.status.is_terminal:
+        return Reply(value=_state(invocation_id, started, observed.result))
+    return await _state_reply(request.space, invocation_id, started)
 
 
 class _Observer:
@@ -139,25 +137,23 @@ class _Observer:
         self.result = result
 
 
-async def _state_reply(space: TenantSpace, invocation_id: str, invocation: ToolInvocation | None) -> Reply:
+async def _state_reply(space: TenantSpace, invocation_id: str, started: StartedCall | None) -> Reply:
     journal = space.runtime.journal
     result = await journal.result(invocation_id)
-    if result is None or invocation is None:
-        invocation = await journal.invocation(invocation_id) or invocation
-    state = _state(invocation_id, invocation, result)
+    state = _state(invocation_id, await journal.invocation(invocation_id) or started, result)
     if result is not None:
         return Reply(value=state)
     return Reply(value=state, status=HTTPStatus.ACCEPTED, headers={"location": f"/v1/calls/{invocation_id}"})
 
 
-def _state(invocation_id: str, invocation: ToolInvocation | None, result: ToolResult | None) -> CallReply:
+def _state(invocation_id: str, known: ToolInvocation | StartedCall | None, result: ToolResult | None) -> CallReply:
     is_open = result is None
-    asked = None if invocation is None else invocation.approval_request_ref
-    status = "planned" if invocation is None else invocation.status.value
+    asked = known.approval_request_ref if isinstance(known, ToolInvocation) else None
+    status = "planned" if known is None else known.status.value
     return CallReply(
         invocation_id=invocation_id,
         status=status,
-        tool="" if invocation is None else tool_name(invocation.tool_id),
+        tool="" if known is None else tool_name(known.tool_id),
         approval_id=asked if is_open and status == "awaiting_approval" else None,
         expires_at=None,
         result=raw(None) if result is None else raw_record(result),
@@ -233,9 +229,8 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     invocation_id = request.path["invocation_id"]
     await own_invocation(request.space, request.principal, invocation_id)
     if request.query.wait:
-        with suppress(TimeoutError):
-            async with request.gateway.within(request.query.wait):
-                await request.space.wait(invocation_id)
+        with request.gateway.within(request.query.wait):
+            await request.space.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
         return read_call(reader, InvocationId(invocation_id))
@@ -393,9 +388,8 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
         ),
     )
     batch.add_done_callback(lambda _: idle.set())
-    with suppress(TimeoutError):
-        async with request.gateway.within(max(DEFAULT_WAIT_S if wait is None else wait, MIN_WAIT_S)):
-            await idle.wait()
+    with request.gateway.within(max(DEFAULT_WAIT_S if wait is None else wait, MIN_WAIT_S)):
+        await idle.wait()
     results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
     items = [
         _state(

@@ -2,7 +2,7 @@
 
 import gzip
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -42,6 +42,13 @@ _NO_MCP = "this server has no MCP endpoint, because the package mcp is missing; 
 _ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id"
 _RETRY = {"retry-after": "2", "connection": "close"}
 
+_JSON_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-type", b"application/json"),
+)
+_COMPRESSED = [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -79,17 +86,17 @@ class Gateway:
         """Serve one request."""
         if scope["type"] != "http":
             return
-        origin = Headers(scope=scope).get("origin")
+        origin = Headers(scope=scope).get("origin") if self.options.origins else None
         is_listed = origin is not None and origin in self.options.origins
 
-        async def counted(message: Message) -> None:
+        def counted(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 self.state.counts[message["status"]] += 1
                 if is_listed and origin is not None:
                     headers = MutableHeaders(scope=message)
                     headers["access-control-allow-origin"] = origin
                     headers.add_vary_header("origin")
-            await send(message)
+            return send(message)
 
         try:
             answer = await self._answer(scope, receive, is_listed=is_listed)
@@ -252,20 +259,35 @@ def _read_query(route: AnyRoute, text: bytes) -> msgspec.Struct:
 
 def _convert_query(route: AnyRoute, given: dict[str, str]) -> msgspec.Struct:
     try:
-        return msgspec.convert(given, route.query, strict=False)
+        return msgspec.convert(given, route.query, strict=False) if given else route.default_query
     except msgspec.ValidationError as error:
         raise invalid_member(error, route.query.__struct_fields__, prefix="?") from None
 
 
-def _response(reply: Reply, headers: Headers) -> Response:
+class _JsonResponse:
+    """A response whose headers are bytes already; most are the same in every response."""
+
+    __slots__ = ("_body", "_headers", "_status")
+
+    def __init__(self, body: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._body, self._status = body, status
+        self._headers = [*_JSON_HEADERS, *headers, (b"content-length", b"%d" % len(body))]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})
+
+
+def _response(reply: Reply, headers: Headers) -> ASGIApp:
     if reply.value is None:
         return Response(status_code=reply.status, headers=reply.headers)
     body = bytes(reply.value) if isinstance(reply.value, msgspec.Raw) else _encode(reply.value)
-    sent = {"cache-control": "no-store", "x-content-type-options": "nosniff", **reply.headers}
+    sent = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()]
     if len(body) >= MIN_COMPRESSED_BYTES and "gzip" in headers.get("accept-encoding", ""):
         body = gzip.compress(body, 4, mtime=0)
-        sent |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    return Response(body, reply.status, sent, "application/json")
+        sent += _COMPRESSED
+    return _JsonResponse(body, reply.status.value, sent)
 
 
 def _preflight() -> Response:

@@ -61,7 +61,7 @@ class ApiBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of a request."""
 
 
-class ApiQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+class ApiQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The query of a request."""
 
 
@@ -72,7 +72,7 @@ class ApiReply(Struct, kw_only=True):
 # Calls
 
 
-class CallQuery(ApiQuery):
+class CallQuery(ApiQuery, frozen=True):
     """How long to wait for the end of a call."""
 
     wait: Wait | None = None
@@ -99,7 +99,7 @@ class CallReply(ApiReply):
     result: ResultOrNull
 
 
-class CallListQuery(ApiQuery):
+class CallListQuery(ApiQuery, frozen=True):
     """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`."""
 
     status: Name | None = None
@@ -213,7 +213,7 @@ class BatchReply(ApiReply):
 # Approvals
 
 
-class ApprovalListQuery(ApiQuery):
+class ApprovalListQuery(ApiQuery, frozen=True):
     """Which approvals are listed; `tool` accepts `*`."""
 
     tool: Name | None = None
@@ -305,7 +305,7 @@ class CheckReply(ApiReply):
 # Tools
 
 
-class ToolListQuery(ApiQuery):
+class ToolListQuery(ApiQuery, frozen=True):
     """Which tools are listed; with `query`, those that a search finds, the best first."""
 
     query: Name | None = None
@@ -362,7 +362,7 @@ class SurfaceBody(ApiBody):
     reason: Annotated[str, Meta(max_length=2000)] | None = None
 
 
-class SurfaceQuery(ApiQuery):
+class SurfaceQuery(ApiQuery, frozen=True):
     """The format of a model's provider."""
 
     format: Literal["openai", "openai_responses", "anthropic", "gemini", "mcp"] | None = None
@@ -466,7 +466,7 @@ class MatchReply(ApiReply):
     sample: list[CallSummary]
 
 
-class StatsQuery(ApiQuery):
+class StatsQuery(ApiQuery, frozen=True):
     """A window that ends now, divided into buckets."""
 
     window_s: Annotated[int, Meta(ge=60, le=31_536_000)] = 3600
@@ -510,7 +510,7 @@ class StatsReply(ApiReply):
     is_cut: bool
 
 
-class EventQuery(ApiQuery):
+class EventQuery(ApiQuery, frozen=True):
     """The position after which events are wanted; by default new ones."""
 
     after: Annotated[int, Meta(ge=0)] | None = None

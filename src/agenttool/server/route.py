@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
 from typing import Generic, TypeVar
@@ -38,8 +38,7 @@ READERS = frozenset({AccessRole.APPROVER, AccessRole.OPERATOR, AccessRole.AUDITO
 EVERY_ROLE = frozenset(AccessRole)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiRequest(Generic[Q, B]):
+class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     """A request that was authenticated, authorized and decoded.
 
     Attributes:
@@ -57,13 +56,12 @@ class ApiRequest(Generic[Q, B]):
     body: B
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What a handler returns: a value that is written as JSON; without one, no body."""
 
     value: object = None
     status: HTTPStatus = HTTPStatus.OK
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 Handler = Callable[[ApiRequest[Q, B]], Awaitable[Reply | Response]]
@@ -104,6 +102,11 @@ class Route(Generic[Q, B]):
     def decode(self) -> Callable[[bytes], B]:
         """The function that decodes a body."""
         return msgspec.json.Decoder(self.body).decode
+
+    @cached_property
+    def default_query(self) -> Q:
+        """The query of a request without parameters; raises `msgspec.ValidationError` if it needs one."""
+        return msgspec.convert({}, self.query)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

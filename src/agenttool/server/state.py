@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from agenttool.records import JsonObject
+from agenttool.scheduler.timeouts import Deadlines
 from agenttool.server.access_messages import (
     ServerInfo,
 )
@@ -82,27 +82,49 @@ class ServerState:
         self.draining = asyncio.Event()
         self.counts: Counter[int] = Counter()
         self.streams: Counter[str] = Counter()
-        self._timers: set[asyncio.Timeout] = set()
+        self._deadlines = Deadlines(asyncio.get_running_loop())
+        self._limits: set[_TimeLimited] = set()
 
     def drain(self) -> None:
         """End all event streams, and after `DRAIN_S` the requests that wait for a call."""
         self.draining.set()
-        latest = asyncio.get_running_loop().time() + DRAIN_S
-        for timer in self._timers:
-            timer.reschedule(min(latest, timer.when() or latest))
+        latest = self._deadlines.now() + DRAIN_S
+        for each in self._limits:
+            each.end_before(latest)
         for space in self.tenants.opened():
             space.events.close("draining")
 
-    @asynccontextmanager
-    async def within(self, seconds: float) -> AsyncGenerator[None]:
-        """Wait for what happens in this context, but not longer than some seconds, or `DRAIN_S` once the server stops.
+    def within(self, seconds: float) -> "_TimeLimited":
+        """Wait for what happens in this context; leave it after some seconds, or `DRAIN_S` once the server stops."""
+        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds)
 
-        Raises:
-            TimeoutError: it was not done by then.
-        """
-        async with asyncio.timeout(0 if self.draining.is_set() else seconds) as timer:
-            self._timers.add(timer)
-            try:
-                yield
-            finally:
-                self._timers.discard(timer)
+
+class _TimeLimited:
+    """The context of `ServerState.within`. It works as `asyncio.timeout`, but all share one timer of the event loop."""
+
+    __slots__ = ("_canceled_before", "_deadline", "_deadlines", "_is_expired", "_limits", "_seconds", "_task")
+
+    def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float) -> None:
+        self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
+        self._is_expired = False
+
+    def __enter__(self) -> None:
+        """Start the time."""
+        self._task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._canceled_before = self._task.cancelling()
+        self._deadline = self._deadlines.arm(self._deadlines.now() + self._seconds, self._expire)
+        self._limits.add(self)
+
+    def end_before(self, latest: float) -> None:
+        """Shorten the time."""
+        self._deadlines.move(self._deadline, min(self._deadline.at, latest))
+
+    def _expire(self) -> None:
+        self._is_expired = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """End the time; suppress a cancellation by the timer, and no other one."""
+        self._limits.discard(self)
+        self._deadlines.cancel(self._deadline)
+        return self._is_expired and self._task.uncancel() <= self._canceled_before and kind is asyncio.CancelledError

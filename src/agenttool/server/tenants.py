@@ -66,6 +66,7 @@ class TenantSpace:
         self.mcp = mcp
         self.events = EventHub(runtime)
         self._session_surfaces: dict[str, ToolSurface] = {}
+        self._conversations: dict[tuple[str, str | None], Runtime] = {}
         self._planned: dict[str, _PlannedCall] = {}
 
     @asynccontextmanager
@@ -81,7 +82,13 @@ class TenantSpace:
 
     def conversation(self, caller: Principal, name: str | None) -> Runtime:
         """Return the runtime for calls in a conversation of a caller; no other caller can name it."""
-        return self.runtime.in_thread(Thread.of_caller(caller.subject, name))
+        found = self._conversations.get((caller.subject, name))
+        if found is None:
+            if len(self._conversations) >= MAX_CALLERS:
+                del self._conversations[next(iter(self._conversations))]
+            found = self.runtime.in_thread(Thread.of_caller(caller.subject, name))
+            self._conversations[caller.subject, name] = found
+        return found
 
     async def session_surface(self, caller: Principal) -> ToolSurface:
         """Return the current version of the surface of all requests of a caller that name none."""

@@ -1,8 +1,9 @@
 """The bodies of requests: read within limits of size, time and memory, for every HTTP server of this package."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from types import coroutine
 
 from starlette.exceptions import HTTPException
 from starlette.types import Receive
@@ -31,22 +32,46 @@ async def read_body(
     Raises:
         HTTPException: it is longer than `max_bytes`, takes too long, or there is no room in memory for it now.
     """
-    body = bytearray()
+    reading = _read(receive, max_bytes, has_room)
+    try:
+        awaited = reading.send(None)
+    except StopIteration as end:  # most bodies arrive with their head, and need no timer
+        return end.value
     try:
         async with asyncio.timeout(timeout_s):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return b""
-                body += message.get("body", b"")
-                if len(body) > max_bytes:
-                    raise HTTPException(413, f"send at most {max_bytes} bytes")
-                if not has_room(len(body)):
-                    raise HTTPException(503, "too many long messages arrive at once; retry later")
-                if not message.get("more_body"):
-                    return bytes(body)
+            return await _continue(reading, awaited)
     except TimeoutError:
         raise HTTPException(408, "the request took too long to arrive") from None
+
+
+async def _read(receive: Receive, max_bytes: int, has_room: Callable[[int], bool]) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise HTTPException(413, f"send at most {max_bytes} bytes")
+        if not has_room(len(body)):
+            raise HTTPException(503, "too many long messages arrive at once; retry later")
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+@coroutine
+def _continue(work: Coroutine[object, object, bytes], awaited: object) -> Generator[object, object, bytes]:
+    """Run a coroutine that awaits something to its end."""
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:  # noqa: BLE001 -- it belongs to the coroutine
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as end:
+        return end.value
 
 
 class BodyBudget:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -88,6 +89,7 @@ class RequestGuard:
         self._own_origin = f"{parts.scheme}://{parts.netloc}"
         self._sealed = sealed
         self._is_page = is_page
+        self._is_own = lru_cache(maxsize=64)(self._names_this)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -101,15 +103,17 @@ class RequestGuard:
                 detail = f"the header {name.decode('latin-1')!r} was sent twice; send it once"
                 return problem_document(HTTPStatus.BAD_REQUEST, detail)
             found[name] = value
-        origin, host = (found.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
+        origin, host = found.get(b"origin", b"").decode("latin-1"), found.get(b"host", b"").decode("latin-1")
+        server = scope.get("server")
+        port = None if server is None else server[1]  # None for a Unix socket
         is_browser = not BROWSER_HEADERS.isdisjoint(found)
-        has_pages = self._is_page is not None and self._is_own(scope, host)
-        is_own_page = is_browser and has_pages and self._is_same_origin(scope, found, origin, host)
+        has_pages = is_browser and self._is_page is not None and self._is_own(host, port)
+        is_own_page = has_pages and self._is_same_origin(scope, found, origin, host)
         scope.setdefault("state", {})["is_own_page"] = is_own_page
         if is_browser and not is_own_page and origin not in self._origins and not self._is_navigation(scope, found):
             return problem_document(HTTPStatus.FORBIDDEN, _BROWSER)
         is_sealed = self._sealed is not None and self._sealed in scope["path"] and scope["method"] == "POST"
-        if b"host" in found and not is_sealed and not self._is_own(scope, host):
+        if b"host" in found and not is_sealed and not self._is_own(host, port):
             return problem_document(HTTPStatus.FORBIDDEN, _OTHER_HOST.format(host))
         return None
 
@@ -127,14 +131,13 @@ class RequestGuard:
             return False
         return found.get(b"sec-fetch-dest") == b"document" or found.get(b"sec-fetch-site") == b"none"
 
-    def _is_own(self, scope: Scope, header: str) -> bool:
-        found, server = _HOST.fullmatch(header), scope.get("server")
+    def _names_this(self, header: str, listening: int | None) -> bool:
+        found = _HOST.fullmatch(header)
         if found is None:
             return False
         host, port = (found[1] or found[2]).lower(), int(found[3] or 0)
         if (host, port or self._default_port) == self._public:
             return True
-        listening = None if server is None else server[1]  # None for a Unix socket
         is_port = listening is None or (port or _DEFAULT_PORTS["http"]) == listening
         return is_port and (host in self._hosts or is_address(host))
 
