@@ -106,9 +106,11 @@ class ClientExchange:
                 return await work()
             except Exception as error:  # noqa: BLE001 -- it belongs to the request, not to the group
                 return error
+            finally:
+                self._changed.set()  # one turn of the event loop earlier than the callback
 
         self.task = group.create_task(run())
-        self.task.add_done_callback(lambda _: self._changed.set())
+        self.task.add_done_callback(lambda _: self._changed.set())  # it may be canceled before it begins
 
     def leave(self) -> None:
         """Stop, because the server does; a governed call that waits is left to the next process."""

@@ -173,7 +173,8 @@ class WaitingCalls:
         Raises:
             StoreError: it could not be stored.
         """
-        if self._waiting.pop(call.digest, None) is not None and self._documents is not None:
+        is_known = bool(self._waiting) and self._waiting.pop(call.digest, None) is not None
+        if is_known and self._documents is not None:
             await self._documents.put(_WAITING_KIND, call.digest, None)
 
 
