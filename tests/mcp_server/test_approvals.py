@@ -197,6 +197,39 @@ async def test_a_form_that_was_shown_before_a_restart_is_answered_after_it(tmp_p
         replies = {key: types.ElicitResult(action="accept", content={"decision": "allow"})}
         ended = await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
         assert (text_of(ended), SENT) == ("sent to ada", ["ada"])
+    async with served([send], NEW, person, store=store) as (_, client):
+        with pytest.raises(MCPError, match="has ended"):
+            await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
+    assert SENT == ["ada"]
+
+
+@pytest.mark.parametrize("thief", [{"actor": "user:eve"}, {"actor": "user:ada", "profile": "other"}, {}])
+async def test_a_request_state_is_useless_to_another_actor_or_profile(thief):
+    person = Person(decision="allow")
+    async with served([send], NEW, person, actor="user:ada") as (runtime, client):
+        asked = await ask(client, {"to": "ada"})
+        replies = {
+            key: types.ElicitResult(action="accept", content={"decision": "allow"}) for key in asked.input_requests
+        }
+        async with connected(runtime, NEW, person, **thief) as other:
+            with pytest.raises(MCPError, match="requestState"):
+                await ask(other, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
+            # Replies without the state answer no question of another call.
+            again = await ask(other, {"to": "ada"}, input_responses=replies)
+            assert not set(again.input_requests) & set(replies)
+    assert SENT == []
+
+
+async def test_a_request_state_that_has_expired_is_refused(monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.state.STATE_SECONDS", -1.0)
+    async with served([send], NEW, Person(decision="allow")) as (_, client):
+        asked = await ask(client, {"to": "ada"})
+        replies = {
+            key: types.ElicitResult(action="accept", content={"decision": "allow"}) for key in asked.input_requests
+        }
+        with pytest.raises(MCPError, match="has expired"):
+            await ask(client, {"to": "ada"}, input_responses=replies, request_state=asked.request_state)
+    assert SENT == []
 
 
 async def test_a_call_that_ended_and_whose_client_did_not_come_back_is_dropped(monkeypatch):
