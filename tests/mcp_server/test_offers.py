@@ -62,7 +62,10 @@ async def test_stored_output_of_another_actor_or_profile_is_not_found(mode):
             with pytest.raises(MCPError, match="Resource not found") as foreign:
                 await stranger.read_resource(uri)
             assert foreign.value.error.code == unknown.value.error.code
+            assert (await stranger.call_tool("read_result", {"payload_id": uri})).is_error
         assert (await owner.read_resource(uri)).contents
+        for payload_id in (uri, uri.removeprefix("payload:")):
+            assert not (await owner.call_tool("read_result", {"payload_id": payload_id})).is_error
         assert _link_in(await other.call_tool("much", {})) == uri
         assert (await other.read_resource(uri)).contents
 

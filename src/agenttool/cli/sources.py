@@ -140,8 +140,9 @@ def review(
     for change in changes:
         print_json({**change, "accepted": accept}) if as_json else _print_change(change)
     if not as_json:
-        outcome = "accepted" if accept else "waiting for a review; accept them with --accept"
-        print_text(Console(), f"{len(changes)} tools {outcome}" if changes else "nothing waits for a review", "dim")
+        count, waits = ("1 tool", "waits") if len(changes) == 1 else (f"{len(changes)} tools", "wait")
+        outcome = f"{count} accepted" if accept else f"{count} {waits} for a review; accept with --accept"
+        print_text(Console(), outcome if changes else "nothing waits for a review", "dim")
     if changes and not accept:
         raise typer.Exit(FAULTY)
 

@@ -15,6 +15,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from agenttool import __version__
+from agenttool.adapters.function_calling.tool_payload import READ_RESULT_TOOL
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import tool_name
@@ -208,6 +209,11 @@ class RuntimeMcpServer:
             native_call_id=None if context.request_id is None else str(context.request_id),
         )
         identity = self._identity(context, f"tools/call {tool.name}", arguments)
+        if tool.name == READ_RESULT_TOOL and not await self._delivered.contains(
+            identity.actor, str(arguments.get("payload_id"))
+        ):
+            advice = "use the payload_id of a result that you received here"
+            return text_result(f"execution_failed: there is no stored output with this id; {advice}", is_error=True)
         refuse_without_tasks(context, found)
         exchange = self._continued(context, params, identity)
         if exchange.task is None:

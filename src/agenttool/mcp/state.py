@@ -211,13 +211,13 @@ class DeliveredOutput:
                     with suppress(StoreError):  # then it can be read until the server stops
                         await self._documents.put(_DELIVERED_KIND, key, b"1")
 
-    async def contains(self, actor: str | None, uri: str) -> bool:
-        """Return whether an actor may read stored output.
+    async def contains(self, actor: str | None, payload_id: str) -> bool:
+        """Return whether an actor may read stored output; `payload_id` is its URI or its digest.
 
         Raises:
             StoreError: the store could not be read.
         """
-        key = self._key(actor, uri)
+        key = self._key(actor, PAYLOAD_SCHEME + payload_id.removeprefix(PAYLOAD_SCHEME))
         if key in self._delivered or self._documents is None or actor is None:
             return key in self._delivered
         return await self._documents.get(_DELIVERED_KIND, key) is not None

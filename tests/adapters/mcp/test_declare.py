@@ -154,6 +154,6 @@ def test_the_command_line_shows_and_accepts_changes(definitions, server, tmp_pat
     assert review.returncode == listed.returncode == 1
     assert review.stdout == (
         'book  changed\n  description:\n    - "Book a room."\n    + "other"\n'
-        "1 tools waiting for a review; accept them with --accept\n"
+        "1 tool waits for a review; accept with --accept\n"
     )
     assert json.loads(listed.stdout)["waiting"] == ["book"]
