@@ -29,7 +29,7 @@ def _measure(size: int) -> list[Figure]:
     tools = [_tool(number) for number in range(size)]
     catalog = Catalog()
     for tool in tools:
-        catalog.add(catalog.prepare(tool))
+        catalog.add(*catalog.prepare(tool))
     catalog.snapshot()
     peer = statistics.median(seconds(lambda: _listed(tools)) for _ in range(ROUNDS))
     figures = {
@@ -78,7 +78,7 @@ def _made(catalog: Catalog, situation: Situation) -> float:
 
 
 def _changed(catalog: Catalog, tool: DeclaredTool) -> ToolSurface:
-    catalog.add(catalog.prepare(tool))
+    catalog.add(*catalog.prepare(tool))
     return _surface(catalog, Situation())
 
 

@@ -99,7 +99,7 @@ def _ours(tools: Sequence[Tool], requests: Sequence[Request], meanings: Embeddin
         schema: JsonObject = {"type": "object", "properties": {each: {} for each in tool.parameters}}
         declared = scripted_tool(tool.name, namespace=tool.namespace, schema=schema)
         declaration = replace(declared.declaration, description=tool.description)
-        entry = Catalog().prepare(dataclasses.replace(declared, declaration=declaration))
+        entry = Catalog().prepare(dataclasses.replace(declared, declaration=declaration))[0]
         index.put(entry)
         places[entry.tool_id] = place
     while index.catch_up(1000):

@@ -63,7 +63,7 @@ class Collection:
             schema = cast("JsonObject", {"type": "object", "properties": properties})
             made = scripted_tool(tool["name"], namespace=namespace, schema=schema)
             declaration = replace(made.declaration, description=tool["description"])
-            found.append(Catalog().prepare(dataclasses.replace(made, declaration=declaration)))
+            found.append(Catalog().prepare(dataclasses.replace(made, declaration=declaration))[0])
         return found
 
 

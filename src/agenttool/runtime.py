@@ -29,7 +29,7 @@ from agenttool.codec import read, write
 from agenttool.config import Config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
-from agenttool.pipeline.agent import Agent, without_garbage_collection
+from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.attached_sources import AttachedSources, SourceFaults, SourceManager
 from agenttool.pipeline.background import call_key, key_of_caller, unique_part
@@ -130,12 +130,10 @@ class Runtime(SurfaceAccess):
         self._source_manager = SourceManager(
             attached, faults, agent=self._agent, results=self.deferred, public_url=callback_url, is_served=is_served
         )
-        with without_garbage_collection():
-            for tool in map(declared, tools):
-                tool_id = tool.declaration.tool_id
-                if self._agent.catalog.find(tool_id) is not None:
-                    raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
-                self.declare(tool)
+        given = [*map(declared, tools)]
+        for each in given:
+            reject_builtin_names(each)
+        self._agent.declare_new(given)
         if self._core.durable:  # output that an earlier process stored can be read back
             self._agent.offer_read_back(None)
 

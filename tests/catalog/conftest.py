@@ -20,7 +20,7 @@ def surface():
     def surface(*tools, loaded=frozenset(), policy=None, finder=None, circumstances=None, **situation):
         catalog = Catalog()
         for tool in tools:
-            catalog.add(catalog.prepare(tool))
+            catalog.add(*catalog.prepare(tool))
         here = Situation(circumstances=Circumstances(**(circumstances or {})), **situation)
         policy = policy or SurfacePolicy()
         options = VisibilityOptions(loaded=frozenset(loaded), policy=policy, finder=finder)

@@ -16,27 +16,27 @@ def as_tool(tool, tool_id):
 
 def test_two_namespaces_may_use_one_name():
     catalog = Catalog()
-    catalog.add(catalog.prepare(scripted_tool("search", namespace="web")))
-    catalog.add(catalog.prepare(scripted_tool("search", namespace="files")))
+    catalog.add(*catalog.prepare(scripted_tool("search", namespace="web")))
+    catalog.add(*catalog.prepare(scripted_tool("search", namespace="files")))
     assert [entry.qualified_name for entry in catalog.snapshot().entries] == ["web.search", "files.search"]
 
 
 def test_a_qualified_name_has_one_owner():
     catalog = Catalog()
     first = scripted_tool("search")
-    catalog.add(catalog.prepare(first))
+    catalog.add(*catalog.prepare(first))
     other = as_tool(first, "tool_other")
     with pytest.raises(ConfigError, match=r"two tools are named 'test\.search'"):
-        catalog.add(catalog.prepare(other))
+        catalog.add(*catalog.prepare(other))
 
 
 def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
     catalog = Catalog()
     tool = scripted_tool("search")
-    catalog.add(catalog.prepare(tool))
-    catalog.add(catalog.prepare(changed(tool, declaration=replace(tool.declaration, name="find"))))
+    catalog.add(*catalog.prepare(tool))
+    catalog.add(*catalog.prepare(changed(tool, declaration=replace(tool.declaration, name="find"))))
     assert [entry.name for entry in catalog.snapshot().entries] == ["find"]
-    catalog.add(catalog.prepare(as_tool(tool, "tool_new")))
+    catalog.add(*catalog.prepare(as_tool(tool, "tool_new")))
     assert catalog.snapshot().size == 2
 
 
@@ -74,7 +74,7 @@ def test_an_interface_of_another_tool_is_rejected(member, value):
 
 def test_the_records_of_a_tool_name_each_other():
     tool = scripted_tool("search", schema={"type": "object", "properties": {"q": {}}})
-    declared = Catalog().prepare(tool).tool
+    declared = Catalog().prepare(tool)[0].tool
     declaration, interface = declared.declaration, declared.interface
     assert declaration.interface_ref == interface.interface_id
     assert declaration.execution_profile_ref == declared.execution_profile.execution_profile_id
@@ -106,13 +106,13 @@ def test_tools_that_run_code_or_write_files_must_name_their_classifier_input(kin
             with pytest.raises(ConfigError, match="give its interface a classifier_input"):
                 Catalog().prepare(tool)
         else:
-            assert Catalog().prepare(tool).tool.interface.classifier_input == classifier_input
+            assert Catalog().prepare(tool)[0].tool.interface.classifier_input == classifier_input
 
 
 def test_texts_are_shared_with_the_records_of_the_caller_and_schemas_are_not():
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}
     tool = scripted_tool("search", schema=schema)
-    entry = Catalog().prepare(tool)
+    entry = Catalog().prepare(tool)[0]
     schema["properties"].clear()
     assert entry.tool.interface.model_input_schema["properties"] == {"path": {"type": "string"}}
     assert entry.tool.declaration.description is tool.declaration.description
@@ -123,5 +123,5 @@ def test_texts_are_shared_with_the_records_of_the_caller_and_schemas_are_not():
 def test_a_value_of_another_type_that_equals_the_right_one_is_converted():
     tool = scripted_tool("search")
     loose = changed(tool, execution_profile=replace(tool.execution_profile, execution_kind="function_call"))
-    kind = Catalog().prepare(loose).tool.execution_profile.execution_kind
+    kind = Catalog().prepare(loose)[0].tool.execution_profile.execution_kind
     assert (type(kind).__name__, kind) == ("ExecutionKind", "function_call")

@@ -104,27 +104,27 @@ def test_an_old_snapshot_equals_that_of_a_new_catalog_with_the_same_tools(steps)
             continue
         tool = tool_of(step)
         with suppress(ConfigError):  # another one has this name
-            catalog.add(catalog.prepare(tool))
+            catalog.add(*catalog.prepare(tool))
             tools[step["number"]] = tool
     snapshots.append((catalog.snapshot(), tools))
     for snapshot, there in snapshots:
         fresh = Catalog()
         for tool in there.values():
-            fresh.add(fresh.prepare(tool))
+            fresh.add(*fresh.prepare(tool))
         assert described(snapshot) == described(fresh.snapshot())
 
 
 def test_adding_or_replacing_a_tool_shares_the_unchanged_tables():
     catalog = Catalog()
     for number in range(20):
-        catalog.add(catalog.prepare(scripted_tool(f"t{number}")))
+        catalog.add(*catalog.prepare(scripted_tool(f"t{number}")))
     before = catalog.snapshot()
-    catalog.add(catalog.prepare(scripted_tool("t20")))
+    catalog.add(*catalog.prepare(scripted_tool("t20")))
     grown = catalog.snapshot()
     assert (grown.names, grown.columns) == (before.names, before.columns)
     assert (before.size, grown.size) == (20, 21)
     tool = scripted_tool("t3")
-    catalog.add(catalog.prepare(changed(tool, declaration=replace(tool.declaration, description="other words"))))
+    catalog.add(*catalog.prepare(changed(tool, declaration=replace(tool.declaration, description="other words"))))
     replaced = catalog.snapshot()
     assert replaced.names is before.names
     assert before.entries[3].tool.declaration.description != replaced.entries[3].tool.declaration.description
@@ -133,11 +133,11 @@ def test_adding_or_replacing_a_tool_shares_the_unchanged_tables():
 def test_equal_surfaces_share_their_lists_and_one_more_tool_is_appended():
     catalog = Catalog()
     for number in range(20):
-        catalog.add(catalog.prepare(scripted_tool(f"t{number}", should_defer=True)))
+        catalog.add(*catalog.prepare(scripted_tool(f"t{number}", should_defer=True)))
     before = surface_of(catalog.snapshot(), Situation())
     (written,) = catalog.snapshot().last_listed
     assert surface_of(catalog.snapshot(), Situation()).record.deferred_tools is before.record.deferred_tools
-    catalog.add(catalog.prepare(scripted_tool("t20", should_defer=True)))
+    catalog.add(*catalog.prepare(scripted_tool("t20", should_defer=True)))
     after = surface_of(catalog.snapshot(), Situation())
     assert after.record.deferred_tools[:20] == before.record.deferred_tools == written.deferred_refs
     assert after.record.selection_policy["deferred_tokens"] > before.record.selection_policy["deferred_tokens"]
@@ -146,7 +146,7 @@ def test_equal_surfaces_share_their_lists_and_one_more_tool_is_appended():
 def test_more_than_256_groups_of_traits_are_supported():
     catalog = Catalog()
     for number in range(300):
-        catalog.add(catalog.prepare(scripted_tool(f"t{number}", feature_gate_refs=(f"gate_{number}",))))
+        catalog.add(*catalog.prepare(scripted_tool(f"t{number}", feature_gate_refs=(f"gate_{number}",))))
         catalog.snapshot()
     only_one = Situation(circumstances=Circumstances(gates=frozenset({"gate_299"})))
     assert surface_of(catalog.snapshot(), only_one).record.loaded_tools == ("tool_test.t299",)
@@ -157,7 +157,7 @@ def test_a_role_may_use_exactly_the_tools_that_match_its_patterns(patterns):
     catalog = Catalog()
     for namespace in ("a", "x", "a.b"):
         for name in ("a", "b", "ab", "x-b", "b_a"):
-            catalog.add(catalog.prepare(scripted_tool(name, namespace=namespace)))
+            catalog.add(*catalog.prepare(scripted_tool(name, namespace=namespace)))
     snapshot = catalog.snapshot()
     meant = [*patterns, *(f"*.{each}" for each in patterns if not set(".*?[") & set(each))]
     fits = [any(fnmatchcase(name, each) for each in meant) for name in snapshot.names.qualified]
@@ -169,7 +169,7 @@ def test_a_role_may_use_exactly_the_tools_that_match_its_patterns(patterns):
 def test_a_bare_name_excludes_tools_of_every_namespace_from_a_role():
     catalog = Catalog()
     for namespace in ("bank", "shop"):
-        catalog.add(catalog.prepare(scripted_tool("pay", namespace=namespace)))
-        catalog.add(catalog.prepare(scripted_tool("repay", namespace=namespace)))
+        catalog.add(*catalog.prepare(scripted_tool("pay", namespace=namespace)))
+        catalog.add(*catalog.prepare(scripted_tool("repay", namespace=namespace)))
     surface = surface_of(catalog.snapshot(), Situation(role=Role(name="clerk", without=("pay",))))
     assert surface.record.loaded_tools == ("tool_bank.repay", "tool_shop.repay")

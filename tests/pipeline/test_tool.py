@@ -108,7 +108,7 @@ async def test_a_surface_from_before_a_tool_was_replaced_still_calls_what_it_had
 
 def test_threads_that_ask_at_once_get_one_tool():
     limited = changed(scripted_tool("tool", schema=TEXT), rate_limit=RateLimit(per_second=1))
-    entry = Catalog().prepare(limited)
+    entry = Catalog().prepare(limited)[0]
     for _ in range(50):
         tools, ready = Tools(), threading.Barrier(4, timeout=30)
 
@@ -149,7 +149,7 @@ def test_whatever_is_admitted_can_be_made_ready(schema, output):
     said = {"output_schema": output} if isinstance(output, dict) else {}
     tools = Tools()
     try:
-        entry = Catalog().prepare(scripted_tool("tool", schema=schema, **said))
+        entry = Catalog().prepare(scripted_tool("tool", schema=schema, **said))[0]
         tools.admit(entry)
     except ConfigError:
         return

@@ -69,30 +69,33 @@ class Catalog:
         """Return whether a declared tool is retired, disabled or a draft, so that no surface offers it."""
         return self._names.numbers[tool_id] in self._withdrawn
 
-    def prepare(self, tool: DeclaredTool) -> Entry:
-        """Validate a tool and return its entry, without adding it.
+    def prepare(self, *tools: DeclaredTool) -> list[Entry]:
+        """Validate tools and return their entries, without adding them.
 
         Raises:
-            ConfigError: a record is invalid, records contradict each other, or another tool has the qualified name.
+            ConfigError: a record is invalid, records contradict each other, or two tools have one qualified name.
         """
-        entry = Entry(tool=_completed(tool))
-        owner = self.owner(entry.qualified_name)
-        if owner is not None and owner.tool_id != entry.tool_id:
-            raise ConfigError(
-                f"two tools are named {entry.qualified_name!r}: {owner.tool_id!r} and {entry.tool_id!r}; "
-                "give one of them another namespace or name"
-            )
-        return entry
+        entries = [Entry(tool=each) for each in map(_completed, tools)]
+        new: dict[str, Entry] = {}
+        for entry in entries:
+            owner = self.owner(entry.qualified_name) or new.setdefault(entry.qualified_name, entry)
+            if owner.tool_id != entry.tool_id:
+                raise ConfigError(
+                    f"two tools are named {entry.qualified_name!r}: {owner.tool_id!r} and {entry.tool_id!r}; "
+                    "give one of them another namespace or name"
+                )
+        return entries
 
-    def add(self, entry: Entry) -> None:
-        """Add a prepared entry; it replaces the one with the same id."""
+    def add(self, entry: Entry) -> Entry | None:
+        """Add a prepared entry, and return the one with the same id that it replaces."""
         traits = traits_of(entry.tool)
         group, number = self._columns.group(traits), self._names.numbers.get(entry.tool_id)
-        if number is None:
+        before = None if number is None else self._columns.entries[number]
+        if number is None or before is None:
             number = self._names.add(entry)
             self._columns.append(entry, group)
         else:
-            self._copy_shared(self._columns.entries[number], entry)
+            self._copy_shared(before, entry)
             self._columns.put(number, entry, group)
         if group == len(self._withdrawals):
             self._withdrawals.append(withdrawal(traits))
@@ -102,6 +105,7 @@ class Catalog:
         else:
             self._withdrawn.pop(number, None)
         self._is_current = False
+        return before
 
     def _copy_shared(self, before: Entry, after: Entry) -> None:
         """Copy the tables that the last snapshot uses, before a tool is replaced in them."""

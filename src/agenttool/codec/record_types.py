@@ -1,9 +1,8 @@
 """Check that the values of a record have the declared types, without encoding what cannot be wrong."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
 from itertools import compress
-from operator import is_not
 from typing import NamedTuple, cast, get_type_hints
 
 import msgspec
@@ -21,9 +20,11 @@ from msgspec.inspect import (
 )
 from msgspec.structs import astuple
 
-from agenttool.records import UNSET, Part
+from agenttool.records import Part, UnsetType
 
-_REQUIRED = object()
+CACHED_PLANS = 1024
+"""How many combinations of value types are cached; the records of most tools have a few."""
+
 _SCALARS = frozenset({str, bool, type(None)})
 _encode = msgspec.json.Encoder().encode
 
@@ -36,9 +37,16 @@ class _FieldCheck(NamedTuple):
     decode: Callable[[bytes], object]
 
 
-class _RecordChecks(NamedTuple):
-    fields: tuple[_FieldCheck, ...]
-    defaults: tuple[object, ...]
+class _CheckPlan(NamedTuple):
+    """What to check in records whose values have the same types.
+
+    Attributes:
+        is_text: whether each value is a text, which must be ASCII.
+        decoded: the positions of values that must be decoded, each with its field.
+    """
+
+    is_text: tuple[bool, ...]
+    decoded: tuple[tuple[int, _FieldCheck], ...]
 
 
 def validated_changes(record: Part) -> dict[str, object] | None:
@@ -47,16 +55,14 @@ def validated_changes(record: Part) -> dict[str, object] | None:
     Texts, enums and flags cannot change and stay shared. None means that the record must be decoded as a whole: a value
     does not fit, or a text is not ASCII.
     """
-    checks, values = _checks_of(type(record)), astuple(record)
+    values = astuple(record)
+    is_text, decoded = _plan_of(type(record), *map(type, values))
+    if not "".join(cast("Iterable[str]", compress(values, is_text))).isascii():
+        return None
     changes: dict[str, object] = {}
-    given = [*map(is_not, values, checks.defaults)]
-    for (name, plain, decode), value in zip(compress(checks.fields, given), compress(values, given), strict=True):
-        if type(value) in plain:
-            if isinstance(value, str) and not value.isascii():
-                return None
-            continue
+    for position, (name, _, decode) in decoded:
         try:
-            written = _encode(value)
+            written = _encode(values[position])
             if not written.isascii():
                 return None
             changes[name] = decode(written)
@@ -65,21 +71,28 @@ def validated_changes(record: Part) -> dict[str, object] | None:
     return changes
 
 
+@lru_cache(maxsize=CACHED_PLANS)
+def _plan_of(kind: type[Part], *types: type) -> _CheckPlan:
+    checks = _checks_of(kind)
+    fits = [each in check.plain for each, check in zip(types, checks, strict=True)]
+    is_text = tuple(known and issubclass(each, str) for each, known in zip(types, fits, strict=True))
+    return _CheckPlan(is_text, tuple((at, checks[at]) for at, known in enumerate(fits) if not known))
+
+
 @cache
-def _checks_of(kind: type[Part]) -> _RecordChecks:
+def _checks_of(kind: type[Part]) -> Sequence[_FieldCheck]:
     hints = get_type_hints(kind, include_extras=True)
     fields = cast("StructType", type_info(kind)).fields
-    checks = [
-        _FieldCheck(each.name, _plain(each.type), msgspec.json.Decoder(hints[each.name]).decode) for each in fields
+    return [
+        _FieldCheck(each.name, _plain(each.type) | _unset(each), msgspec.json.Decoder(hints[each.name]).decode)
+        for each in fields
     ]
-    return _RecordChecks(tuple(checks), tuple(map(_default_of, fields)))
 
 
-def _default_of(field: Field) -> object:
-    if field.default is not msgspec.NODEFAULT:
-        return field.default
-    has_value = field.required or field.default_factory is not msgspec.NODEFAULT
-    return _REQUIRED if has_value else UNSET  # the library reports no default where it is UNSET
+def _unset(field: Field) -> frozenset[type]:
+    """Return the type of UNSET if it is the default; the library reports no default there."""
+    has_value = field.required or (field.default, field.default_factory) != (msgspec.NODEFAULT, msgspec.NODEFAULT)
+    return frozenset() if has_value else frozenset({UnsetType})
 
 
 def _plain(declared: Type) -> frozenset[type]:

@@ -50,7 +50,7 @@ def test_an_example_is_related_to_its_category_but_not_the_reverse():
 def named(name):
     declared = scripted_tool(name, namespace="test")
     declaration = replace(declared.declaration, description="")
-    return Catalog().prepare(dataclasses.replace(declared, declaration=declaration))
+    return Catalog().prepare(dataclasses.replace(declared, declaration=declaration))[0]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_without_similarities_scores_by_words_are_returned():
 def entry(name, description):
     declared = scripted_tool(name, namespace="test")
     declaration = replace(declared.declaration, description=description)
-    return Catalog().prepare(dataclasses.replace(declared, declaration=declaration))
+    return Catalog().prepare(dataclasses.replace(declared, declaration=declaration))[0]
 
 
 @pytest.mark.parametrize("crowd", [0, 1000], ids=["few", "many"])
@@ -217,7 +217,7 @@ def everyday():
         schema = {"type": "object", "properties": {each: {} for each in parameters.split()}}
         tool = scripted_tool(name, namespace=namespace, schema=schema)
         declaration = replace(tool.declaration, description=description)
-        entry = Catalog().prepare(dataclasses.replace(tool, declaration=declaration))
+        entry = Catalog().prepare(dataclasses.replace(tool, declaration=declaration))[0]
         index.put(entry)
         known[entry.tool_id] = entry
     while index.catch_up(100):
