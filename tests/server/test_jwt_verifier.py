@@ -127,6 +127,11 @@ def test_a_valid_token_names_its_subject_and_roles(open_http):
     assert identity(http, signed(roles="operator other"))[-1] == ["operator"]
 
 
+def test_a_token_may_expire_later_than_a_timestamp_can_say(open_http):
+    for late in (10**18, 1e300):
+        assert me(open_http(), signed(exp=late))[1]["expires_at"].startswith("9999-12-3")
+
+
 def test_a_token_has_what_its_roles_permit_and_no_more(open_http):
     http = open_http()
     caller, auditor = ({"authorization": f"Bearer {signed(roles=each)}"} for each in (["emperor"], ["auditor"]))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -42,6 +43,9 @@ STALE_S = 3600.0
 
 MIN_PAUSE_S = 10.0
 """The time between two reads of the keys: tokens with invented key ids must not cause more."""
+
+LAST_MOMENT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""A token that expires later is treated as expiring then: a timestamp cannot name a later time."""
 
 MAX_KEYS_BYTES = 1_000_000
 MAX_KEYS = 100
@@ -131,7 +135,7 @@ class JwtVerifier:
                 roles=_roles(_claim(claims, setting.roles_claim)),
                 kind=IdentityKind.JWT,
             ),
-            expires_at_s=float(cast("float", expires)) + setting.leeway_s,
+            expires_at_s=min(float(cast("float", expires)) + setting.leeway_s, LAST_MOMENT_S),
         )
 
 
