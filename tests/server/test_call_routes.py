@@ -1,9 +1,12 @@
 """Batches over HTTP: their calls have ids at once, and may wait for an approval longer than a request does."""
 
+import asyncio
+
 import pytest
 from starlette.testclient import TestClient
 
 from agenttool import Runtime, tool
+from agenttool.client import AsyncClient
 from agenttool.ports.identity import AccessRole
 from agenttool.server.grants import GrantKind
 
@@ -123,3 +126,23 @@ def test_a_server_that_stops_leaves_what_waits_to_the_next_one_and_records_what_
         allow(http, key_of(http, "approver"))
         ended = http.get(f"/v1/calls/{items[1]['invocation_id']}?wait=30").json()
         assert ended["result"]["content"][0]["text"] == "sent to ada"
+
+
+async def test_a_request_that_waits_ends_when_its_key_is_revoked(make_app, serve_app, tmp_path, monkeypatch):
+    monkeypatch.setattr("agenttool.server.state.CHECK_S", 0.01)
+    app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send], approve="wait"))
+    async with serve_app(app) as url:
+        grants = app.state.served.grants
+        key, grant = await grants.add(GrantKind.KEY, subject="bob", roles=[AccessRole.CALLER], created_by="test")
+        async with AsyncClient(url, key=key) as client:
+            made = await client.start("mail.send", {"to": "ada"})
+            waits = [
+                asyncio.create_task(client.get(made.invocation_id, wait_s=60)),
+                asyncio.create_task(client.start("mail.send", {"to": "eve"}, wait_s=60)),
+            ]
+            async for _ in app.state.runtime.journal.events():
+                if len(await app.state.runtime.approvals.list()) == len(waits):
+                    break
+            await grants.revoke(GrantKind.KEY, grant.grant_id)
+            ended = await asyncio.gather(*waits, return_exceptions=True)
+    assert [each.status for each in ended] == [401, 401]

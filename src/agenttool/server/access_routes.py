@@ -81,7 +81,7 @@ async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
 async def get_me(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return the identity of the request, and what a client may know about the server."""
-    return Reply(value=_me(request.gateway.options.info, request.scope["state"]["identified"]))
+    return Reply(value=_me(request.gateway.options.info, request.identified))
 
 
 def _me(info: ServerInfo, found: Identified) -> Me:
@@ -158,7 +158,7 @@ async def _revoke(request: ApiRequest[EmptyQuery, EmptyBody], kind: GrantKind, g
 async def list_sessions(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the console sessions of the tenant."""
     found = await request.gateway.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
-    own: Identified = request.scope["state"]["identified"]
+    own = request.identified
     items = [
         SessionItem(
             session_id=each.grant_id,

@@ -1,5 +1,6 @@
 """Build the ASGI application of a server from an open runtime and its settings."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -143,14 +144,18 @@ async def serve_runtime(
         mcp_url=None if mcp is None else f"{options.url}/mcp",
     )
     default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
-    async with Tenants.open(default, open_space or _no_tenants) as tenants:
+    async with Tenants.open(default, open_space or _no_tenants) as tenants, asyncio.TaskGroup() as group:
         gateway_options = GatewayOptions(
             info=info,
             origins=frozenset(options.origins),
             max_requests_per_s=options.max_requests_per_s,
         )
         state = ServerState(tenants, authenticator, gateway_options, document_of(ROUTES), settings)
-        yield ServerApp(Gateway(state, ROUTES), grants, options)
+        watch = group.create_task(state.end_revoked_waits())
+        try:
+            yield ServerApp(Gateway(state, ROUTES), grants, options)
+        finally:
+            watch.cancel()
 
 
 @asynccontextmanager

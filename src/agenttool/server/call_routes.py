@@ -99,7 +99,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     key = request.headers.get("idempotency-key")
     observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
     started: StartedCall | None = None
-    with request.gateway.within(max(limit, MIN_WAIT_S)):
+    with request.gateway.within(max(limit, MIN_WAIT_S), request.identified):
         started = await runtime.submit(
             body.tool,
             bytes(body.arguments),
@@ -229,7 +229,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     invocation_id = request.path["invocation_id"]
     await own_invocation(request.space, request.principal, invocation_id)
     if request.query.wait:
-        with request.gateway.within(request.query.wait):
+        with request.gateway.within(request.query.wait, request.identified):
             await request.space.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
@@ -377,6 +377,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     planned = [_planned(space, each, actor) for each in calls]
     surface = _surface_of(request)
     idle, wait = asyncio.Event(), request.query.wait
+    limit = DEFAULT_WAIT_S if wait is None else wait
     batch = space.start_batch(
         planned,
         runtime.batch(
@@ -388,7 +389,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
         ),
     )
     batch.add_done_callback(lambda _: idle.set())
-    with request.gateway.within(max(DEFAULT_WAIT_S if wait is None else wait, MIN_WAIT_S)):
+    with request.gateway.within(max(limit, MIN_WAIT_S), request.identified):
         await idle.wait()
     results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
     items = [

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from agenttool.ports.identity import AccessRole, Principal
+from agenttool.server.authentication import Identified
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import TenantSpace
 
@@ -54,6 +55,11 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     path: Mapping[str, str]
     query: Q
     body: B
+
+    @property
+    def identified(self) -> Identified:
+        """The identity, and what proves it."""
+        return self.scope["state"]["identified"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
+from agenttool.errors import StoreError
 from agenttool.records import JsonObject
 from agenttool.scheduler.timeouts import Deadlines
 from agenttool.server.access_messages import (
     ServerInfo,
 )
-from agenttool.server.authentication import Authenticator
+from agenttool.server.authentication import Authenticator, Identified, unauthorized
+from agenttool.server.event_hub import CHECK_S
 from agenttool.server.tenants import Tenants
 
 
@@ -94,19 +97,46 @@ class ServerState:
         for space in self.tenants.opened():
             space.events.close("draining")
 
-    def within(self, seconds: float) -> "_TimeLimited":
-        """Wait for what happens in this context; leave it after some seconds, or `DRAIN_S` once the server stops."""
-        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds)
+    def within(self, seconds: float, identified: Identified) -> "_TimeLimited":
+        """Wait for what happens in this context; leave it after some seconds, or `DRAIN_S` once the server stops.
+
+        It raises a `Problem` with the status 401 if the credentials of the request were revoked meanwhile.
+        """
+        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds, identified)
+
+    async def end_revoked_waits(self) -> None:
+        """End the requests that wait once their credentials are revoked or expire, until this is canceled."""
+        while True:
+            await asyncio.sleep(CHECK_S)
+            # Requests of one key share its identity while it is cached.
+            for identified in {id(each.identified): each.identified for each in self._limits}.values():
+                with suppress(StoreError):
+                    if not await self.authenticator.is_still_valid(identified):
+                        for each in [each for each in self._limits if each.identified is identified]:
+                            each.revoke()
 
 
 class _TimeLimited:
     """The context of `ServerState.within`. It works as `asyncio.timeout`, but all share one timer of the event loop."""
 
-    __slots__ = ("_canceled_before", "_deadline", "_deadlines", "_is_expired", "_limits", "_seconds", "_task")
+    __slots__ = (
+        "_canceled_before",
+        "_deadline",
+        "_deadlines",
+        "_is_expired",
+        "_is_revoked",
+        "_limits",
+        "_seconds",
+        "_task",
+        "identified",
+    )
 
-    def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float) -> None:
+    def __init__(
+        self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identified: Identified
+    ) -> None:
         self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
-        self._is_expired = False
+        self.identified = identified
+        self._is_expired = self._is_revoked = False
 
     def __enter__(self) -> None:
         """Start the time."""
@@ -119,12 +149,24 @@ class _TimeLimited:
         """Shorten the time."""
         self._deadlines.move(self._deadline, min(self._deadline.at, latest))
 
+    def revoke(self) -> None:
+        """End it now, with status 401."""
+        self._is_revoked = True
+        self.end_before(0)
+
     def _expire(self) -> None:
         self._is_expired = True
         self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """End the time; suppress a cancellation by the timer, and no other one."""
+        """End the time; suppress a cancellation by the timer, and no other one.
+
+        Raises:
+            Problem: 401, because the credentials were revoked.
+        """
         self._limits.discard(self)
         self._deadlines.cancel(self._deadline)
-        return self._is_expired and self._task.uncancel() <= self._canceled_before and kind is asyncio.CancelledError
+        is_own = self._is_expired and self._task.uncancel() <= self._canceled_before and kind is asyncio.CancelledError
+        if is_own and self._is_revoked:
+            raise unauthorized("the credentials were revoked or have expired; use others") from None
+        return is_own

@@ -16,7 +16,6 @@ from agenttool.history.listed_call import CallFilter, page_of_calls
 from agenttool.ports.deferred import Thread
 from agenttool.records import InvocationStatus, Json, JsonObject
 from agenttool.runtime import Runtime
-from agenttool.server.authentication import Identified
 from agenttool.server.event_hub import CHECK_S, HEARTBEAT_S, encode
 from agenttool.server.messages import EventQuery, raw
 from agenttool.server.problem import Problem
@@ -38,7 +37,7 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     `Last-Event-ID` or `after` continues after a position; `reset` says that this is not possible, so that the client
     must read everything again. The stream ends with `closed` when the credentials are revoked or the server stops.
     """
-    gateway, identified = request.gateway, cast("Identified", request.scope["state"]["identified"])
+    gateway, identified = request.gateway, request.identified
     principal = identified.principal
     owner = f"{principal.tenant} {principal.subject} {'' if identified.grant is None else identified.grant.grant_id}"
     if gateway.streams[owner] >= MAX_STREAMS:
