@@ -11,14 +11,15 @@ from bench.process import print_cost
 
 
 def main() -> None:
-    """Import one document."""
+    """Import one document, with the definitions that a review compares."""
     place = sys.argv[1]
     service = OpenApiService("probe", document=place, server="https://api.example")
     executor = scripted_tool("probe").executor
 
     def work() -> object:
         imported = import_document(service, Path(place).read_bytes(), place)
-        return imported, [declare(service, each, executor) for each in imported.tools]
+        tools = [declare(service, each, executor) for each in imported.tools]
+        return imported, tools, imported.definitions(imported.digests())
 
     print_cost(work)
 

@@ -63,6 +63,7 @@ read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(d
 
 _M = TypeVar("_M")
 _read_members = msgspec.json.Decoder(dict[str, RawJson]).decode
+_read_items = msgspec.json.Decoder(list[RawJson]).decode
 _read_nested_members = msgspec.json.Decoder(dict[str, dict[str, RawJson]]).decode
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -137,6 +138,14 @@ def parse_members(data: bytes | RawJson) -> dict[str, RawJson]:
         RecordError: it is not an object. A member whose strings are not UTF-8 is found when it is decoded.
     """
     return _parts(_read_members, data)
+
+
+def parse_items(data: bytes | RawJson) -> list[RawJson]:
+    """Decode only the outermost JSON array; see `parse_members`. A value that is no array has no items."""
+    try:
+        return _read_items(data)
+    except UNREADABLE:
+        return []
 
 
 def parse_nested_members(data: bytes | RawJson) -> dict[str, dict[str, RawJson]]:
@@ -216,8 +225,8 @@ def shaped(value: Json, shape: type[_P]) -> _P | None:
 _T = TypeVar("_T")
 
 
-def read_own(data: bytes, kind: type[_T]) -> _T:
-    """Decode what `write_own` encoded.
+def read_own(data: bytes | RawJson, kind: type[_T]) -> _T:
+    """Decode what `write_own` encoded, or the members of an object that a typed dictionary names.
 
     Raises:
         RecordError: it is not such a value.

@@ -76,6 +76,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
         members: members of the body by the names of arguments; None if the body is one argument.
         body_argument: the name of that argument.
         is_paged: whether the argument `pages` follows pages.
+        credentials: the names of the credentials that requests need.
         missing: security schemes that the operation needs and the settings do not have.
     """
 
@@ -89,8 +90,10 @@ class OperationTool(Part, frozen=True, kw_only=True):
     schema: JsonObject
     is_paged: bool
     uses: tuple[SchemeUse, ...]
+    credentials: tuple[str, ...]
     missing: tuple[str, ...]
     facts: ToolFacts
+    description: str
 
 
 def names_of(operations: Sequence[ApiOperation]) -> list[str]:
@@ -214,6 +217,8 @@ class ToolMaker:
         self._schemas = schemas
         self._security = security
         self._headers = {each.lower() for each in (*service.headers, service.idempotency_header or "")}
+        texts = (*service.headers.values(), *service.query.values())
+        self._credentials = frozenset(name for text in texts for name in credentials_in(text))
         self._arguments: dict[int, _Argument] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
@@ -258,9 +263,14 @@ class ToolMaker:
             schema=schema,
             is_paged=is_paged,
             uses=uses,
+            credentials=self._credentials_of(uses),
             missing=missing,
             facts=facts,
+            description=_description_of(operation),
         )
+
+    def _credentials_of(self, uses: Iterable[SchemeUse]) -> tuple[str, ...]:
+        return tuple(sorted(self._credentials.union(name for use in uses for name in use.credentials)))
 
     def _is_given(self, parameter: ApiParameter) -> bool:
         """Return whether the settings supply a parameter, or it carries a credential."""
@@ -402,7 +412,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             namespace=service.name,
             name=tool.name,
             title=facts.title or plain_text(operation.summary, 100) or None,
-            description=facts.description or description_of(operation),
+            description=facts.description or tool.description,
             search_hint=_search_hint(operation),
             lifecycle=Lifecycle.DEPRECATED if operation.is_deprecated else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.OPENAPI_OPERATION,
@@ -431,7 +441,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             is_concurrency_safe=True if is_read_only else None,
             interrupt_behavior=InterruptBehavior.CANCEL,
             timeout_ms=round(service.timeout_s * 1000),
-            required_credentials=credentials_of(service, tool.uses) or None,
+            required_credentials=tool.credentials or None,
         ),
         execution_profile=ExecutionProfile(
             execution_profile_id=execution_id,
@@ -463,20 +473,13 @@ def may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
     return tool.facts.read_only is True or (service.trust and tool.operation.method in _REPEATABLE)
 
 
-def credentials_of(service: OpenApiService, uses: Iterable[SchemeUse]) -> tuple[str, ...]:
-    """Return the names of the credentials that requests need."""
-    texts = (*service.headers.values(), *service.query.values())
-    named = {name for text in texts for name in credentials_in(text)}
-    return tuple(sorted(named | {name for use in uses for name in use.credentials}))
-
-
 def _effect(*, is_read_only: bool, is_destructive: bool) -> WriteEffect:
     if is_read_only:
         return WriteEffect.NONE
     return WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
 
 
-def description_of(operation: ApiOperation) -> str:
+def _description_of(operation: ApiOperation) -> str:
     """Return the summary and the first sentences of the description."""
     summary = plain_text(operation.summary, 200)
     details = plain_text(operation.description, MAX_DESCRIPTION - len(summary))
@@ -495,7 +498,7 @@ def _annotations(operation: ApiOperation) -> JsonObject:
     """Return what no record has: the place of the operation, and its request schemas as the document has them."""
     native: JsonObject = {"pointer": operation.pointer, "tags": [*operation.tags]}
     if operation.parameters:
-        native["parameters"] = operation.native.get("parameters", [])
+        native["parameters"] = operation.native_parameters
     if operation.body is not None:
         native["request_body"] = {"content_type": operation.body.content_type, "schema": operation.body.schema}
     if operation.security is not None:

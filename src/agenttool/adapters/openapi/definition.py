@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import cast
 
-from agenttool.adapters.openapi.declare import OperationTool, description_of
+from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError, References
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter
 from agenttool.codec import sorted_json
@@ -25,7 +25,7 @@ def definition_of(tool: OperationTool, digest: str) -> JsonObject:
         "request": operation.key,
         "servers": [each.get("url") for each in operation.servers],
         "title": operation.summary or None,
-        "description": description_of(operation),
+        "description": tool.description,
         "inputSchema": tool.schema,
         "security": [*dict.fromkeys(name for each in operation.security or () for name in each)],
         "digest": digest,

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from agenttool.adapters.openapi.repeated import LEVELS, repeated_members
+from agenttool.adapters.openapi.repeated import LEVELS, has_each_once, repeated_members
 from agenttool.codec import RawJson, parse_members, parse_nested_members, parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
@@ -56,7 +56,7 @@ def absolute_url(base: str, reference: str) -> str:
 
 
 def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]] | None = None) -> JsonObject:
-    """Return the object in a JSON or YAML document; with `is_lazy`, `References` decodes the components of JSON.
+    """Return the object in a JSON or YAML document; with `is_lazy`, parts of JSON are `RawJson` until they are needed.
 
     The places of members that it has twice, and of which the last one counts, are added to `repeated`.
 
@@ -67,11 +67,11 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
     start = body.lstrip()[:1]
     if not start:
         raise DocumentError("the document is empty; name another one")
-    if repeated is not None and start == b"{":
-        repeated += repeated_members(body)
     if is_lazy and start == b"{":
         with suppress(RecordError):
-            return _parse_lazily(body)
+            return _parse_lazily(body, repeated)
+    if repeated is not None and start == b"{":
+        repeated += repeated_members(body)
     try:
         found = parse_value(body) if start in b"{[" else None
     except RecordError as error:
@@ -83,21 +83,44 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
     return cast("JsonObject", found)
 
 
-def _parse_lazily(data: bytes) -> JsonObject:
-    """Return a document in which components and extensions are `RawJson`: most of them are never needed.
+def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonObject:
+    """Return a document in which components, members of paths and extensions are `RawJson`: many are never needed.
 
     Raises:
         RecordError: it is not JSON, or its components are not objects of objects.
     """
     found: dict[str, object] = {}
-    for name, text in parse_members(data).items():
+    members = parse_members(data)
+    texts = [(data, members)]
+    for name, text in members.items():
         if name == "components":
             found[name] = parse_nested_members(text)
         elif name == "definitions":
             found[name] = parse_members(text)
+        elif name == "paths":
+            paths = parse_members(text)
+            items = {path: parse_members(each) for path, each in paths.items() if bytes(each).startswith(b"{")}
+            found[name] = parse_value(text) if "swagger" in members else {**paths, **items}
+            texts += [(bytes(text), paths), *((bytes(paths[path]), item) for path, item in items.items())]
         else:
             found[name] = text if name == "webhooks" or name.startswith("x-") else parse_value(text)
+    if repeated is not None and not all(has_each_once(*each) for each in texts):
+        repeated += repeated_members(data)
     return cast("JsonObject", found)
+
+
+def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:
+    """Return a value of a document that may still be JSON text; an error names it as `what`.
+
+    Raises:
+        DocumentError: it is no JSON.
+    """
+    if not isinstance(value, RawJson):
+        return value
+    try:
+        return parse_value(value)
+    except RecordError as error:
+        raise DocumentError(f"{what} cannot be read: {error}", pointer) from None
 
 
 def _parse_yaml(data: bytes, before: str, repeated: list[tuple[str, ...]] | None) -> Json:
@@ -246,7 +269,7 @@ class References:
         for _ in range(_MAX_CHAIN):
             if not isinstance(value, dict):
                 raise DocumentError(f"an object is expected, got {type(value).__name__}; correct it", pointer)
-            reference = value.get("$ref")
+            reference = decoded(value.get("$ref"), pointer)
             if not isinstance(reference, str):
                 return value
             try:
@@ -258,13 +281,8 @@ class References:
 
 def _member(value: Json, step: str, reference: str) -> Json:
     if isinstance(value, dict) and step in value:
-        found = cast("Json | RawJson", value[step])
-        if isinstance(found, RawJson):
-            try:
-                found = value[step] = parse_value(found)
-            except RecordError as error:
-                raise DocumentError(f"the target of {reference!r} cannot be read: {error}") from None
-        return found
+        value[step] = decoded(value[step], "", f"the target of {reference!r}")
+        return value[step]
     if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
         return value[int(step)]
     raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")

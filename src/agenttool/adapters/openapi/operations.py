@@ -1,9 +1,12 @@
 """The operations of a document: each complete, or listed with the reason why it cannot be used."""
 
 import re
-from typing import NamedTuple, cast
+from contextlib import suppress
+from typing import NamedTuple, TypedDict, cast
 
-from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.adapters.openapi.document import DocumentError, References, decoded
+from agenttool.codec import RawJson, parse_items, read_own
+from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, Part
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -16,6 +19,27 @@ _CLIENT_HEADERS = frozenset(
     | {"te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection"}
 )
 """Headers that the client writes: a caller who chose one could reach another host, or begin a second request."""
+
+_RAW_MEMBERS = frozenset({*METHODS, "parameters"})
+_NativeOperation = TypedDict(
+    "_NativeOperation",
+    {
+        "operationId": object,
+        "summary": object,
+        "description": object,
+        "tags": object,
+        "deprecated": object,
+        "servers": object,
+        "security": object,
+        "parameters": RawJson,
+        "requestBody": RawJson,
+        "responses": RawJson,
+        "$ref": object,
+        "x-agenttool-error": object,
+    },
+    total=False,
+)
+"""The members of an operation that are needed; the longest ones stay JSON texts."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -73,7 +97,8 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         key: method and path, unique in a document.
         pointer: its place in the document.
         security: the alternatives, each with its schemes and their scopes; None if the document has none.
-        native: the operation as the document has it.
+        native_parameters: its own parameters as the document has them.
+        native_responses: its responses as the document has them, which may be JSON text.
     """
 
     method: str
@@ -86,15 +111,23 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     is_deprecated: bool
     parameters: tuple[ApiParameter, ...]
     body: RequestBody | None
-    responses: JsonObject
     servers: tuple[JsonObject, ...]
     security: tuple[dict[str, tuple[str, ...]], ...] | None
-    native: JsonObject
+    native_parameters: list[Json]
+    native_responses: Json | RawJson
 
     @property
     def key(self) -> str:
         """Method and path."""
         return f"{self.method} {self.path}"
+
+    @property
+    def responses(self) -> JsonObject:
+        """Its responses as the document has them; few are needed, so they are decoded at each access."""
+        try:
+            return _object(decoded(self.native_responses, self.pointer))
+        except DocumentError:
+            return {}  # a request does not depend on them
 
 
 class OperationReader:
@@ -104,7 +137,8 @@ class OperationReader:
         """Take the document."""
         self._references = references
         self._root = references.root
-        self._parameters: dict[str, ApiParameter | None] = {}
+        self._parameters: dict[bytes | str, tuple[Json, ApiParameter | None]] = {}
+        self._bodies: dict[bytes, RequestBody | None] = {}
         self.skipped: list[SkippedPart] = []
 
     def read(self) -> list[ApiOperation]:
@@ -131,17 +165,18 @@ class OperationReader:
             item = self._references.resolve(value, place)
             if item is not value:
                 item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
+            item = {name: each if name in _RAW_MEMBERS else decoded(each, place) for name, each in item.items()}
         except DocumentError as error:
             self.skipped.append(SkippedPart(error.pointer, str(error)))
             return []
         methods = {each: item[each] for each in METHODS if each in item}
-        additional = item.get("additionalOperations")
-        methods |= additional if isinstance(additional, dict) else {}
+        methods |= _object(item.get("additionalOperations"))
         found: list[ApiOperation] = []
         for method, native in methods.items():
             pointer = f"{place}/{method}" if method in METHODS else f"{place}/additionalOperations/{escape(method)}"
             try:
-                found.append(self._operation(path, method, self._references.resolve(native, pointer), item, pointer))
+                operation = self._references.resolve(_members_of(native, pointer), pointer)
+                found.append(self._operation(path, method, operation, item, pointer))
             except DocumentError as error:
                 self.skipped.append(SkippedPart(error.pointer or pointer, str(error)))
         return found
@@ -152,7 +187,7 @@ class OperationReader:
             raise DocumentError(fault, pointer)
         servers = native.get("servers") or item.get("servers") or self._root.get("servers")
         operation_id = native.get("operationId")
-        parameters = self._merged(item.get("parameters"), native.get("parameters"), pointer)
+        own, parameters = self._merged(item.get("parameters"), native.get("parameters"), pointer)
         return ApiOperation(
             method=method.upper(),
             path=path,
@@ -164,27 +199,37 @@ class OperationReader:
             is_deprecated=native.get("deprecated") is True,
             parameters=(*parameters, *_undeclared(path, parameters)),
             body=self._body(native.get("requestBody"), f"{pointer}/requestBody"),
-            responses=_object(native.get("responses")),
             servers=tuple(each for each in _list(servers) if isinstance(each, dict)),
             security=_security(native.get("security", self._root.get("security"))),
-            native=native,
+            native_parameters=own,
+            native_responses=native.get("responses"),
         )
 
-    def _merged(self, shared: Json, own: Json, pointer: str) -> tuple[ApiParameter, ...]:
-        """Return the parameters of a path and of its operation, whose own replace shared ones."""
+    def _merged(
+        self, shared: Json | RawJson, own: Json | RawJson, pointer: str
+    ) -> tuple[list[Json], tuple[ApiParameter, ...]]:
+        """Return the parameters of an operation as the document has them, and with those of its path.
+
+        A parameter of the operation replaces one of the path.
+        """
         found: dict[tuple[str, str], ApiParameter] = {}
+        natives: list[Json] = []
         for values in (shared, own):
-            for number, value in enumerate(_list(values)):
-                reference = value.get("$ref") if isinstance(value, dict) else None
-                if isinstance(reference, str) and reference in self._parameters:
-                    parameter = self._parameters[reference]
-                else:
-                    parameter = self._parameter(value, f"{pointer}/parameters/{number}")
-                    if isinstance(reference, str):
-                        self._parameters[reference] = parameter
-                if parameter is not None:
-                    found[parameter.where, parameter.name] = parameter
-        return tuple(found.values())
+            listed = parse_items(values) if isinstance(values, RawJson) else _list(values)
+            pairs = [self._read_once(each, f"{pointer}/parameters/{number}") for number, each in enumerate(listed)]
+            natives = [native for native, _ in pairs]
+            found |= {(each.where, each.name): each for _, each in pairs if each is not None}
+        return natives, tuple(found.values())
+
+    def _read_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
+        """Return a parameter as the document has it, and as it is read; one with the same text is read once."""
+        text = bytes(value) if isinstance(value, RawJson) else value.get("$ref") if isinstance(value, dict) else None
+        if not isinstance(text, str | bytes):
+            return decoded(value, pointer), self._parameter(decoded(value, pointer), pointer)
+        if text not in self._parameters:
+            native = decoded(value, pointer)
+            self._parameters[text] = native, self._parameter(native, pointer)
+        return self._parameters[text]
 
     def _parameter(self, value: Json, pointer: str) -> ApiParameter | None:
         """Return a parameter; None if the specification says to ignore it."""
@@ -214,7 +259,16 @@ class OperationReader:
             content_type=content_type,
         )
 
-    def _body(self, value: Json, pointer: str) -> RequestBody | None:
+    def _body(self, value: Json | RawJson, pointer: str) -> RequestBody | None:
+        """Return the body of a request; one with the same text is read once."""
+        if not isinstance(value, RawJson):
+            return self._read_body(value, pointer)
+        text = bytes(value)
+        if text not in self._bodies:
+            self._bodies[text] = self._read_body(decoded(value, pointer), pointer)
+        return self._bodies[text]
+
+    def _read_body(self, value: Json, pointer: str) -> RequestBody | None:
         if value is None:
             return None
         native = self._references.resolve(value, pointer)
@@ -231,6 +285,18 @@ class OperationReader:
             description=_text(native.get("description")),
             others=tuple(each for each in content if each != chosen),
         )
+
+
+def _members_of(operation: Json | RawJson, pointer: str) -> Json:
+    """Return the members of an operation that are needed; a value that is no object is returned as it is.
+
+    Raises:
+        DocumentError: it is no JSON.
+    """
+    if isinstance(operation, RawJson):
+        with suppress(RecordError):
+            return cast("JsonObject", read_own(operation, _NativeOperation))
+    return decoded(operation, pointer)
 
 
 def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiParameter]:

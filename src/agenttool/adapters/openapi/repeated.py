@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
-from agenttool.codec import parse_members
-from agenttool.errors import RecordError
+from agenttool.codec import RawJson
 
 LEVELS = 3
 """Members of the document, of its paths, and of each path are compared."""
@@ -19,31 +18,23 @@ class _Members(list[tuple[str, object]]):
     """The members of an object, in order."""
 
 
-def repeated_members(data: bytes) -> list[tuple[str, ...]]:
-    """Return the places of members that a JSON document, its paths or one of its paths has twice.
-
-    Most documents have none, which is found in a fraction of the time that a complete comparison takes.
-    """
-    try:
-        root = _members(data)
-        paths = None if root is None else _members(root["paths"]) if "paths" in root else {}
-        if paths is not None and all(_members(each) is not None for each in paths.values() if each[:1] == b"{"):
-            return []
-        return [*_repeated(json.loads(data, object_pairs_hook=_Members))]
-    except (RecordError, ValueError, RecursionError):
-        return []  # the parser reports that it is no JSON
-
-
-def _members(text: bytes) -> dict[str, bytes] | None:
-    """Return the members of an object as JSON texts; None if one after the other they are not the whole object."""
-    found = {name: bytes(each) for name, each in parse_members(text).items()}
+def has_each_once(text: bytes, members: Mapping[str, RawJson]) -> bool:
+    """Return whether the members of an object, one after the other, are its whole text: then it has none twice."""
     position = 0
-    for each in found.values():
+    for each in members.values():
         name = _NAME.match(text, position)
-        if name is None or not text.startswith(each, name.end()):
-            return None
-        position = name.end() + len(each)
-    return found if _END.fullmatch(text, position) else None
+        if name is None or not text.startswith(value := bytes(each), name.end()):
+            return False
+        position = name.end() + len(value)
+    return _END.fullmatch(text, position) is not None
+
+
+def repeated_members(data: bytes) -> list[tuple[str, ...]]:
+    """Return the places of members that a JSON document, its paths or one of its paths has twice."""
+    try:
+        return [*_repeated(json.loads(data, object_pairs_hook=_Members))]
+    except (ValueError, RecursionError):
+        return []  # the parser reports that it is no JSON
 
 
 def _repeated(value: object, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -85,18 +85,19 @@ class SchemaConverter:
         self._definitions: dict[str, Definition] = {}
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
-        self._converted: dict[int, tuple[Json, tuple[str, ...]]] = {}
+        self._converted: dict[int, tuple[Json, Json, tuple[str, ...]]] = {}
         self._used: list[str] = []
         self.findings: list[SkippedPart] = []
 
     def convert(self, schema: Json, pointer: str) -> tuple[Json, tuple[str, ...]]:
         """Return a schema, and the names of the definitions that it refers to."""
-        known = self._converted.get(id(schema))  # the document outlives this object, so no id is used twice
+        known = self._converted.get(id(schema))
         if known is None:
             self._used = []
             found = self._schema(schema, pointer, 0)
-            known = self._converted[id(schema)] = found, tuple(dict.fromkeys(self._used))
-        return known
+            # It is stored with its schema, so that no other schema gets the same id.
+            known = self._converted[id(schema)] = schema, found, tuple(dict.fromkeys(self._used))
+        return known[1:]
 
     def unwrap(self, schema: Json) -> Json:
         """Return the target of a schema that is only a reference; one that leads nowhere stays as it is."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.declare import OperationTool, base_url, credentials_of, declare
+from agenttool.adapters.openapi.declare import OperationTool, base_url, declare
 from agenttool.adapters.openapi.definition import DECISIVE, SHOWN
 from agenttool.adapters.openapi.document import DocumentError, external_references, load_external
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
@@ -388,7 +388,7 @@ class OpenApiSource(SourceWithReview):
         carried = Carried()
         for use in found.uses:
             carried.add(use, MASK)
-        values = dict.fromkeys(credentials_of(self.service, found.uses), MASK)
+        values = dict.fromkeys(found.credentials, MASK)
         return build_request(self.service, found, arguments_of(found, arguments)[0], carried, values)
 
 
