@@ -158,7 +158,7 @@ async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
         first = rt._core.tools[rt._agent.catalog.snapshot().entries[0]]
-        await rt._core.limiter.acquire(first.safety.static)
+        await rt._core.limiter.acquire(first.safety.static, rt._core.scopes[first.shared_state])
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while name in ASKED and not (asked := await rt.approvals.list()):
             await asyncio.sleep(0.01)

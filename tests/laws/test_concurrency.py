@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from agenttool.errors import ToolFailure
 from agenttool.records import SchedulerPolicy, SchedulingFacts
 from agenttool.scheduler.call_facts import CallFacts
-from agenttool.scheduler.limiter import CallLimiter, LockQueue, Permit
+from agenttool.scheduler.limiter import CallLimiter, LockQueue, Permit, Scopes
 
 RESOURCES = ("a", "b", "c")
+CONVERSATIONS = ("ann", "bob")
+STATES = (None, "process", "server")
 
 
 def call_facts(*, alone, locks):
@@ -25,24 +27,40 @@ def call_facts(*, alone, locks):
     )
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A call: its facts, its conversation, and the state that its tool shares."""
+
+    facts: CallFacts
+    conversation: str
+    state: str | None
+
+    def scope(self, gate):
+        return Scopes(gate, self.conversation)[self.state]
+
+    def claims(self, *, alone=None):
+        """Give what it claims, and whether exclusively."""
+        alone = self.facts.alone if alone is None else alone
+        state = {} if self.state is None else {("state", self.state): alone}
+        return {("conversation", self.conversation): alone, **state, **dict(self.facts.locks)}
+
+
 claims = st.builds(
     call_facts,
     alone=st.sampled_from([False, False, False, True]),
     locks=st.dictionaries(st.sampled_from(RESOURCES), st.booleans(), max_size=2),
 )
+asked = st.builds(Asked, claims, st.sampled_from(CONVERSATIONS), st.sampled_from(STATES))
 limits = st.sampled_from([None, 1, 2, 3])
 steps = st.lists(
-    st.one_of(claims, st.tuples(st.sampled_from(["leave", "give up", "both at once"]), st.integers(0, 9))),
+    st.one_of(asked, st.tuples(st.sampled_from(["leave", "give up", "both at once"]), st.integers(0, 9))),
     min_size=1,
     max_size=40,
 )
 
 
-def conflict(one, other):
-    if one.alone or other.alone:
-        return True
-    theirs = dict(other.locks)
-    return any(resource in theirs and (mine or theirs[resource]) for resource, mine in one.locks)
+def conflict(mine, theirs):
+    return any(each in theirs and (exclusive or theirs[each]) for each, exclusive in mine.items())
 
 
 class Rule:
@@ -55,12 +73,12 @@ class Rule:
 
     def let_in(self):
         ahead = []
-        for call, its_facts in list(self.waiting.items()):
-            free = not any(conflict(its_facts, other) for other in [*self.running.values(), *ahead])
+        for call, its_claims in list(self.waiting.items()):
+            free = not any(conflict(its_claims, other) for other in [*self.running.values(), *ahead])
             if free and len(self.running) < self.limit:
                 self.running[call] = self.waiting.pop(call)
             else:
-                ahead.append(its_facts)
+                ahead.append(its_claims)
 
 
 def gate_for(limit):
@@ -79,11 +97,11 @@ class Play:
         self.gate, self.rule = gate_for(limit), Rule(limit)
         self.turns, self.tasks = {}, {}
 
-    async def arrive(self, call, its_facts):
+    async def arrive(self, call, asked):
         async def visit():
-            self.turns[call] = await self.gate.acquire(its_facts)
+            self.turns[call] = await self.gate.acquire(asked.facts, asked.scope(self.gate))
 
-        self.rule.waiting[call] = its_facts
+        self.rule.waiting[call] = asked.claims()
         self.tasks[call] = asyncio.create_task(visit())
         await self.compare()
 
@@ -111,7 +129,7 @@ def test_whoever_comes_leaves_or_gives_up_the_gate_keeps_its_rule(steps, limit):
     async def run():
         play = Play(limit)
         for number, step in enumerate(steps):
-            await (play.arrive(number, step) if isinstance(step, CallFacts) else play.go(*step))
+            await (play.arrive(number, step) if isinstance(step, Asked) else play.go(*step))
         while play.rule.running:
             await play.go("leave", 0)
         assert not play.rule.waiting
@@ -124,25 +142,25 @@ def test_whoever_comes_leaves_or_gives_up_the_gate_keeps_its_rule(steps, limit):
 class Program:
     """A call that makes calls, some of them at once."""
 
-    facts: CallFacts
+    asked: Asked
     at_once: bool
     makes: list["Program"] = field(default_factory=list)
 
 
 programs = st.recursive(
-    st.builds(Program, claims, st.booleans()),
-    lambda inner: st.builds(Program, claims, st.booleans(), st.lists(inner, max_size=3)),
+    st.builds(Program, asked, st.booleans()),
+    lambda inner: st.builds(Program, asked, st.booleans(), st.lists(inner, max_size=3)),
     max_leaves=8,
 )
 
 
 def may_be_together(one, other):
     """Callers and the calls they made; and a sharing caller that rests while another's nested call is alone."""
-    if one.is_within(other) or other.is_within(one):
+    (turn, asked), (its_turn, its_asked) = one, other
+    if turn.is_within(its_turn) or its_turn.is_within(turn) or not conflict(asked.claims(), its_asked.claims()):
         return True
-    resting = (one.nested and not one.alone) or (other.nested and not other.alone)
-    without_locks = call_facts(alone=False, locks=dict(one.locks)), call_facts(alone=False, locks=dict(other.locks))
-    return not conflict(one, other) or (resting and not conflict(*without_locks))
+    resting = (turn.nested and not turn.alone) or (its_turn.nested and not its_turn.alone)
+    return resting and not conflict(asked.claims(alone=False), its_asked.claims(alone=False))
 
 
 @given(st.lists(programs, min_size=1, max_size=4), limits)
@@ -153,21 +171,22 @@ def test_calls_within_calls_all_end_and_unsafe_ones_never_overlap(batch, limit):
 
         async def execute(program, within=None):
             try:
-                turn = await gate.acquire(program.facts, within)
+                turn = await gate.acquire(program.asked.facts, program.asked.scope(gate), within)
             except ToolFailure:
                 return
             if program.makes:
                 turn = gate.own_permit(turn)
-            running.append(turn)
-            assert all(may_be_together(turn, other) for other in running if other is not turn)
-            assert limit is None or sum(not other.busy for other in running) <= limit
+            own = (turn, program.asked)
+            running.append(own)
+            assert all(may_be_together(own, other) for other in running if other is not own)
+            assert limit is None or sum(not other.busy for other, _ in running) <= limit
             await asyncio.sleep(0)
             if program.at_once:
                 await asyncio.gather(*(execute(inner, turn) for inner in program.makes))
             else:
                 for inner in program.makes:
                     await execute(inner, turn)
-            running.remove(turn)
+            running.remove(own)
             gate.release(turn)
 
         everyone = asyncio.gather(*(execute(program) for program in batch))

@@ -5,7 +5,7 @@ import pytest
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.records import ErrorClass, ParallelClasses, ResourceLock, SchedulerPolicy, ToolInterface
 from agenttool.scheduler.call_facts import safety_of
-from agenttool.scheduler.limiter import CallLimiter
+from agenttool.scheduler.limiter import CallLimiter, Scopes
 
 SAFE = {"is_concurrency_safe": True}
 
@@ -41,13 +41,13 @@ class Crowd:
         self._doors = {}
         self.tasks = {}
 
-    async def arrive(self, name, its_facts, within=None):
+    async def arrive(self, name, its_facts, within=None, scope=None):
         self._doors[name] = asyncio.Event()
-        self.tasks[name] = asyncio.create_task(self._visit(name, its_facts, within))
+        self.tasks[name] = asyncio.create_task(self._visit(name, its_facts, within, scope))
         await settle()
 
-    async def _visit(self, name, its_facts, within):
-        turn = await self.gate.acquire(its_facts, within)
+    async def _visit(self, name, its_facts, within, scope):
+        turn = await self.gate.acquire(its_facts, scope or self.gate.only_scope, within)
         self.inside.append(name)
         await self._doors[name].wait()
         self.inside.remove(name)
@@ -195,8 +195,8 @@ def test_a_canceled_waiter_leaves_no_trace_and_blocks_nobody():
 def test_a_waiter_canceled_in_the_moment_it_is_let_in_gives_its_turn_back():
     async def run():
         gate = CallLimiter()
-        first = gate.try_acquire(WRITE)
-        waiting = asyncio.create_task(gate.acquire(WRITE))
+        first = gate.try_acquire(WRITE, gate.only_scope)
+        waiting = asyncio.create_task(gate.acquire(WRITE, gate.only_scope))
         await settle()
         gate.release(first)
         waiting.cancel()
@@ -209,39 +209,39 @@ def test_a_waiter_canceled_in_the_moment_it_is_let_in_gives_its_turn_back():
 
 def test_trying_gives_a_turn_or_nothing_and_leaves_no_trace():
     gate = CallLimiter()
-    turn = gate.try_acquire(facts("a", **SAFE))
-    assert gate.try_acquire(facts("a", "b", **SAFE)) is None
-    gate.release(gate.try_acquire(facts("b", **SAFE)))
-    assert gate.try_acquire(WRITE) is None
+    turn = gate.try_acquire(facts("a", **SAFE), gate.only_scope)
+    assert gate.try_acquire(facts("a", "b", **SAFE), gate.only_scope) is None
+    gate.release(gate.try_acquire(facts("b", **SAFE), gate.only_scope))
+    assert gate.try_acquire(WRITE, gate.only_scope) is None
     gate.release(turn)
     assert gate.is_idle
-    gate.release(gate.try_acquire(WRITE))
+    gate.release(gate.try_acquire(WRITE, gate.only_scope))
     assert gate.is_idle
 
 
 def test_a_policy_keeps_the_classes_it_does_not_name_alone():
     reads_only = CallLimiter(policy(parallel_classes=ParallelClasses(read_only=True)))
-    assert reads_only.try_acquire(READ)
-    assert reads_only.try_acquire(READ)
-    assert reads_only.try_acquire(facts(**SAFE, is_read_only=True, is_open_world=True)) is None
-    assert reads_only.try_acquire(facts(**SAFE, is_read_only=False, is_open_world=False)) is None
+    assert reads_only.try_acquire(READ, reads_only.only_scope)
+    assert reads_only.try_acquire(READ, reads_only.only_scope)
+    assert reads_only.try_acquire(facts(**SAFE, is_read_only=True, is_open_world=True), reads_only.only_scope) is None
+    assert reads_only.try_acquire(facts(**SAFE, is_read_only=False, is_open_world=False), reads_only.only_scope) is None
 
 
 def test_a_policy_that_allows_destructive_calls_together_still_asks_for_their_own_word():
     gate = CallLimiter(
         policy(parallel_classes=ParallelClasses(read_only=True, write=True, destructive=True, open_world=True))
     )
-    assert gate.try_acquire(facts(**SAFE, is_destructive=True))
-    assert gate.try_acquire(facts(**SAFE, is_destructive=True))
-    assert gate.try_acquire(facts(is_destructive=True)) is None
+    assert gate.try_acquire(facts(**SAFE, is_destructive=True), gate.only_scope)
+    assert gate.try_acquire(facts(**SAFE, is_destructive=True), gate.only_scope)
+    assert gate.try_acquire(facts(is_destructive=True), gate.only_scope) is None
 
 
 def test_locks_of_the_policy_are_claimed_by_each_of_its_calls():
     gate = CallLimiter(policy(resource_locks=(ResourceLock(resource="license"),)))
-    turn = gate.try_acquire(READ)
-    assert gate.try_acquire(READ) is None
+    turn = gate.try_acquire(READ, gate.only_scope)
+    assert gate.try_acquire(READ, gate.only_scope) is None
     gate.release(turn)
-    assert gate.try_acquire(READ)
+    assert gate.try_acquire(READ, gate.only_scope)
 
 
 def test_a_policy_that_lets_nothing_run_is_refused():
@@ -251,19 +251,19 @@ def test_a_policy_that_lets_nothing_run_is_refused():
 
 def test_a_turn_is_alone_by_right_and_not_by_luck():
     gate = CallLimiter()
-    turn = gate.try_acquire(READ)
+    turn = gate.try_acquire(READ, gate.only_scope)
     assert not turn.alone
     gate.release(turn)
-    assert gate.try_acquire(WRITE).alone
+    assert gate.try_acquire(WRITE, gate.only_scope).alone
 
 
 def test_a_call_made_by_a_tool_that_runs_alone_does_not_wait_for_it():
     gate = CallLimiter(policy(max_parallel=1))
-    caller = gate.try_acquire(WRITE)
-    nested = gate.try_acquire(WRITE, within=caller)
+    caller = gate.try_acquire(WRITE, gate.only_scope)
+    nested = gate.try_acquire(WRITE, gate.only_scope, within=caller)
     assert nested
-    assert gate.try_acquire(READ, within=caller) is None
-    assert gate.try_acquire(READ) is None
+    assert gate.try_acquire(READ, gate.only_scope, within=caller) is None
+    assert gate.try_acquire(READ, gate.only_scope) is None
     gate.release(nested)
     gate.release(caller)
     assert gate.is_idle
@@ -271,7 +271,7 @@ def test_a_call_made_by_a_tool_that_runs_alone_does_not_wait_for_it():
 
 def test_a_nested_call_passes_those_who_wait_for_its_caller():
     async def scenario(crowd):
-        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ))
+        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ, crowd.gate.only_scope))
         await crowd.arrive("write", WRITE)
         await crowd.arrive("nested", READ, within=caller)
         assert crowd.inside == ["nested"]
@@ -284,7 +284,7 @@ def test_a_nested_call_passes_those_who_wait_for_its_caller():
 
 def test_two_callers_do_not_keep_each_others_exclusive_calls_out_for_ever():
     async def scenario(crowd):
-        one, other = [crowd.gate.own_permit(await crowd.gate.acquire(READ)) for _ in range(2)]
+        one, other = [crowd.gate.own_permit(await crowd.gate.acquire(READ, crowd.gate.only_scope)) for _ in range(2)]
         await crowd.arrive("nested in one", WRITE, within=one)
         assert crowd.inside == []
         await crowd.arrive("nested in other", WRITE, within=other)
@@ -302,10 +302,11 @@ def test_two_callers_do_not_keep_each_others_exclusive_calls_out_for_ever():
 
 def test_a_nested_call_that_would_close_a_circle_is_refused():
     async def scenario(crowd):
-        holds_a, holds_b = await crowd.gate.acquire(facts("a", **SAFE)), await crowd.gate.acquire(facts("b", **SAFE))
+        scope = crowd.gate.only_scope
+        holds_a, holds_b = [await crowd.gate.acquire(facts(each, **SAFE), scope) for each in "ab"]
         await crowd.arrive("wants b", facts("b", **SAFE), within=holds_a)
         with pytest.raises(ToolFailure) as refused:
-            await crowd.gate.acquire(facts("a", **SAFE), within=holds_b)
+            await crowd.gate.acquire(facts("a", **SAFE), scope, within=holds_b)
         assert (refused.value.error.error_class, refused.value.error.error_code) == (
             ErrorClass.CANCELED,
             "would_deadlock",
@@ -319,7 +320,7 @@ def test_a_nested_call_that_would_close_a_circle_is_refused():
 
 def test_a_nested_call_that_outlives_its_caller_is_counted_on_its_own():
     async def scenario(crowd):
-        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ))
+        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ, crowd.gate.only_scope))
         await crowd.arrive("nested", READ, within=caller)
         crowd.gate.release(caller)
         await crowd.arrive("next", READ)
@@ -331,7 +332,7 @@ def test_a_nested_call_that_outlives_its_caller_is_counted_on_its_own():
 
 def test_a_nested_call_that_waits_longer_than_its_caller_runs_is_counted_on_its_own():
     async def scenario(crowd):
-        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ))
+        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ, crowd.gate.only_scope))
         await crowd.arrive("nested", READ, within=caller)
         await crowd.arrive("also nested", READ, within=caller)
         crowd.gate.release(caller)
@@ -345,7 +346,7 @@ def test_a_nested_call_that_waits_longer_than_its_caller_runs_is_counted_on_its_
 
 def test_newcomers_do_not_pass_a_nested_call_that_waits_for_them():
     async def scenario(crowd):
-        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ))
+        caller = crowd.gate.own_permit(await crowd.gate.acquire(READ, crowd.gate.only_scope))
         await crowd.arrive("read", READ)
         await crowd.arrive("nested write", WRITE, within=caller)
         await crowd.arrive("late read", READ)
@@ -354,5 +355,73 @@ def test_newcomers_do_not_pass_a_nested_call_that_waits_for_them():
         assert crowd.inside == ["nested write"]
         await crowd.depart("nested write", "late read")
         crowd.gate.release(caller)
+
+    in_a_crowd(scenario)
+
+
+def test_an_exclusive_call_excludes_its_conversation_and_its_state_and_nothing_else():
+    gate = CallLimiter()
+    ann, bob = Scopes(gate, "ann"), Scopes(gate, "bob")
+    turn = gate.try_acquire(WRITE, ann["process"])
+    assert gate.try_acquire(READ, ann[None]) is None
+    assert gate.try_acquire(READ, bob["process"]) is None
+    for its_facts in (READ, WRITE):
+        gate.release(gate.try_acquire(its_facts, bob[None]))
+        gate.release(gate.try_acquire(its_facts, bob["another"]))
+    gate.release(turn)
+    assert gate.is_idle
+
+
+def test_exclusive_calls_without_a_shared_state_overlap_across_conversations_and_not_within_one():
+    gate = CallLimiter()
+    ann, bob = Scopes(gate, "ann"), Scopes(gate, "bob")
+    turns = [gate.try_acquire(WRITE, each[None]) for each in (ann, bob)]
+    assert all(turns)
+    assert gate.try_acquire(WRITE, Scopes(gate, "ann")[None]) is None
+    for turn in turns:
+        gate.release(turn)
+    assert gate.is_idle
+
+
+def test_a_call_whose_locks_are_unknown_excludes_every_call_that_locks_something():
+    unknown = safety_of(ToolInterface(interface_id="i", tool_id="t", **SAFE), locks=lambda _: 1 / 0).facts_for({})
+    gate = CallLimiter()
+    ann, bob = Scopes(gate, "ann"), Scopes(gate, "bob")
+    turn = gate.try_acquire(unknown, ann[None])
+    assert gate.try_acquire(facts(shared("a"), **SAFE), bob[None]) is None
+    gate.release(gate.try_acquire(READ, bob[None]))
+    gate.release(turn)
+    turn = gate.try_acquire(facts(shared("a"), **SAFE), bob[None])
+    assert gate.try_acquire(unknown, ann[None]) is None
+    gate.release(turn)
+    assert gate.is_idle
+
+
+def test_a_call_that_waits_for_a_state_keeps_its_place_in_its_conversation_and_delays_no_other_conversation():
+    async def scenario(crowd):
+        ann, bob, eve = (Scopes(crowd.gate, name) for name in ("ann", "bob", "eve"))
+        await crowd.arrive("ann writes", WRITE, scope=ann["process"])
+        await crowd.arrive("bob writes", WRITE, scope=bob["process"])
+        await crowd.arrive("bob asks elsewhere", READ, scope=bob[None])
+        await crowd.arrive("eve writes elsewhere", WRITE, scope=eve[None])
+        assert crowd.inside == ["ann writes", "eve writes elsewhere"]
+        await crowd.give_up("bob writes")
+        assert crowd.inside == ["ann writes", "eve writes elsewhere", "bob asks elsewhere"]
+        await crowd.depart("eve writes elsewhere", "bob asks elsewhere", "ann writes")
+
+    in_a_crowd(scenario)
+
+
+def test_nested_calls_that_need_the_states_of_each_others_callers_do_not_wait_for_ever():
+    async def scenario(crowd):
+        gate, ann, bob = crowd.gate, Scopes(crowd.gate, "ann"), Scopes(crowd.gate, "bob")
+        one, other = await gate.acquire(WRITE, ann["x"]), await gate.acquire(WRITE, bob["y"])
+        await crowd.arrive("ann wants y", WRITE, within=one, scope=ann["y"])
+        with pytest.raises(ToolFailure) as refused:
+            await gate.acquire(READ, bob["x"], within=other)
+        assert refused.value.error.error_code == "would_deadlock"
+        gate.release(other)
+        await crowd.depart("ann wants y")
+        gate.release(one)
 
     in_a_crowd(scenario)

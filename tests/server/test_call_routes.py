@@ -1,11 +1,17 @@
-"""Batches over HTTP: their calls have ids at once, and may wait for an approval longer than a request does."""
+"""Calls over HTTP: batches, which may wait for an approval longer than a request does, and calls of several callers."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
+import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from agenttool import Runtime, tool
+from agenttool.adapters.openapi.settings import read_service
 from agenttool.client import AsyncClient
 from agenttool.ports.identity import AccessRole
 from agenttool.server.grants import GrantKind
@@ -146,3 +152,134 @@ async def test_a_request_that_waits_ends_when_its_key_is_revoked(make_app, serve
             await grants.revoke(GrantKind.KEY, grant.grant_id)
             ended = await asyncio.gather(*waits, return_exceptions=True)
     assert [each.status for each in ended] == [401, 401]
+
+
+DOCUMENT = """
+openapi: 3.0.0
+info: {title: bank, version: "1"}
+paths:
+  /payments: {post: {operationId: pay, responses: {"200": {description: paid}}}}
+"""
+
+
+class Bank:
+    """A service whose requests end when a test says so."""
+
+    def __init__(self):
+        self.open = asyncio.Event()
+        self.running = 0
+        self.most = 0
+        self.app = Starlette(routes=[Route("/payments", self.pay, methods=["POST"])])
+
+    async def pay(self, _):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await self.open.wait()
+        self.running -= 1
+        return JSONResponse({"paid": True})
+
+
+class Caller:
+    """A caller with a key of its own."""
+
+    def __init__(self, client, key):
+        self._client, self._headers = client, {"authorization": f"Bearer {key}"}
+
+    async def call(self, name, wait=0, **body):
+        """Make a call, and give its id and its status after so many seconds, or earlier if it has ended."""
+        sent = {"tool": name, "arguments": {}, **body}
+        reply = await self._client.post("/v1/calls", json=sent, params={"wait": wait}, headers=self._headers)
+        return reply.json()["invocation_id"], reply.json()["status"]
+
+    async def status(self, invocation_id, wait=0):
+        reply = await self._client.get(f"/v1/calls/{invocation_id}", params={"wait": wait}, headers=self._headers)
+        return reply.json()["status"]
+
+    async def cancel(self, invocation_id):
+        assert (await self._client.post(f"/v1/calls/{invocation_id}/cancel", headers=self._headers)).status_code == 202
+
+
+@pytest.fixture
+def opened(make_app, serve_app, tmp_path):
+    """Open a server with a service and Python functions; gives the service, and the callers ann and bob."""
+
+    @asynccontextmanager
+    async def opened(*tools):
+        bank, document = Bank(), tmp_path / "bank.yaml"
+        document.write_text(DOCUMENT)
+
+        def open_runtime():
+            source = read_service("bank", {"document": str(document), "server": url})
+            return Runtime.open(sources=[source], tools=tools, rules=[{"behavior": "allow", "tool": "*"}])
+
+        async with serve_app(bank.app) as url:
+            app = make_app(open_runtime)
+            async with serve_app(app) as base, httpx2.AsyncClient(base_url=base, timeout=60) as client:
+                add, roles = app.state.served.grants.add, [AccessRole.CALLER]
+                keys = [(await add(GrantKind.KEY, subject=each, roles=roles, created_by="t"))[0] for each in "ab"]
+                try:
+                    yield bank, *(Caller(client, key) for key in keys)
+                finally:
+                    bank.open.set()
+
+    return opened
+
+
+async def test_a_hanging_request_of_one_caller_delays_no_call_of_another(opened):
+    @tool(namespace="notes")
+    def write() -> str:
+        """Write a note."""
+        return "written"
+
+    async with opened(write) as (bank, ann, bob):
+        hanging = await ann.call("bank.pay")
+        assert hanging[1] == "running"
+        assert (await bob.call("notes.write", wait=60))[1] == "succeeded"
+        beside = await bob.call("bank.pay")
+        elsewhere = await ann.call("bank.pay", thread="another")
+        assert (beside[1], elsewhere[1]) == ("running", "running")
+        again = await ann.call("notes.write")
+        assert again[1] == "queued"
+        bank.open.set()
+        assert await ann.status(again[0], wait=60) == "succeeded"
+        assert bank.most == 3
+
+
+async def test_exclusive_requests_of_one_conversation_do_not_overlap(opened):
+    async with opened() as (bank, ann, _):
+        made = [await ann.call("bank.pay") for _ in range(2)]
+        assert [status for _, status in made] == ["running", "queued"]
+        bank.open.set()
+        assert [await ann.status(each, wait=60) for each, _ in made] == ["succeeded", "succeeded"]
+        assert bank.most == 1
+
+
+async def test_a_hanging_function_delays_the_functions_of_all_callers_and_nothing_else(opened):
+    end = asyncio.Event()
+
+    @tool(namespace="notes")
+    async def write() -> str:
+        """Write a note."""
+        await end.wait()
+        return "written"
+
+    @tool(namespace="notes", read_only=True, concurrency_safe=True, open_world=False)
+    def read() -> str:
+        """Read a note."""
+        return "a note"
+
+    async with opened(write, read) as (bank, ann, bob):
+        bank.open.set()
+        hanging = await ann.call("notes.write")
+        assert hanging[1] == "running"
+        assert (await bob.call("bank.pay", wait=60))[1] == "succeeded"
+        writing, behind = await bob.call("notes.write"), await bob.call("bank.pay")
+        assert (writing[1], behind[1]) == ("queued", "queued")
+        await bob.cancel(writing[0])
+        assert await bob.status(behind[0], wait=60) == "succeeded"
+        assert await bob.status(writing[0], wait=60) == "canceled"
+        reading = await bob.call("notes.read")
+        assert reading[1] == "queued"
+        end.set()
+        assert await bob.status(reading[0], wait=60) == "succeeded"
+        assert await ann.status(hanging[0], wait=60) == "succeeded"

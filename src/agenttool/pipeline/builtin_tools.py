@@ -120,6 +120,7 @@ class BuiltinTool:
             ),
             executor=executor,
             check_values=check_values,
+            shared_state=None,
         )
 
 

@@ -56,7 +56,7 @@ from agenttool.records import (
 )
 from agenttool.results.redaction import InputMask, Redactor, Scrubber, compile_scrubber
 from agenttool.scheduler.drive import Drive
-from agenttool.scheduler.limiter import CallLimiter, Permit
+from agenttool.scheduler.limiter import CallLimiter, Permit, Scopes
 
 _signal_lock = threading.Lock()
 
@@ -67,6 +67,7 @@ UPDATE_EVERY_S = 0.05
 """The minimum interval of later updates; updates in between are dropped."""
 
 _UNRESOLVED = ToolId("tool_unresolved")
+_RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)
 
 
 class CallHost(Protocol):
@@ -165,6 +166,7 @@ class Core:
     Attributes:
         shared: the context that calls share and tools may change.
         parent: the core of the agent that started this one.
+        scopes: what exclusive calls exclude; a conversation within another has its context, and so its scopes.
     """
 
     journal: Journal
@@ -188,11 +190,13 @@ class Core:
     parent: "Core | None" = None
     durable: bool = field(init=False)
     now_ns: Callable[[], int] = field(init=False)
+    scopes: Scopes = field(init=False)
 
     def __post_init__(self) -> None:
         """Cache what every call uses."""
         self.durable = self.journal.log.durable
         self.now_ns = self.journal.clock.now_ns
+        self.scopes = Scopes(self.limiter, self.thread.root)
 
     def with_ancestors(self) -> Iterator["Core"]:
         """Yield this core and its ancestors."""
@@ -359,8 +363,7 @@ class Call:
 
     def own_permit(self) -> Permit | None:
         """Return a permit that this call owns alone, so that nested calls can run within it."""
-        if self.permit is not None:
-            self.permit = self.core.limiter.own_permit(self.permit)
+        self.permit = None if self.permit is None else self.core.limiter.own_permit(self.permit)
         return self.permit
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
@@ -595,6 +598,3 @@ class Call:
             return True
         self.reported_at = now
         return False
-
-
-_RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)

@@ -86,6 +86,7 @@ class Tool:
     subject: Subject
     has_computed_facts: bool
     safety: ToolSafety
+    shared_state: str | None
     start: Callable[[Job], Coroutine[object, object, object]]
     copies_input: bool
     supports_cancel: bool
@@ -228,6 +229,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         subject=subject,
         has_computed_facts=bool(subject.computed),
         safety=safety,
+        shared_state=declared.shared_state,
         start=declared.executor.start,
         copies_input=declared.copies_input,
         supports_cancel=bool(profile.supports_cancel),

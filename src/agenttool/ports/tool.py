@@ -44,6 +44,10 @@ Locks = Callable[[JsonObject], Iterable[ResourceLock]]
 """Returns the resources that a call locks."""
 
 
+PROCESS_STATE = "process"
+"""The state that all code in this process shares: the default of `DeclaredTool.shared_state`."""
+
+
 class OutputCheck(Protocol):
     """The declared type of an output, such as a number, text, an enum or bytes."""
 
@@ -74,6 +78,9 @@ class DeclaredTool:
     applies to an input that a hook or an approver replaced, and returns its own output unchanged.
     An executor gets a copy of the input, unless `copies_input` says that it makes one itself.
     `output_check` checks an output whose type is known, and which has no schema because it is not structured.
+    `shared_state` names the state that its calls share with those of other conversations. While an exclusive call runs,
+    no other call on the same state runs, and no other call of its conversation. None declares that they share none:
+    they run elsewhere, where calls of several conversations may overlap, as those of an HTTP API do.
     `setup` is why a tool with the lifecycle `requires_setup` cannot be used, and the remedy after a semicolon.
     """
 
@@ -97,6 +104,7 @@ class DeclaredTool:
     later: DeferredTool | None = None
     copies_input: bool = False
     output_check: OutputCheck | None = None
+    shared_state: str | None = PROCESS_STATE
     setup: str | None = None
 
     def __repr__(self) -> str:
@@ -144,7 +152,7 @@ def own_tool(  # noqa: PLR0913 -- the parts of a declaration
     interface: Mapping[str, object],
     permission: Mapping[str, object],
 ) -> DeclaredTool:
-    """Declare a tool of this package that runs in this process; the mappings hold further fields of its records."""
+    """Declare a tool of this package, which shares no state; the mappings hold further fields of its records."""
     tool_id = ToolId(f"tool_{namespace}.{name}")
     profile_id = PermissionProfileId(f"permission:{tool_id}")
     return DeclaredTool(
@@ -168,4 +176,5 @@ def own_tool(  # noqa: PLR0913 -- the parts of a declaration
             PermissionProfile(permission_profile_id=profile_id, risk_level=RiskLevel.MEDIUM), **permission
         ),
         executor=executor,
+        shared_state=None,
     )

@@ -74,16 +74,17 @@ class CallFacts(Part, frozen=True, kw_only=True):
 
     Attributes:
         record: the seven facts for the invocation; an undeclared `is_destructive` is recorded as false (G-14).
-        alone: whether no other call may run at the same time.
+        alone: whether it is exclusive: no other call of its conversation, or on the state that its tool shares, may run
+            at the same time.
         classes: which of a policy's `parallel_classes` the call belongs to, undeclared facts read strictly.
-        locks: the resources that it locks, each once.
+        locks: the resources that it locks, each once; none if they are unknown.
         claims_nothing: whether it can run concurrently and locks nothing.
     """
 
     record: SchedulingFacts
     alone: bool
     classes: frozenset[str]
-    locks: tuple[Claim, ...]
+    locks: tuple[Claim, ...] | None
     claims_nothing: bool = False
 
 
@@ -126,9 +127,8 @@ class ToolSafety:
         """Add what this call locks; if the rule fails, the call runs alone."""
         locks = None if self.locks is None else locks_of(self.locks, call_input)
         if locks is None:
-            return replace(
-                facts, alone=True, claims_nothing=False, record=replace(facts.record, requires_exclusive_context=True)
-            )
+            record = replace(facts.record, requires_exclusive_context=True)
+            return replace(facts, alone=True, locks=None, claims_nothing=False, record=record)
         return replace(
             facts,
             record=replace(facts.record, resource_locks=locks),

@@ -1,7 +1,8 @@
 """Limit which calls run at the same time: shared and exclusive permits, resource locks, and `max_parallel`.
 
-Two calls conflict if one of them must run alone, or if both lock a resource and at least one of them exclusively. A
-call gets its permit, with all of its locks at once, as soon as
+A call claims its conversation, the state that its tool shares with other tools, and the resources that it locks. Two
+calls conflict if both claim the same thing and at least one of them exclusively. An exclusive call claims its
+conversation and its state exclusively. A call gets its permit, with all of its claims at once, as soon as
 
 1. it conflicts with no running call,
 2. it conflicts with no earlier call that still waits, and
@@ -12,7 +13,7 @@ conflict with. A call waits only for earlier calls, so no deadlock is possible.
 
 Nested calls (`within`) are the exception, because they would wait for calls that wait for their caller. A nested call
 never conflicts with its callers, passes all calls that are not running yet, and uses its caller's slot of
-`max_parallel`. While it waits or runs, a caller with a shared permit does not block exclusive calls of other callers.
+`max_parallel`. While it waits or runs, a caller that is not exclusive does not block exclusive calls of other callers.
 If two callers each hold what the other's nested call needs, the call that would complete the deadlock is refused.
 """
 
@@ -22,6 +23,7 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from sys import maxsize
+from weakref import WeakSet, WeakValueDictionary
 
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.records import (
@@ -37,15 +39,75 @@ from agenttool.records import (
     ToolError,
     replace,
 )
-from agenttool.scheduler.call_facts import CallFacts, Claim, claims
+from agenttool.scheduler.call_facts import CallFacts, claims
+
+
+class LockQueue:
+    """The calls that hold or want one thing, in order of arrival.
+
+    Attributes:
+        is_scope: whether it is a conversation or a shared state, and not a resource.
+        inside: the permits that hold it, and whether exclusively.
+        shared: how many further calls hold it, each with a `Scope` as its permit.
+        scopes: the scopes that it belongs to.
+    """
+
+    __slots__ = ("__weakref__", "exclusives", "inside", "is_scope", "scopes", "shared", "waiting")
+
+    def __init__(self, *, is_scope: bool = False) -> None:
+        """Start empty."""
+        self.is_scope = is_scope
+        self.inside: dict[Permit, bool] = {}
+        self.shared = 0
+        self.exclusives = 0
+        self.waiting: deque[tuple[Permit, bool]] = deque()
+        self.scopes: WeakSet[Scope] = WeakSet()
+
+    def admits(self, *, exclusive: bool) -> bool:
+        """Return whether a new permit would be inside at once."""
+        return not self.waiting and not self.bars(exclusive=exclusive)
+
+    def bars(self, *, exclusive: bool) -> bool:
+        """Return whether the holders block others."""
+        return bool(self.inside) or self.shared > 0 if exclusive else self.exclusives > 0
+
+    def enter(self, permit: "Permit", *, exclusive: bool) -> None:
+        """Put a permit inside, before all that wait."""
+        self.inside[permit] = exclusive
+        self.exclusives += exclusive
+
+    def join(self, permit: "Permit", *, exclusive: bool) -> bool:
+        """Join the queue; return whether the permit is inside at once."""
+        if self.admits(exclusive=exclusive):
+            self.enter(permit, exclusive=exclusive)
+            return True
+        self.waiting.append((permit, exclusive))
+        return False
+
+    def quit(self, permit: "Permit") -> list["Permit"]:
+        """Remove a permit from the queue; return the permits that got inside because of it."""
+        if type(permit) is Scope:
+            self.shared -= 1
+        else:
+            self.exclusives -= self.inside.pop(permit, False)
+        entered: list[Permit] = []
+        while self.waiting:
+            first, exclusive = self.waiting[0]
+            if not first.over:
+                if self.bars(exclusive=exclusive):
+                    break
+                self.enter(first, exclusive=exclusive)
+                entered.append(first)
+            self.waiting.popleft()
+        return entered
 
 
 class Permit(Live, eq=False):
     """The right to run, requested or held.
 
     Attributes:
-        alone: whether no other call may run at the same time, by its facts and not by chance.
-        locks: the resources that it locks.
+        alone: whether the call is exclusive, by its facts and not by chance.
+        claims: the queues that it must be inside of, and whether exclusively.
         within: the permit of the call that made this one.
         nested: how many of its nested calls wait or run.
         busy: how many of those are running.
@@ -54,7 +116,7 @@ class Permit(Live, eq=False):
 
     alone: bool = False
     running: bool = False
-    locks: tuple[Claim, ...] = ()
+    claims: tuple[tuple[LockQueue, bool], ...] = ()
     within: "Permit | None" = None
     nested: int = 0
     busy: int = 0
@@ -76,70 +138,38 @@ class Permit(Live, eq=False):
 
     def conflicts_with(self, other: "Permit") -> bool:
         """Return whether the two must not run at once."""
-        if self.alone or other.alone:
-            return True
-        theirs = dict(other.locks)
-        return any(resource in theirs and (exclusive or theirs[resource]) for resource, exclusive in self.locks)
+        theirs = dict(other.claims)
+        return any(queue in theirs and (exclusive or theirs[queue]) for queue, exclusive in self.claims)
 
 
-SHARED_PERMIT = Permit(running=True)
-"""The permit of all calls that share the limiter and lock nothing; such calls are only counted."""
+class Scope(Permit, eq=False, weakref=True, kw_only=True):
+    """A conversation and a shared state. It is the permit of all calls in it that are not exclusive and lock nothing.
 
-
-class LockQueue:
-    """The calls that hold or want one resource, in order of arrival.
-
-    Attributes:
-        inside: the permits that hold the resource, and whether exclusively.
-        shared: how many further holders have the common `SHARED_PERMIT`.
+    Such calls are only counted.
     """
 
-    __slots__ = ("exclusives", "inside", "shared", "waiting")
+    conversation: LockQueue
+    state: LockQueue
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self.inside: dict[Permit, bool] = {}
-        self.shared = 0
-        self.exclusives = 0
-        self.waiting: deque[tuple[Permit, bool]] = deque()
 
-    def admits(self, *, exclusive: bool) -> bool:
-        """Return whether a new permit would be inside at once."""
-        return not self.waiting and not self.bars(exclusive=exclusive)
+class Scopes(dict[str | None, Scope]):
+    """The scopes of one conversation, by the state that tools share; None is no shared state."""
 
-    def bars(self, *, exclusive: bool) -> bool:
-        """Return whether the holders block others."""
-        return bool(self.inside) or self.shared > 0 if exclusive else self.exclusives > 0
+    def __init__(self, limiter: "CallLimiter", conversation: str) -> None:
+        """Take the limiter and the name of the conversation."""
+        super().__init__()
+        self._limiter = limiter
+        self._conversation = limiter.queue("conversation", conversation)
 
-    def enter(self, permit: Permit, *, exclusive: bool) -> None:
-        """Put a permit inside, before all that wait."""
-        self.inside[permit] = exclusive
-        self.exclusives += exclusive
-
-    def join(self, permit: Permit, *, exclusive: bool) -> bool:
-        """Join the queue; return whether the permit is inside at once."""
-        if self.admits(exclusive=exclusive):
-            self.enter(permit, exclusive=exclusive)
-            return True
-        self.waiting.append((permit, exclusive))
-        return False
-
-    def quit(self, permit: Permit) -> list[Permit]:
-        """Remove a permit from the queue; return the permits that got inside because of it."""
-        if permit is SHARED_PERMIT:
-            self.shared -= 1
-        else:
-            self.exclusives -= self.inside.pop(permit, False)
-        entered: list[Permit] = []
-        while self.waiting:
-            first, exclusive = self.waiting[0]
-            if not first.over:
-                if self.bars(exclusive=exclusive):
-                    break
-                self.enter(first, exclusive=exclusive)
-                entered.append(first)
-            self.waiting.popleft()
-        return entered
+    def __missing__(self, state: str | None) -> Scope:
+        """Make the scope of a shared state; one without a state has a queue of its own."""
+        mine = self._conversation
+        shared = LockQueue(is_scope=True) if state is None else self._limiter.queue("state", state)
+        scope = Scope(running=True, conversation=mine, state=shared, claims=((mine, False), (shared, False)))
+        mine.scopes.add(scope)
+        shared.scopes.add(scope)
+        self[state] = scope
+        return scope
 
 
 WOULD_DEADLOCK = ToolError(
@@ -164,7 +194,11 @@ WAITS_FOR_CALLER = replace(
 
 
 class CallLimiter:
-    """Grants permits within one event loop. Every permit must be returned with `release`."""
+    """Grants permits within one event loop. Every permit must be returned with `release`.
+
+    Attributes:
+        only_scope: the scope of all calls, for a limiter of one conversation.
+    """
 
     def __init__(self, policy: SchedulerPolicy | None = None) -> None:
         """Store the policy; without one there is no limit, and only the facts of the calls count.
@@ -176,57 +210,63 @@ class CallLimiter:
         """
         self._limit = _limit_of(policy)
         self._solo = _solo_classes(policy.parallel_classes if policy else None)
-        self._policy_locks = (policy.resource_locks or ()) if policy else ()
+        self._policy_locks = claims((policy.resource_locks or ()) if policy else ())
         self._is_particular = bool(self._solo or self._policy_locks)
-        self._slots_taken = 0
-        self._global = LockQueue()
-        self._queues: dict[str, LockQueue] = {}
+        self._running = 0
+        self._queues: WeakValueDictionary[tuple[str, str], LockQueue] = WeakValueDictionary()
+        self._any_resource = LockQueue()
+        self._waiting: dict[Permit, None] = {}
         self._ready: list[tuple[int, Permit]] = []
         self._nested_count = 0
         self._nested: dict[Permit, None] = {}
         self._last_ticket = 0
+        self.only_scope = Scopes(self, "")[None]
+
+    def queue(self, kind: str, name: str) -> LockQueue:
+        """Return the queue of a resource, a conversation or a shared state; it exists as long as a permit has it."""
+        found = self._queues.get((kind, name))
+        if found is None:
+            found = self._queues[kind, name] = LockQueue(is_scope=kind != "resource")
+        return found
 
     @property
     def is_idle(self) -> bool:
         """Whether no call runs or waits."""
-        queue = self._global
-        return not (queue.inside or queue.waiting or self._queues or self._nested or self._running)
+        queues = (self._any_resource, *self._queues.values())
+        held = any(each.inside or each.shared or each.waiting for each in queues)
+        return not (held or self._running or self._waiting or self._nested)
 
     @property
     def has_waiters(self) -> bool:
         """Whether a call waits only for a slot of `max_parallel`."""
         return bool(self._ready)
 
-    @property
-    def _running(self) -> int:
-        """How many slots of `max_parallel` are taken: by permits, and by holders of the common one."""
-        return self._slots_taken + self._global.shared
-
-    def try_acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit | None:
+    def try_acquire(self, facts: CallFacts, scope: Scope, within: Permit | None = None) -> Permit | None:
         """Return a permit if the call need not wait, else None."""
         if within is None and facts.claims_nothing and not self._is_particular and not self._nested:
-            # The hot path: one queue, and only the facts of the call itself.
-            queue = self._global
-            if queue.exclusives or queue.waiting or self._slots_taken + queue.shared >= self._limit:
+            # The hot path: only counts, and only the facts of the call itself.
+            mine, state = scope.conversation, scope.state
+            if mine.exclusives or mine.waiting or state.exclusives or state.waiting or self._running >= self._limit:
                 return None
-            queue.shared += 1
-            return SHARED_PERMIT
-        return self._try(self.request(facts, within))
+            mine.shared += 1
+            state.shared += 1
+            self._running += 1
+            return scope
+        return self._try(self.request(facts, scope, within))
 
     def own_permit(self, permit: Permit) -> Permit:
-        """Return a permit of its own for a running call with the common one, so that it can make nested calls."""
-        if permit is not SHARED_PERMIT:
+        """Return a permit of its own for a running call whose permit is its scope, so that it can make nested calls."""
+        if not isinstance(permit, Scope):
             return permit
-        queue = self._global
-        queue.shared -= 1
-        self._slots_taken += 1
-        own = Permit(running=True)
-        queue.enter(own, exclusive=False)
+        own = Permit(running=True, claims=permit.claims)
+        for queue, _ in permit.claims:
+            queue.shared -= 1
+            queue.enter(own, exclusive=False)
         return own
 
-    async def acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit:
+    async def acquire(self, facts: CallFacts, scope: Scope, within: Permit | None = None) -> Permit:
         """Return a permit, at once or as `wait` does."""
-        return self.try_acquire(facts, within) or await self.wait(self.request(facts, within))
+        return self.try_acquire(facts, scope, within) or await self.wait(self.request(facts, scope, within))
 
     async def wait(self, permit: Permit) -> Permit:
         """Wait until a requested permit is granted. A call that is canceled while it waits leaves the queue.
@@ -246,20 +286,32 @@ class CallLimiter:
 
     def release(self, permit: Permit) -> None:
         """Release a permit, and start the calls that may run now."""
-        queue = self._global
-        if permit is not SHARED_PERMIT or queue.waiting or self._ready or self._nested:
+        if not isinstance(permit, Scope):
             self._end(permit)
             return
-        queue.shared -= 1
+        self._running -= 1
+        mine, state = permit.conversation, permit.state
+        if mine.waiting or state.waiting or self._nested or self._ready:
+            self._quit(mine, permit)
+            self._quit(state, permit)
+            self._start_ready()
+            return
+        mine.shared -= 1
+        state.shared -= 1
 
-    def request(self, facts: CallFacts, within: Permit | None) -> Permit:
-        """Return the permit that a call needs; it is granted by `wait`."""
+    def request(self, facts: CallFacts, scope: Scope, within: Permit | None) -> Permit:
+        """Return the permit that a call needs; it is granted by `wait`. If its locks are unknown, it locks all."""
         permit = Permit()
         permit.alone = facts.alone or not self._solo.isdisjoint(facts.classes)
-        permit.locks = facts.locks
-        if self._policy_locks:
-            permit.locks = claims((*(facts.record.resource_locks or ()), *self._policy_locks))
-        if within is SHARED_PERMIT:
+        found = {scope.conversation: permit.alone, scope.state: permit.alone}
+        locks = (*(facts.locks or ()), *self._policy_locks)
+        if locks or facts.locks is None:
+            found[self._any_resource] = facts.locks is None
+        for resource, exclusive in locks:
+            queue = self.queue("resource", resource)
+            found[queue] = exclusive or found.get(queue, False)
+        permit.claims = tuple(found.items())
+        if type(within) is Scope:
             raise AssertionError("a call that makes nested calls needs a permit of its own; see `own_permit`")
         if within is not None and within.running:
             permit.within = within
@@ -281,24 +333,11 @@ class CallLimiter:
         return permit
 
     def _admits(self, permit: Permit) -> bool:
-        if not self._global.admits(exclusive=permit.alone):
-            return False
-        for resource, exclusive in permit.locks:
-            queue = self._queues.get(resource)
-            if queue is not None and not queue.admits(exclusive=exclusive):
-                return False
-        return True
+        return all(queue.admits(exclusive=exclusive) for queue, exclusive in permit.claims)
 
     def _enter_queues(self, permit: Permit) -> None:
-        self._global.enter(permit, exclusive=permit.alone)
-        for resource, exclusive in permit.locks:
-            self._queue_of(resource).enter(permit, exclusive=exclusive)
-
-    def _queue_of(self, resource: str) -> LockQueue:
-        queue = self._queues.get(resource)
-        if queue is None:
-            queue = self._queues[resource] = LockQueue()
-        return queue
+        for queue, exclusive in permit.claims:
+            queue.enter(permit, exclusive=exclusive)
 
     def _queue(self, permit: Permit) -> None:
         self._last_ticket += 1
@@ -312,17 +351,17 @@ class CallLimiter:
             # Its caller no longer blocks exclusive calls, which may unblock another call.
             self._start_ready()
             return
-        permit.missing = not self._global.join(permit, exclusive=permit.alone)
-        for resource, exclusive in permit.locks:
-            permit.missing += not self._queue_of(resource).join(permit, exclusive=exclusive)
+        self._waiting[permit] = None
+        permit.missing = sum(not queue.join(permit, exclusive=exclusive) for queue, exclusive in permit.claims)
         if not permit.missing:
             heappush(self._ready, (permit.ticket, permit))
 
     def _run(self, permit: Permit) -> None:
         permit.running = True
+        self._waiting.pop(permit, None)
         caller = permit.within
         if caller is None or caller.busy or not caller.running:
-            self._slots_taken += 1
+            self._running += 1
         if caller is not None:
             caller.busy += 1
         # A call that was canceled meanwhile releases the permit as soon as its task wakes up.
@@ -333,19 +372,15 @@ class CallLimiter:
         """Remove a permit, waiting or running, and start others."""
         if permit.over:
             return
-        if permit is not SHARED_PERMIT:
-            if permit.running:
-                self._stop_counting(permit)
-            permit.over = True
+        if permit.running:
+            self._stop_counting(permit)
+        permit.over = True
+        self._waiting.pop(permit, None)
         if permit.within is not None:
             self._nested.pop(permit, None)
             self._count_nested(permit.within, -1)
-        self._quit(self._global, permit)
-        for resource, _ in permit.locks:
-            queue = self._queue_of(resource)
+        for queue, _ in permit.claims:
             self._quit(queue, permit)
-            if not queue.inside:
-                del self._queues[resource]
         if self._nested or self._ready:
             self._start_ready()
 
@@ -359,12 +394,12 @@ class CallLimiter:
         """Release the slot of `max_parallel`, which a nested call got from its caller."""
         permit.running = False
         if not permit.busy:
-            self._slots_taken -= 1
+            self._running -= 1
         caller = permit.within
         if caller is not None:
             caller.busy -= 1
             if caller.running and not caller.busy:
-                self._slots_taken += 1
+                self._running += 1
 
     def _start_ready(self) -> None:
         for permit in [permit for permit in self._nested if self._may_nest(permit)]:
@@ -403,32 +438,25 @@ class CallLimiter:
 
     def _blockers(self, permit: Permit) -> Iterator[Permit]:
         """Return the running permits that block one that is not running, without its callers."""
-        if permit.alone and self._global.shared:
-            yield SHARED_PERMIT
-        for other, exclusive in self._global.inside.items() if permit.alone or self._global.exclusives else ():
-            is_resting = other.nested and not exclusive
-            if (exclusive or (permit.alone and not is_resting)) and other.running and not permit.is_within(other):
-                yield other
-        for resource, mine in permit.locks:
-            queue = self._queues.get(resource)
-            for other, exclusive in queue.inside.items() if queue else ():
-                if (mine or exclusive) and other.running and not permit.is_within(other):
+        for queue, mine in permit.claims:
+            if mine and queue.shared:
+                yield from queue.scopes
+            for other, exclusive in queue.inside.items() if mine or queue.exclusives else ():
+                is_resting = queue.is_scope and other.nested
+                if (exclusive or (mine and not is_resting)) and other.running and not permit.is_within(other):
                     yield other
 
     def ahead_of(self, permit: Permit) -> set[Permit]:
         """Return the permits that one waits for, directly or not, or would wait for if it were queued now."""
         if permit.within is not None:
             return {*self._blockers(permit)}
-        queued = {*(each for each, _ in self._global.waiting), *self._global.inside}
-        earlier = [each for each in queued if not each.running and 0 < each.ticket < (permit.ticket or maxsize)]
-        together, locks, ahead = Permit(alone=permit.alone, locks=permit.locks), dict(permit.locks), set[Permit]()
-        for other in (*sorted(earlier, key=lambda each: -each.ticket), *self._nested):
-            if not other.over and together.conflicts_with(other):
+        earlier = [each for each in self._waiting if each.ticket < (permit.ticket or maxsize)]
+        found, together, ahead = dict(permit.claims), Permit(claims=permit.claims), set[Permit]()
+        for other in (*reversed(earlier), *self._nested):
+            if together.conflicts_with(other):
                 ahead.add(other)
-                together.alone = together.alone or other.alone
-                if other.locks:
-                    locks |= {resource: mine or locks.get(resource, False) for resource, mine in other.locks}
-                    together.locks = tuple(locks.items())
+                found |= {queue: mine or found.get(queue, False) for queue, mine in other.claims}
+                together.claims = tuple(found.items())
         return ahead | {*self._blockers(together)}
 
     def _would_deadlock(self, permit: Permit) -> bool:

@@ -134,6 +134,7 @@ def declare(
             approval_reason="its server says that it destroys things" if is_destructive else None,
         ),
         executor=executor,
+        shared_state=None,  # the lock of the server separates its calls, also those of one conversation
         locks=None if server.parallel else _locks(server.name, is_read_only=is_read_only),
         is_trusted=server.trust,
     )

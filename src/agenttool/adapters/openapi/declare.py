@@ -462,6 +462,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             approval_reason=f"it is a {method} request, which destroys things" if is_destructive else None,
         ),
         executor=executor,
+        shared_state=None,  # a service that is reached over HTTP has several clients
         is_trusted=service.trust,
     )
 

@@ -178,6 +178,7 @@ def declare(
             approval_reason="its server says that it destroys things" if is_destructive else None,
         ),
         executor=executor,
+        shared_state=None,
         is_trusted=is_trusted,
         later=later,
     )

@@ -26,7 +26,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import enter_tool, leave_tool
 from agenttool.records import ErrorClass, InvocationId, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error, guided
-from agenttool.scheduler.limiter import SHARED_PERMIT
+from agenttool.scheduler.limiter import Scope
 from agenttool.scheduler.retry import next_attempt
 
 _PHASE = Phase.EXECUTE
@@ -87,7 +87,7 @@ def _start_once(call: Call, tool: Tool) -> object:
 
     A call that its code makes may have to wait for the permit of this one, so that neither would end.
     """
-    if call.permit is SHARED_PERMIT:
+    if isinstance(call.permit, Scope):
         return _start_work(call, tool)
     token = enter_tool(call)
     try:

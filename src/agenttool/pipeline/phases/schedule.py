@@ -14,7 +14,7 @@ from agenttool.pipeline.waits import callers, waiting_for_permit
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts
 from agenttool.scheduler.drive import Drive, Stopped
-from agenttool.scheduler.limiter import WAITS_FOR_CALLER, WOULD_DEADLOCK, Permit
+from agenttool.scheduler.limiter import WAITS_FOR_CALLER, WOULD_DEADLOCK, Permit, Scope
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
 _PHASE = Phase.SCHEDULE
@@ -28,7 +28,7 @@ def try_acquire_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
     if tool.buckets or call.nesting is not None or (call.batch is not None and call.batch.limiter is not None):
         return False
     facts = tool.safety.static or tool.safety.facts_for(call_input)
-    permit = call.core.limiter.try_acquire(facts)
+    permit = call.core.limiter.try_acquire(facts, call.core.scopes[tool.shared_state])
     if permit is None:
         return False
     call.phase = _PHASE
@@ -50,14 +50,15 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     within = None if call.parent is None else call.parent.own_permit()
     batch = call.batch
     if batch is not None and batch.limiter is not None:
-        batch.permit = batch.limiter.try_acquire(facts) or await _wait(call, batch.limiter.acquire(facts))
+        limiter, scope = batch.limiter, batch.limiter.only_scope
+        batch.permit = limiter.try_acquire(facts, scope) or await _wait(call, limiter.acquire(facts, scope))
     try:
         if tool.buckets:
             await _wait_for_rate_limit(call, tool)
-        limiter = call.core.limiter
-        call.permit = limiter.try_acquire(facts, within)
+        scope = call.core.scopes[tool.shared_state]
+        call.permit = call.core.limiter.try_acquire(facts, scope, within)
         if call.permit is None:
-            await _wait_in_queue(call, facts, within)
+            await _wait_in_queue(call, facts, scope, within)
     except BaseException:
         release(call)
         raise
@@ -108,7 +109,7 @@ async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
         await pause(call, seconds)
 
 
-async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) -> None:
+async def _wait_in_queue(call: Call, facts: CallFacts, scope: Scope, within: Permit | None) -> None:
     """Wait for a permit of the runtime.
 
     Raises:
@@ -116,7 +117,7 @@ async def _wait_in_queue(call: Call, facts: CallFacts, within: Permit | None) ->
             its tool makes this call.
     """
     limiter, calls = call.core.limiter, call.core.registry.calls
-    permit = call.permit = limiter.request(facts, within)
+    permit = call.permit = limiter.request(facts, scope, within)
 
     def calls_ahead() -> list[InvocationId]:
         ahead = {*limiter.ahead_of(permit)}
