@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
 from agenttool.rap import Provider
 from agenttool.records import ToolInvocation
+from agenttool.testing.fakes import scripted_tool
 
 
 def offer(script):
@@ -158,6 +160,32 @@ async def test_each_invocation_is_a_governed_call_on_behalf_of_its_user(governed
         calls = [each async for each in runtimes[0].journal.export() if isinstance(each, ToolInvocation)]
     assert [each["type"] for each in content[-2:]] == ["text", "image"]
     assert [call.actor_ref for call in calls] == ["rap:ann", None]
+
+
+async def test_a_hanging_call_of_one_conversation_delays_no_exclusive_call_of_another(make, serving):
+    started, end = asyncio.Event(), asyncio.Event()
+
+    async def hang(_):
+        started.set()
+        await end.wait()
+        return "late"
+
+    async def answer(_):
+        return "at once"
+
+    scripts = (scripted_tool("slow", hang), scripted_tool("quick", answer))
+    tools, rules = [replace(each, shared_state=None) for each in scripts], [{"behavior": "allow", "tool": "*"}]
+    provider = make()
+    provider.include_runtime(lambda: Runtime.open(tools=tools, rules=rules))
+    async with serving(provider) as client:
+        await client.invoke("slow", id="tc-1", group_id="thread-1")
+        await started.wait()
+        await client.invoke("quick", id="tc-2", group_id="thread-1")
+        await client.invoke("quick", id="tc-3", group_id="thread-2")
+        first = await client.result()
+        end.set()
+        await client.result(3)
+    assert (first["id"], first["text"]) == ("tc-3", "at once")
 
 
 @pytest.mark.parametrize(("answer", "told"), [("allow", "north is open"), ("deny", "Error: ")])

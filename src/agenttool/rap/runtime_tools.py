@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError
+from agenttool.ports.deferred import Thread
 from agenttool.ports.offer import OfferedTool
 from agenttool.rap.call import RapCall
 from agenttool.rap.declare import INVALID_NAME_CHAR, MAX_NAME, RapTool
@@ -48,8 +49,9 @@ async def open_runtime_tools(open_runtime: Callable[[], Runtime]) -> AsyncGenera
 def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:
     async def run(call: RapCall, arguments: JsonObject) -> object:
         invocation_id = InvocationId(await call.store_once(rt.new_invocation_id()))
+        conversation = Thread.of_caller(call.stored.caller, call.ancestors[0] if call.ancestors else call.thread_id)
         try:
-            await rt.start(
+            await rt.in_thread(conversation).start(
                 tool.qualified_name,
                 arguments,
                 surface=surface,
