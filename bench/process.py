@@ -15,6 +15,12 @@ def memory(field: str = "VmRSS", pid: int | str = "self") -> int:
     return int(line.split()[1]) * 1024
 
 
+def processor_time(pid: int) -> float:
+    """Return the seconds that all threads of a process have run; unlike `time.process_time`, to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
+
+
 def reset_peak_memory() -> None:
     """Start the peak of memory from its current value."""
     _CLEAR_REFS.write_text("5")
