@@ -491,8 +491,10 @@ def _description_of(operation: ApiOperation) -> str:
 
 
 def _search_hint(operation: ApiOperation) -> str:
-    words = " ".join(part for part in operation.path.split("/") if part and not part.startswith("{"))
-    return " ".join(dict.fromkeys((*operation.tags, words))).strip() or operation.key
+    """Return the tags and the fixed parts of the path; summaries often say "get" or "list" and never "read"."""
+    parts = (part for part in operation.path.split("/") if part and not part.startswith("{"))
+    verb = ("read",) if operation.method in _READS else ()
+    return " ".join(dict.fromkeys((*verb, *operation.tags, " ".join(parts)))).strip() or operation.key
 
 
 def _annotations(operation: ApiOperation) -> JsonObject:
