@@ -14,6 +14,7 @@ from waiting import wait_until
 from agenttool import Runtime
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.surfacing import Role
+from agenttool.records import ToolInvocation
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 
@@ -101,6 +102,34 @@ async def test_a_rule_about_the_tool_that_reads_holds_for_resources_and_prompts(
         async with connected(rt, mode, actor="user:eve") as client:
             with pytest.raises(MCPError, match="permission_denied"):
                 await client.get_prompt("greet", {"who": "Ada"})
+
+
+async def test_reads_of_resources_and_prompts_are_recorded_as_calls_of_their_actor(mode):
+    async with Runtime.open(sources=[server("fx")], approve="wait") as rt:
+        async with connected(rt, mode, actor="user:ada") as client:
+            (big,) = (await client.read_resource("memo://big")).contents
+            got = await client.get_prompt("greet", {"who": "Ada"})
+        calls = [each async for each in rt.journal.export() if isinstance(each, ToolInvocation)]
+    assert big.text == "line\n" * 50_000
+    assert [(each.role, each.content.text) for each in got.messages] == [("user", "Greet Ada.")]
+    assert [(str(each.tool_id), each.actor_ref, str(each.status)) for each in calls] == [
+        ("tool_fx.read_resource", "user:ada", "succeeded"),
+        ("tool_fx.get_prompt", "user:ada", "succeeded"),
+    ]
+
+
+async def test_a_rule_asks_about_a_read_in_the_client_or_elsewhere(mode):
+    rules, person = [{"behavior": "ask", "tool": "fx.read_resource"}], Person(decision="allow")
+    async with Runtime.open(sources=[server("fx")], approve="wait", rules=rules) as rt:
+        async with connected(rt, mode, person) as client:
+            assert (await client.read_resource("memo://one")).contents[0].text == "the memo"
+            assert "Allow fx.read_resource?" in person.asked[0]
+        async with connected(rt, mode) as client:
+            with pytest.raises(MCPError, match="approval_required"):
+                await client.read_resource("memo://one")
+            (question,) = await rt.approvals.list()
+            await rt.approvals.decide(question, "allow")
+            assert (await client.read_resource("memo://one")).contents[0].text == "the memo"
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
         key = params["ref"].get("name") or params["ref"]["uri"]
         return {"completion": {"values": [f"{key} {params['argument']['value']}…"], "total": 1, "hasMore": False}}
     if method == "resources/read":
-        words = str(os.getpid()) if params["uri"] == "memo://pid" else "the memo"
+        words = {"memo://pid": str(os.getpid()), "memo://big": "line\n" * 50_000}.get(params["uri"], "the memo")
         contents = {"uri": params["uri"], "mimeType": "text/plain", "text": words}
         meta = {"_meta": {"ui": {"csp": {}}}} if params["uri"].startswith("ui://") else {}
         return {"contents": [{**contents, **meta}], **CACHE}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
@@ -106,6 +107,19 @@ class ToolRun:
         except asyncio.CancelledError:
             await self._cancel()
             raise
+
+    async def read(self, tool: RequestedTool) -> ToolResult:
+        """Run a call whose output is no result of a tool for the client, such as the read of a resource.
+
+        Raises:
+            MCPError: it waits for an approval; says where to approve it.
+        """
+        waiting = self.waiting.find(self.identity)
+        shown = await (self.run(tool) if waiting is None else self.resume(waiting))
+        result = self._result or await self.runtime.journal.result(cast("InvocationId", self.invocation_id))
+        if result is None:
+            raise MCPError(types.INVALID_PARAMS, "\n".join(each.text for each in shown.content if each.type == "text"))
+        return result
 
     async def resume(self, invocation_id: InvocationId, started: StartedCall | None = None) -> types.CallToolResult:
         """Wait for a call that was started; return its result, or a text that says where to approve it."""

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
+from agenttool.codec import parse_object
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
@@ -22,7 +23,7 @@ from agenttool.mcp.state import DeliveredOutput
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
-from agenttool.records import PAYLOAD_SCHEME, JsonObject
+from agenttool.records import PAYLOAD_SCHEME, UNSET, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
 from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
@@ -39,6 +40,9 @@ MAX_READ_BYTES = 20_000_000
 
 
 Reply = TypeVar("Reply")
+
+GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
+"""Calls a tool by its qualified name with arguments, for the client of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +136,24 @@ class Offers:
         fitting = (each.provider for template, each in templates if key.startswith(template.partition("{")[0]))
         return [Owner(each, key) for each in {each.name: each for each in fitting}.values()]
 
-    async def read(self, uri: str, caller: str | Principal | None, *, is_stateless: bool) -> JsonObject:
+    async def read(self, uri: str, actor: str | None, call: GovernedCall, *, is_stateless: bool) -> JsonObject:
         """Return the contents of a resource, or of stored output that the actor may read.
 
+        The read of a server's resource is a governed call of the server's tool `read_resource`.
+
         Raises:
-            MCPError: there is no such resource, it cannot be read now, or the rules deny it.
+            MCPError: there is no such resource, it cannot be read now, or the call is denied or waits for an approval.
         """
-        actor = name_of_actor(caller)
         if uri.startswith(PAYLOAD_SCHEME):
             found = await self._payload(uri, actor)
         else:
-            owners = await self._owners_of(OfferKind.RESOURCES, uri)
-            self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, caller)
-            found = await _first(owners, lambda provider, key: provider.read_resource(key, actor))
+
+            async def ask(provider: ResourceProvider, key: str) -> JsonObject | None:
+                if not isinstance(provider, ServerOffers):
+                    return await provider.read_resource(key, actor)
+                return await self._called(await call(f"{provider.name}.read_resource", {"uri": key}))
+
+            found = await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
         if found is None:
             code = types.INVALID_PARAMS if is_stateless else _OLD_NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": uri})
@@ -177,6 +186,23 @@ class Offers:
         self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, caller)
         return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
 
+    async def _called(self, result: ToolResult) -> JsonObject | None:
+        """Return what a server sent, out of the result of a governed call; None if the server does not have it.
+
+        Raises:
+            ConnectionError: the server cannot be used now.
+            MCPError: the server answered with an error, or the call was denied.
+        """
+        if result.error is not None:
+            raise_failure(result.error)
+            return None
+        structured = result.structured_content
+        for item in result.content or ():
+            if structured is UNSET and item.type is ContentClass.PERSISTED_OUTPUT_REF and item.ref is not None:
+                stored = await self._runtime.journal.payload(item.ref)
+                structured = parse_object(stored or b"{}").get("structured_content", UNSET)
+        return structured if isinstance(structured, dict) else None
+
     async def _payload(self, uri: str, actor: str | None) -> JsonObject | None:
         try:
             if not await self._delivered.contains(actor, uri):
@@ -194,16 +220,22 @@ class Offers:
         contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
         return {"contents": [contents]}
 
-    async def prompt(self, name: str, arguments: Mapping[str, str], caller: str | Principal | None) -> JsonObject:
-        """Return the messages of a prompt.
+    async def prompt(
+        self, name: str, arguments: Mapping[str, str], actor: str | None, call: GovernedCall
+    ) -> JsonObject:
+        """Return the messages of a prompt; that of a server is a governed call of the server's tool `get_prompt`.
 
         Raises:
-            MCPError: there is no such prompt, its source cannot answer now, or the rules deny it.
+            MCPError: there is no such prompt, its source cannot answer now, or the call is denied or waits.
         """
-        owners = await self._owners_of(OfferKind.PROMPTS, name)
-        self._refuse_denied(owners, "get_prompt", lambda key: {"name": key, "arguments": {**arguments}}, caller)
-        actor = name_of_actor(caller)
-        found = await _first(owners, lambda provider, key: provider.get_prompt(key, arguments, actor))
+
+        async def ask(provider: ResourceProvider, key: str) -> JsonObject | None:
+            if not isinstance(provider, ServerOffers):
+                return await provider.get_prompt(key, arguments, actor)
+            members: JsonObject = {"name": key, "arguments": {**arguments}}
+            return await self._called(await call(f"{provider.name}.get_prompt", members))
+
+        found = await _first(await self._owners_of(OfferKind.PROMPTS, name), ask)
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
@@ -262,11 +294,11 @@ class ServerOffers:
         return found
 
     async def read_resource(self, uri: str, actor: str | None) -> JsonObject | None:
-        """Return the contents of a resource."""
+        """Return the contents of a resource, without a check or a record."""
         return await self._read("read_resource", {"uri": uri}, actor)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject | None:
-        """Return the messages of a prompt."""
+        """Return the messages of a prompt, without a check or a record."""
         return await self._read("get_prompt", {"name": name, "arguments": {**arguments}}, actor)
 
     async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
@@ -349,6 +381,24 @@ async def _first(
     if fault is not None:
         raise MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {fault}") from fault
     return None
+
+
+def raise_failure(error: ToolError) -> None:
+    """Raise the failure of a governed read as the client gets it; return if the server does not have the entry.
+
+    Raises:
+        ConnectionError: the server cannot be used now.
+        MCPError: the server answered with an error, or the call was denied.
+    """
+    native = error.native_error_ref
+    code = native.get("code") if isinstance(native, dict) else None
+    if isinstance(native, dict) and isinstance(code, int):
+        if code != _OLD_NOT_FOUND:
+            raise MCPError(code, str(native.get("message")), native.get("data"))
+    elif error.error_class is ErrorClass.DEPENDENCY_UNAVAILABLE:
+        raise ConnectionError(error.message)
+    else:
+        raise MCPError(types.INVALID_PARAMS, f"{error.error_class}: {error.message}")
 
 
 _OLD_NOT_FOUND = -32002

@@ -23,7 +23,7 @@ from agenttool.mcp.callers import actor_of, principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
-from agenttool.mcp.offers import Offers
+from agenttool.mcp.offers import GovernedCall, Offers
 from agenttool.mcp.profiles import McpOptions, has_tool
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
@@ -41,7 +41,7 @@ from agenttool.mcp.tasks import (
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import Principal
 from agenttool.ports.resources import OfferKind
-from agenttool.records import JsonObject, SearchMatch, ToolInvocation
+from agenttool.records import JsonObject, SearchMatch, ToolInvocation, ToolResult
 from agenttool.runtime import Runtime
 
 LIST_TTL_MS = 30_000
@@ -342,8 +342,8 @@ class RuntimeMcpServer:
     async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.Result:
         identity = self._identity(context, f"resources/read {params.uri}", {})
 
-        async def work() -> types.Result:
-            members = await self._offers.read(params.uri, identity.caller, is_stateless=is_stateless(context))
+        async def work(call: GovernedCall) -> types.Result:
+            members = await self._offers.read(params.uri, identity.actor, call, is_stateless=is_stateless(context))
             return types.ReadResourceResult.model_validate(members)
 
         return await self._exchanged(context, params, identity, work)
@@ -352,10 +352,9 @@ class RuntimeMcpServer:
         arguments = params.arguments or {}
         identity = self._identity(context, f"prompts/get {params.name}", {**arguments})
 
-        async def work() -> types.Result:
-            return types.GetPromptResult.model_validate(
-                await self._offers.prompt(params.name, arguments, identity.caller)
-            )
+        async def work(call: GovernedCall) -> types.Result:
+            members = await self._offers.prompt(params.name, arguments, identity.actor, call)
+            return types.GetPromptResult.model_validate(members)
 
         return await self._exchanged(context, params, identity, work)
 
@@ -364,12 +363,18 @@ class RuntimeMcpServer:
         context: RequestContext,
         params: types.InputResponseRequestParams,
         identity: CallIdentity,
-        work: Callable[[], Awaitable[types.Result]],
+        work: Callable[[GovernedCall], Awaitable[types.Result]],
     ) -> types.Result:
-        """Return the result of some work that may ask the client."""
+        """Return the result of some work that may make governed calls, and ask the client."""
         exchange = self._continued(context, params, identity)
+
+        async def call(name: str, arguments: JsonObject) -> ToolResult:
+            native_id = None if context.request_id is None else str(context.request_id)
+            tool = RequestedTool(name=name, arguments=arguments, surface=None, native_call_id=native_id)
+            return await self._new_run(exchange, identity).read(tool)
+
         if exchange.task is None:
-            exchange.start(self._group, work)
+            exchange.start(self._group, lambda: work(call))
         return await self._attended(context, exchange, identity)
 
     async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:

@@ -23,7 +23,7 @@ from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import ContentItem, Json, JsonObject, McpMapping, ToolKind
+from agenttool.records import ContentItem, Json, JsonObject, McpMapping, RiskLevel, ToolKind, WriteEffect
 from agenttool.records import replace as replace_record
 
 _CURSOR: JsonObject = {"cursor": {"type": "string", "description": "nextCursor of the page before; none at first."}}
@@ -119,7 +119,7 @@ class ReadingExecutor(McpExecutor):
         return await session.request(request_of(self.tool, job.call_input), exchange)
 
     def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
-        """Return the result as a value, or its contents as content.
+        """Return the result as a value; a model reads its contents, and an MCP client the result as it was sent.
 
         Raises:
             ValueError: it has none.
@@ -128,7 +128,7 @@ class ReadingExecutor(McpExecutor):
         members: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
         if items is None:
             return NativeOutput(value=members, external_mappings=(mapping,))
-        return NativeOutput(content=items(result), external_mappings=(mapping,))
+        return NativeOutput(content=items(result), structured_content=members, external_mappings=(mapping,))
 
 
 def request_of(operation: str, members: JsonObject) -> ClientRequest:
@@ -144,7 +144,10 @@ def request_of(operation: str, members: JsonObject) -> ClientRequest:
 
 
 def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> DeclaredTool:
-    """Return the tool of one operation."""
+    """Return the tool of one operation.
+
+    The protocol defines these requests as reads, so the tool is declared as one, whatever the server is trusted with.
+    """
     operation = OPERATIONS[name]
     required: list[Json] = [*operation.required]
     definition: JsonObject = {
@@ -158,4 +161,14 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> Declared
     declaration = replace_record(
         tool.declaration, annotations=None, external_mappings=(mapping,), tool_kind=ToolKind.RETRIEVAL
     )
-    return replace(tool, declaration=declaration)
+    return replace(
+        tool,
+        declaration=declaration,
+        interface=replace_record(tool.interface, is_read_only=True, is_destructive=False, is_open_world=False),
+        permission_profile=replace_record(
+            tool.permission_profile,
+            risk_level=RiskLevel.LOW,
+            write_effects=(WriteEffect.NONE,),
+            approval_required=False,
+        ),
+    )
