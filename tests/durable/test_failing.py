@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agenttool import tool
 from agenttool.errors import StoreError
 
 PROGRAM = Path(__file__).parent / "failing.py"
@@ -70,3 +71,25 @@ async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, 
         assert result.error.error_code == "result_not_stored"
         assert await rt.journal.result(result.invocation_id) == result
         assert await rt._core.durability.checkpoints.page(limit=1) == []
+
+
+async def test_a_started_call_whose_result_is_not_stored_has_failed(survivor, monkeypatch):
+    @tool(read_only=True, open_world=False)
+    def count(number: int) -> int:
+        """Count."""
+        return number
+
+    async with survivor(tools=[count]) as rt:
+        await rt.call("count", {"number": 1})
+        log, settle = rt._core.journal.log, rt._core.journal.log.settle
+        is_full = iter([True])
+
+        async def settle_unless_full():
+            if next(is_full, False):
+                raise StoreError("the disk is full")
+            await settle()
+
+        monkeypatch.setattr(log, "settle", settle_unless_full)
+        started = await rt.submit("count", {"number": 2})
+        assert started.status == "failed"
+        assert (await rt.submit("count", {"number": 3})).status == "succeeded"

@@ -254,12 +254,19 @@ async def when_durable(call: Call, result: ToolResult) -> ToolResult:
             failure = persistence_failure(call, result, error)
             is_final = failure is result or isinstance(error, LeaseLost)
             if is_final or (was_queued := _amend_end(call, failure)):
-                call.result = failure  # a batch delivers it later
-                return failure
+                return _not_stored(call, failure)
             if was_queued is not None:
                 break
     # It was written meanwhile, or the file was lost with it.
-    return result if failure is None or _has_stored_result(call) else failure
+    return result if failure is None or _has_stored_result(call) else _not_stored(call, failure)
+
+
+def _not_stored(call: Call, failure: ToolResult) -> ToolResult:
+    """Return the failure; a batch delivers it later, and a started call has its status."""
+    call.result = failure
+    if call.status is not None and call.status.is_terminal:
+        call.status = InvocationStatus.FAILED
+    return failure
 
 
 def _has_stored_result(call: Call) -> bool:
