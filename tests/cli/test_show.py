@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import sqlite3
+import tomllib
 from contextlib import closing
 
 import pytest
@@ -131,9 +132,25 @@ def test_a_secret_is_shown_nowhere(run, journal, pin):
 @pytest.mark.parametrize("columns", [80, 120])
 def test_every_call_fits_the_columns_there_are(run, journal, columns):
     for call in journal.values():
-        lines = run("show", call, COLUMNS=str(columns)).stdout.splitlines()
+        shown = run("show", call, COLUMNS=str(columns)).stdout.splitlines()
+        lines = [line for line in shown if not line.startswith('      {"')]  # a suggested rule, which is not wrapped
         assert max(map(len, lines)) <= columns
         assert all(line == line.rstrip() for line in lines)
+
+
+async def test_a_suggested_rule_is_not_wrapped_so_that_it_can_be_pasted(run, tmp_path):
+    @tool(namespace="mail")
+    def send(text: str) -> str:
+        """Send a letter."""
+        return text
+
+    async with Runtime.open(store=tmp_path / "calls.db", tools=[send], approve="wait") as rt:
+        await rt.start("mail.send", {"text": "word " * 40})
+    shown = await asyncio.to_thread(run, "show", "--store", tmp_path / "calls.db", COLUMNS="80")
+    rule = section(shown.stdout, "Decisions").partition("with this rule:\n")[2]
+    assert tomllib.loads(rule) == {
+        "rules": [{"behavior": "allow", "tool": "mail.send", "argument": {"/text": {"equals": "word " * 40}}}]
+    }
 
 
 def test_json_contains_every_record_of_the_call(run, journal):

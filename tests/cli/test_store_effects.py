@@ -233,6 +233,16 @@ def test_trusted_settings_that_name_the_store_are_consent_and_trust_lists_both(r
     assert transfers(clone) == ["5000"]
 
 
+def test_a_store_that_settings_name_is_trusted_with_them_and_its_effects_are_theirs(run, clone):
+    (clone / "agenttool.db").rename(clone / "calls.db")
+    (clone / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    (shown,) = [json.loads(each) for each in run("trust", "--yes", "--json").stdout.splitlines()]
+    assert shown["file"] == str(clone / "agenttool.toml")
+    assert [each["verb"] for each in shown["would"]] == ["store", "resume", "allow", "admit", "ask"]
+    assert run("approvals", "--from", "cloned_bank").exit_code == 0
+    assert "is not trusted" not in run("trust").stdout
+
+
 def test_a_user_folder_that_cannot_be_written_costs_only_the_record(run, clone, monkeypatch, caplog):
     (clone / "agenttool.db").unlink()
     (clone / "file").touch()

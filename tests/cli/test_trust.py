@@ -68,6 +68,8 @@ def test_a_file_that_the_user_names_needs_no_trust(run, project):
         ('[[rules]]\nbehavior = "denny"\ntool = "a"\n', "toml:1: behavior must be allow, ask or deny, got 'denny'"),
         ('[permissions]\nmode = "lax"\n', "toml:2: no permission mode is called 'lax'"),
         ('[[hooks]]\nname = "a"\nevent = "pre"\ncommand = ["a"]\n', "toml:1: event must be one or more of"),
+        ('[sources.a]\nkind = "mpc"\n', "toml:1: no source is of the kind 'mpc'"),
+        ('[credentials.a]\nenvv = "A"\n', "toml:1: [credentials.a] has no 'envv'; did you mean 'env'?"),
     ],
 )
 def test_settings_that_are_invalid_cannot_be_trusted(run, project, settings, reason):

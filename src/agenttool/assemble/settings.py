@@ -11,6 +11,8 @@ from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_mode
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.assemble.checks import listed, one
+from agenttool.assemble.credentials import make_credentials
+from agenttool.assemble.sources import check_kinds
 from agenttool.config import Config, Setting, SurfaceSetting, environment, load_config, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
@@ -87,13 +89,15 @@ def make_policy(
 
 
 def check_file(written: Config) -> None:
-    """Check the rules, the mode and the hooks of one settings file; their programs and variables may be absent.
+    """Check rules, mode, hooks, credentials and kinds of sources of one file; programs and variables may be absent.
 
     Raises:
         ConfigError: one is invalid; the message has the file and the line.
     """
     read_rules(written.rules)
     _read_mode(written)
+    make_credentials(written, None)
+    check_kinds(written)
     for setting in written.hooks:
         try:
             read_hook(setting.members)

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from agenttool.assemble.checks import listed
 from agenttool.config import Config
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.ports.source import Source, SourceFactory, SourceSettings, SourceTable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "agenttool.sources"
 """The entry point group by which packages add kinds; the name of an entry point is the kind."""
@@ -84,7 +87,7 @@ def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> Ma
             ready.append(each)
         else:
             settings.setdefault(each.kind, []).append(each)
-    factories = [(_factory(kind, group[0]), group) for kind, group in settings.items()]
+    factories = [(_load_factory(group[0]), group) for group in settings.values()]
     made = [(source, group[0].kind) for factory, group in factories for source in factory(group)]
     kinds = {source.name: kind for source, kind in made}
     return MadeSources((*(source for source, _ in made), *ready), kinds, tables)
@@ -97,25 +100,48 @@ def _tables(config: Config) -> Iterator[SourceTable]:
         yield SourceTable(kind=kind, name=name, members=members, place=setting.place, file=setting.file)
 
 
-def _factory(kind: str, settings: SourceSettings) -> SourceFactory:
+def check_kinds(config: Config) -> None:
+    """Check that the kinds of the source tables are known; none is loaded, because that may run code.
+
+    Raises:
+        ConfigError: a kind is unknown.
+    """
+    for table in _tables(config):
+        _find_factory(table)
+
+
+def _find_factory(settings: SourceSettings) -> "EntryPoint":
+    """Return where the factory of a kind is.
+
+    Raises:
+        ConfigError: the kind is unknown.
+    """
+    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 -- slow, and most programs have no source
+
+    kind = settings.kind
+    installed = {each.name: each for each in entry_points(group=GROUP)}
+    if kind in _BUILT_IN:
+        return EntryPoint(kind, _BUILT_IN[kind], GROUP)
+    if kind in installed:
+        return installed[kind]
+    known = sorted({*_BUILT_IN, *installed})
+    raise ConfigError(f"{_place_of(settings)}no source is of the kind {kind!r}; {suggestion(kind, known)}")
+
+
+def _load_factory(settings: SourceSettings) -> SourceFactory:
     """Load the factory of a kind.
 
     Raises:
         ConfigError: the kind is unknown, or its package cannot be imported.
     """
-    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 -- slow, and most programs have no source
-
-    place = f"{settings.place}: " if isinstance(settings, SourceTable) else ""
-    installed = {each.name: each for each in entry_points(group=GROUP)}
-    if kind in _BUILT_IN:
-        found = EntryPoint(kind, _BUILT_IN[kind], GROUP)
-    elif kind in installed:
-        found = installed[kind]
-    else:
-        known = sorted({*_BUILT_IN, *installed})
-        raise ConfigError(f"{place}no source is of the kind {kind!r}; {suggestion(kind, known)}")
+    kind, found = settings.kind, _find_factory(settings)
     try:
         return cast("SourceFactory", found.load())
     except (ImportError, AttributeError) as error:
+        place = _place_of(settings)
         remedy = f"pip install 'agenttool[{_EXTRAS[kind]}]'" if kind in _EXTRAS else "install it again"
         raise ConfigError(f"{place}sources of the kind {kind!r} cannot be loaded: {error}; {remedy}") from error
+
+
+def _place_of(settings: SourceSettings) -> str:
+    return f"{settings.place}: " if isinstance(settings, SourceTable) else ""

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import NoReturn, TextIO, cast
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
-from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -75,9 +76,24 @@ def heading(title: str) -> Text:
     return Text(f"\n{title}", style="bold")
 
 
-def indented(content: RenderableType) -> Padding:
+@dataclass(frozen=True, slots=True)
+class _Indented:
+    """Content moved two columns to the right; unlike `rich.padding`, it does not cut lines that must not wrap."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Generator[Segment]:
+        """Yield each line after two blanks."""
+        narrowed = options.update(width=max(1, options.max_width - 2))
+        for line in Segment.split_lines(console.render(self.content, narrowed)):
+            yield Segment("  ")
+            yield from line
+            yield Segment.line()
+
+
+def indented(content: RenderableType) -> RenderableType:
     """Return content moved two columns to the right."""
-    return Padding(content, (0, 0, 0, 2))
+    return _Indented(content)
 
 
 def print_blocks(blocks: Iterable[RenderableType]) -> None:

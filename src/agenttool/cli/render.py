@@ -266,7 +266,7 @@ def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableTy
         update = printable((suggestion.type or "change").replace("_", " "))
         text = "" if isinstance(suggestion.value, UnsetType) else compact_json(suggestion.value)
         title = f"it {would} after {update}:"
-    shown = Text(printable_lines(text), style="green", overflow="fold")
+    shown = Text(printable_lines(text), style="green", no_wrap=True, overflow="ignore")  # a wrapped rule is no TOML
     return Group(Text(title, style="dim", overflow="fold"), indented(shown))
 
 

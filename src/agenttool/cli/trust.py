@@ -1,6 +1,7 @@
 """`agenttool trust`: agree to the settings and the store of a project, list the trusted files, and revoke trust."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -90,9 +91,8 @@ def _found_files(path: Path | None) -> list[FoundFile]:
     written = [SettingsFile.read(each) for each in files if each.is_file() and each.resolve() != user_file().resolve()]
     for each in written:
         check_file(config_in(each, source=RuleSource.PROJECT_SETTINGS))
-    named = {place_of(each): each for each in (*stores, *filter(None, map(_named_store, written)))}
-    found = [FoundFile(each.file, each.digest, effects_of(each, user_config())) for each in written]
-    found += map(_read_store, named.values())
+    found = [FoundFile(each.file, each.digest, [*_effects(each, stores)]) for each in written]
+    found += map(_read_store, stores)
     if not found:
         where = "here or above" if path is None else f"at {str(path)!r}"
         raise ConfigError(f"there are no settings of a project {where}; write them with: {program_name()} init")
@@ -106,11 +106,17 @@ def _read_store(file: Path) -> FoundFile:
     return FoundFile(file, digest, effects)
 
 
-def _named_store(written: SettingsFile) -> Path | None:
-    """Return the store that a settings file names, if it exists."""
+def _effects(written: SettingsFile, stores: list[Path]) -> Iterator[SettingsEffect]:
+    """Yield the effects of a settings file, and of the store that it names if that is not listed itself.
+
+    To trust settings is to trust the store that they name, so it has no trust of its own.
+    """
+    yield from effects_of(written, user_config())
     setting = config_in(written, source=RuleSource.PROJECT_SETTINGS).store
     file = None if setting is None else store_path(store_location(setting)[0])
-    return file if file is not None and file.is_file() and file.stat().st_size else None
+    is_listed = file is None or place_of(file) in map(place_of, stores)
+    if file is not None and not is_listed and file.is_file() and file.stat().st_size:
+        yield from store_effects(file)
 
 
 def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
