@@ -109,7 +109,7 @@ class ToolRun:
             raise
 
     async def read(self, tool: RequestedTool) -> ToolResult:
-        """Run a call whose output is no result of a tool for the client, such as the read of a resource.
+        """Run a call for a request that is no call of a tool, such as the read of a resource; return its result.
 
         Raises:
             MCPError: it waits for an approval; says where to approve it.

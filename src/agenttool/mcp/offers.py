@@ -49,7 +49,7 @@ GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
 class Owner:
     """The provider of an entry, the name or URI that it knows the entry by, and whether it lists the entry."""
 
-    provider: ResourceProvider
+    provider: "ResourceProvider | ServerOffers"
     key: str
     is_listed: bool = False
 
@@ -72,7 +72,7 @@ class Offers:
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
 
-    def _providers(self, *kinds: OfferKind) -> Iterator[ResourceProvider]:
+    def _providers(self, *kinds: OfferKind) -> "Iterator[ResourceProvider | ServerOffers]":
         """Yield the sources of which the role has one of these lists."""
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
@@ -148,7 +148,7 @@ class Offers:
             found = await self._payload(uri, actor)
         else:
 
-            async def ask(provider: ResourceProvider, key: str) -> JsonObject | None:
+            async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
                 if not isinstance(provider, ServerOffers):
                     return await provider.read_resource(key, actor)
                 return await self._called(await call(f"{provider.name}.read_resource", {"uri": key}))
@@ -194,7 +194,7 @@ class Offers:
             MCPError: the server answered with an error, or the call was denied.
         """
         if result.error is not None:
-            raise_failure(result.error)
+            _raise_failure(result.error)
             return None
         structured = result.structured_content
         for item in result.content or ():
@@ -229,7 +229,7 @@ class Offers:
             MCPError: there is no such prompt, its source cannot answer now, or the call is denied or waits.
         """
 
-        async def ask(provider: ResourceProvider, key: str) -> JsonObject | None:
+        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
                 return await provider.get_prompt(key, arguments, actor)
             members: JsonObject = {"name": key, "arguments": {**arguments}}
@@ -251,7 +251,7 @@ class Offers:
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
 
 
-async def _entries_of(provider: ResourceProvider, kind: OfferKind) -> list[JsonObject]:
+async def _entries_of(provider: "ResourceProvider | ServerOffers", kind: OfferKind) -> list[JsonObject]:
     """Return the valid entries of a provider; one that is invalid would invalidate the list of all sources."""
     try:
         async with asyncio.timeout(LIST_S):
@@ -266,7 +266,7 @@ async def _entries_of(provider: ResourceProvider, kind: OfferKind) -> list[JsonO
 
 
 class ServerOffers:
-    """The resources and prompts of an MCP server that is a source."""
+    """The resources and prompts of an MCP server that is a source; its tools read them."""
 
     def __init__(self, source: McpSource) -> None:
         """Take the source."""
@@ -292,14 +292,6 @@ class ServerOffers:
                 break
             cursor = {"cursor": page["nextCursor"]}
         return found
-
-    async def read_resource(self, uri: str, actor: str | None) -> JsonObject | None:
-        """Return the contents of a resource, without a check or a record."""
-        return await self._read("read_resource", {"uri": uri}, actor)
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], actor: str | None) -> JsonObject | None:
-        """Return the messages of a prompt, without a check or a record."""
-        return await self._read("get_prompt", {"name": name, "arguments": {**arguments}}, actor)
 
     async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
         """Return the completions of an argument; None from a server without this feature."""
@@ -357,7 +349,7 @@ MAX_PAGES = 100
 
 
 async def _first(
-    owners: Iterable[Owner], ask: Callable[[ResourceProvider, str], Awaitable[Reply | None]]
+    owners: Iterable[Owner], ask: Callable[[ResourceProvider | ServerOffers, str], Awaitable[Reply | None]]
 ) -> Reply | None:
     """Return the reply of the first owner that has one.
 
@@ -383,7 +375,7 @@ async def _first(
     return None
 
 
-def raise_failure(error: ToolError) -> None:
+def _raise_failure(error: ToolError) -> None:
     """Raise the failure of a governed read as the client gets it; return if the server does not have the entry.
 
     Raises:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequest, CallToolRequestParams
 
@@ -102,7 +103,7 @@ class McpExecutor:
         if refusal is not None:
             raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
         mapping = self._mapping(session)
-        exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_noting(job, mapping))
+        exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_id_recorder(job, mapping))
         try:
             result = await self.send(job, session, exchange)
         except MCPError as error:
@@ -150,7 +151,7 @@ class McpExecutor:
             return await self._follow(job, session, task, headers)
         params = CallToolRequestParams(name=self.tool, arguments=job.call_input)
         for _ in range(MAX_ROUNDS):
-            result = await session.request(CallToolRequest(params=params), exchange, _reporting(job))
+            result = await session.request(CallToolRequest(params=params), exchange, _progress_reporter(job))
             if result.get("resultType") == "task":
                 return await self._follow(job, session, result, headers)
             if result.get("resultType") != "input_required":
@@ -226,7 +227,8 @@ class McpExecutor:
         return _failure(ErrorClass.EXECUTION_FAILED, message, code="invalid_result", is_safe=self.may_repeat)
 
 
-def _noting(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
+def _id_recorder(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
+    """Return the function that records the native ids of a call, which takes the id of its request."""
     ids: JsonObject = {
         "server_id": mapping.server_id,
         "server_name": mapping.server_name,
@@ -239,7 +241,9 @@ def _noting(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
     return lambda request_id: job.add_native_ids("mcp", {**known, "jsonrpc_request_id": request_id})
 
 
-def _reporting(job: Job):  # noqa: ANN202 -- a coroutine function that the SDK calls
+def _progress_reporter(job: Job) -> ProgressFnT:
+    """Return the function that reports the progress notifications of a server as progress of its call."""
+
     async def report(progress: float, total: float | None, message: str | None) -> None:
         percent = max(0.0, min(100.0 * progress / total, 100.0)) if total else None
         facts = {"current_step_index": int(progress)} if progress.is_integer() else {}

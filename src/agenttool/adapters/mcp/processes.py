@@ -162,15 +162,15 @@ class ServerProcess:
         self._log.add(rest.decode("utf-8", "replace"))
 
     async def stop(self) -> None:
-        """Close its input, and end it and all processes below it if it does not end by itself."""
+        """Close its input; if it does not end by itself, end it and all processes that it started."""
         with suppress(OSError, RuntimeError):
             self.input.close()
-        below: list[int] = []
+        children: list[int] = []
         if not await self._ends_within(STOP_S):
-            below = watchdog.descendants(self.pid)[1:]
-            watchdog.signal_all((self.pid, *below), signal.SIGTERM)
+            children = watchdog.descendants(self.pid)[1:]
+            watchdog.signal_all((self.pid, *children), signal.SIGTERM)
             await self._ends_within(STOP_S)
-        watchdog.signal_all(below, signal.SIGKILL)
+        watchdog.signal_all(children, signal.SIGKILL)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         await self._ends_within(STOP_S)
