@@ -60,7 +60,7 @@ function Tools() {
   return html`<div class="tools-bar">
     <${Connection} />
     <button type="button" class="plain" title="switch between UTC and local time"
-        onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")}>${zone.value === "utc" ? "UTC" : "Local"}</button>
+        onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")}>${zone.value === "utc" ? "UTC" : "Local time"}</button>
     <label class="plain-select"><span class="sr-only">Theme</span><select value=${theme.value} onChange=${(event) => setTheme(event.target.value)}>
       ${[["system", "Theme: system"], ["light", "Theme: light"], ["dark", "Theme: dark"]].map(([name, text]) => html`<option value=${name}
           selected=${theme.value === name}>${text}</option>`)}</select></label>

@@ -51,7 +51,7 @@ export function seconds(at) {
 export function duration(length) {
   if (length === null || length === undefined || Number.isNaN(length)) return "–";
   const value = Math.abs(length);
-  if (value < 1e-6) return "0 s";
+  if (value < 1e-6) return "0 ms";
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${value < 0.01 ? (value * 1000).toFixed(1) : Math.round(value * 1000)} ms`;
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`;
