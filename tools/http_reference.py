@@ -4,7 +4,7 @@ import inspect
 
 import msgspec
 
-from agenttool.server.route import AnyRoute
+from agenttool.server.route import Route
 from agenttool.server.table import ROUTES
 
 _HEAD = """# HTTP
@@ -41,7 +41,7 @@ def http_page() -> str:
     return "\n".join([_HEAD, *lines]).rstrip() + "\n"
 
 
-def _text_of(route: AnyRoute) -> str:
+def _text_of(route: Route) -> str:
     parts = [inspect.getdoc(route.handler) or ""]
     roles = (
         "none: every client may ask" if route.roles is None else ", ".join(f"`{each}`" for each in sorted(route.roles))

@@ -22,7 +22,7 @@ from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.server.authentication import Identified
 from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
-from agenttool.server.route import EMPTY_BODY, EMPTY_QUERY, AnyRoute, ApiRequest, EmptyQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, Reply, Route
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import is_tenant_name
 
@@ -49,8 +49,8 @@ _JSON_HEADERS = (
 )
 _COMPRESSED = [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
 
+_EMPTY_BODY = EmptyBody()
 _encode = msgspec.json.Encoder().encode
-
 
 _ANONYMOUS = Principal(subject="", kind=IdentityKind.NONE)
 """The sender of a request to a route that needs no identity."""
@@ -59,15 +59,15 @@ _ANONYMOUS = Principal(subject="", kind=IdentityKind.NONE)
 class Gateway:
     """Serves the route table, `/mcp`, callbacks and the console."""
 
-    def __init__(self, state: ServerState, routes: Sequence[AnyRoute]) -> None:
+    def __init__(self, state: ServerState, routes: Sequence[Route]) -> None:
         """Take the state that handlers share, and the route table."""
         self.state = state
         self.tenants = state.tenants
         self.options = state.options
         self._bodies = BodyBudget()
         self._buckets: dict[str, TokenBucket] = {}
-        self._exact: dict[str, dict[str, AnyRoute]] = {}
-        self._patterns: list[tuple[AnyRoute, dict[str, AnyRoute]]] = []
+        self._exact: dict[str, dict[str, Route]] = {}
+        self._patterns: list[tuple[Route, dict[str, Route]]] = []
         for route in routes:
             if not route.names:
                 self._exact.setdefault(route.path, {})[route.method] = route
@@ -123,7 +123,7 @@ class Gateway:
             return console_response(path, Headers(scope=scope).get("if-none-match", ""))
         raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
 
-    def _find(self, path: str, method: str) -> tuple[AnyRoute, Mapping[str, str]] | None:
+    def _find(self, path: str, method: str) -> tuple[Route, Mapping[str, str]] | None:
         """Return the route of a request; None if no route has its path.
 
         Raises:
@@ -145,7 +145,7 @@ class Gateway:
             raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"allow": allowed})
         return route, names
 
-    async def _call(self, route: AnyRoute, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
+    async def _call(self, route: Route, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
         headers = Headers(scope=scope)
         if route.roles is None:
             identified, space = None, self.tenants.default
@@ -163,7 +163,7 @@ class Gateway:
             query=_read_query(route, scope["query_string"]),
             body=await self._read_body(route, headers, receive),
         )
-        reply = await route(request)
+        reply = await route.handler(request)
         return reply if isinstance(reply, Response) else _response(reply, headers)
 
     async def _authorize(self, scope: Scope, headers: Headers, roles: frozenset[AccessRole]) -> Identified:
@@ -199,7 +199,7 @@ class Gateway:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": str(round(wait_s + 1))})
         bucket.take(now)
 
-    async def _read_body(self, route: AnyRoute, headers: Headers, receive: Receive) -> msgspec.Struct:
+    async def _read_body(self, route: Route, headers: Headers, receive: Receive) -> msgspec.Struct:
         """Read and decode the body of a request.
 
         Raises:
@@ -207,7 +207,7 @@ class Gateway:
             RecordError: it is not JSON, or is nested too deeply to be decoded.
         """
         if not route.has_body:
-            return EMPTY_BODY
+            return _EMPTY_BODY
         kind = headers.get("content-type", "")
         if not is_json(kind):
             detail = f"the body must be JSON, got {kind!r}; send Content-Type: application/json"
@@ -247,19 +247,15 @@ class Gateway:
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
 
 
-def _read_query(route: AnyRoute, text: bytes) -> msgspec.Struct:
+def _read_query(route: Route, text: bytes) -> msgspec.Struct:
     if not text:
-        return EMPTY_QUERY if route.query is EmptyQuery else _convert_query(route, {})
+        return route.default_query
     pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
-    given = dict(pairs)
-    if len(given) < len(pairs):
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs):
         raise Problem(HTTPStatus.BAD_REQUEST, "a query parameter was sent twice; send it once")
-    return _convert_query(route, given)
-
-
-def _convert_query(route: AnyRoute, given: dict[str, str]) -> msgspec.Struct:
     try:
-        return msgspec.convert(given, route.query, strict=False) if given else route.default_query
+        return msgspec.convert(parameters, route.query, strict=False)
     except msgspec.ValidationError as error:
         raise invalid_member(error, route.query.__struct_fields__, prefix="?") from None
 

@@ -11,7 +11,7 @@ import msgspec
 from agenttool import __version__
 from agenttool.records import Json, JsonObject
 from agenttool.server.messages import raw
-from agenttool.server.route import AnyRoute, ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply, Route
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM: JsonObject = {
@@ -50,7 +50,7 @@ async def get_openapi(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
 
 @cache
-def document_of(routes: Sequence[AnyRoute]) -> JsonObject:
+def document_of(routes: Sequence[Route]) -> JsonObject:
     """Return the OpenAPI document of a route table."""
     types = [each for route in routes for each in _types(route)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
@@ -73,12 +73,12 @@ def document_of(routes: Sequence[AnyRoute]) -> JsonObject:
     }
 
 
-def _types(route: AnyRoute) -> list[object]:
+def _types(route: Route) -> list[object]:
     found: list[object] = [] if route.reply is None else [route.reply]
     return [*found, route.body] if route.has_body else found
 
 
-def _operation(route: AnyRoute, schemas: dict[int, JsonObject]) -> JsonObject:
+def _operation(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     text = inspect.getdoc(route.handler) or ""
     summary, _, description = text.partition("\n\n")
     roles = "no identity" if route.roles is None else "one of the roles " + ", ".join(sorted(route.roles))
@@ -98,14 +98,14 @@ def _operation(route: AnyRoute, schemas: dict[int, JsonObject]) -> JsonObject:
     return operation
 
 
-def _path_parameters(route: AnyRoute) -> list[Json]:
+def _path_parameters(route: Route) -> list[Json]:
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in route.names
     ]
 
 
-def _query_parameters(route: AnyRoute) -> list[Json]:
+def _query_parameters(route: Route) -> list[Json]:
     schema = msgspec.json.schema(route.query)
     properties = cast("JsonObject", schema["$defs"][route.query.__name__].get("properties", {}))
     found: list[Json] = [
@@ -114,7 +114,7 @@ def _query_parameters(route: AnyRoute) -> list[Json]:
     return [*found, _KEY_HEADER] if route.path == "/v1/calls" and route.method == "POST" else found
 
 
-def _responses(route: AnyRoute, schemas: dict[int, JsonObject]) -> JsonObject:
+def _responses(route: Route, schemas: dict[int, JsonObject]) -> JsonObject:
     responses: JsonObject = {}
     for status in route.statuses:
         response: JsonObject = {"description": status.phrase}

@@ -1,11 +1,11 @@
-"""One route of the HTTP API: what it takes, what it returns, and who may use it."""
+"""One route of the HTTP API: its request, its response and the roles that may use it."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from http import HTTPStatus
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast, get_args
 
 import msgspec
 from starlette.datastructures import Headers
@@ -25,8 +25,6 @@ class EmptyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request without a body."""
 
-
-EMPTY_QUERY, EMPTY_BODY = EmptyQuery(), EmptyBody()
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -63,56 +61,71 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler returns: a value that is written as JSON; without one, no body."""
+    """The response of a handler: a value that is encoded as JSON; without one, no body."""
 
     value: object = None
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
-Handler = Callable[[ApiRequest[Q, B]], Awaitable[Reply | Response]]
+Handler = Callable[..., Awaitable[Reply | Response]]
+"""Takes an `ApiRequest`, whose annotation names the types of the query and the body."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Route(Generic[Q, B]):
+@dataclass(frozen=True)
+class Route:
     """One line of the route table.
 
     Attributes:
         path: with names in braces.
-        handler: its docstring describes the route.
+        handler: its docstring describes the route, and its annotation the request.
         roles: one of them is required; None if a request needs no identity.
-        reply: the type of the JSON that it returns; None if it returns none.
-        media: the type of a body that is not JSON.
-        statuses: those of its replies; the first is the usual one.
+        reply: the type of the response body; None if there is none.
+        media: the media type of the response body.
+        statuses: the statuses of a success; the first is the usual one.
         problems: the statuses of its own problem documents, besides those of every route.
     """
 
     method: str
     path: str
-    handler: Handler[Q, B]
+    handler: Handler
     roles: frozenset[AccessRole] | None
-    query: type[Q]
-    body: type[B]
-    reply: type | None
+    reply: object = None
+    _: KW_ONLY
     media: str = "application/json"
     statuses: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
     problems: tuple[HTTPStatus, ...] = ()
-    tag: str = ""
+
+    @cached_property
+    def _request_types(self) -> tuple[type[msgspec.Struct], type[msgspec.Struct]]:
+        return cast(
+            "tuple[type[msgspec.Struct], type[msgspec.Struct]]", get_args(self.handler.__annotations__["request"])
+        )
+
+    @property
+    def query(self) -> type[msgspec.Struct]:
+        """The type of the query parameters."""
+        return self._request_types[0]
+
+    @property
+    def body(self) -> type[msgspec.Struct]:
+        """The type of the request body."""
+        return self._request_types[1]
 
     @property
     def has_body(self) -> bool:
         """Whether it takes a body."""
-        return self.body is not EmptyBody  # pyright: ignore[reportUnnecessaryComparison] -- the type of a type variable
+        return self.body is not EmptyBody
 
     @cached_property
-    def decode(self) -> Callable[[bytes], B]:
+    def decode(self) -> Callable[[bytes], msgspec.Struct]:
         """The function that decodes a body."""
         return msgspec.json.Decoder(self.body).decode
 
     @cached_property
-    def default_query(self) -> Q:
-        """The query of a request without parameters; raises `msgspec.ValidationError` if it needs one."""
-        return msgspec.convert({}, self.query)
+    def default_query(self) -> msgspec.Struct:
+        """The query of a request without parameters."""
+        return self.query()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -123,10 +136,3 @@ class Route(Generic[Q, B]):
     def names(self) -> tuple[str, ...]:
         """The names in its path."""
         return tuple(re.findall(r"\{(\w+)\}", self.path))
-
-    def __call__(self, request: ApiRequest[Q, B]) -> Awaitable[Reply | Response]:
-        """Answer a request."""
-        return self.handler(request)
-
-
-AnyRoute = Route[msgspec.Struct, msgspec.Struct]
