@@ -131,15 +131,15 @@ def facts_of(service: OpenApiService, operation: ApiOperation, name: str) -> Too
     return found
 
 
-def base_url(service: OpenApiService, operation: ApiOperation, place: str) -> str:
-    """Return the URL that the path of an operation is appended to.
+def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> str:
+    """Return the URL of a server, to which the paths of its operations are appended; None is that of the document.
 
     Raises:
         DocumentError: the document and the settings name no host.
     """
     if service.server is not None:
         return service.server.rstrip("/")
-    server = operation.servers[0] if operation.servers else {"url": "/"}
+    server = {"url": "/"} if server is None else server
     variables = server.get("variables")
     defaults: dict[str, str] = {}
     for name, each in variables.items() if isinstance(variables, dict) else ():
@@ -220,6 +220,7 @@ class ToolMaker:
         texts = (*service.headers.values(), *service.query.values())
         self._credentials = frozenset(name for text in texts for name in credentials_in(text))
         self._arguments: dict[int, _Argument] = {}
+        self._urls: dict[int, str] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
         """Return the tool of an operation.
@@ -244,7 +245,7 @@ class ToolMaker:
             limit = self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
             properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
-        url = base_url(self._service, operation, self._place)
+        url = self._url_of(operation.server)
         uses, missing = self._security.choose(operation, url)
         facts = facts_of(self._service, operation, name)
         schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -268,6 +269,11 @@ class ToolMaker:
             facts=facts,
             description=_description_of(operation),
         )
+
+    def _url_of(self, server: JsonObject | None) -> str:
+        if id(server) not in self._urls:
+            self._urls[id(server)] = base_url(self._service, server, self._place)
+        return self._urls[id(server)]
 
     def _credentials_of(self, uses: Iterable[SchemeUse]) -> tuple[str, ...]:
         return tuple(sorted(self._credentials.union(name for use in uses for name in use.credentials)))
@@ -326,11 +332,11 @@ class ToolMaker:
             return FILE_SCHEMA, ()
         if kind not in ("application/x-www-form-urlencoded", "*/*") and "json" not in kind:
             return {"type": "string", "description": f"The body as text of type {kind}."}, ()
-        converted, names = self._schemas.convert(self._unwrapped(body.schema), pointer)
+        converted, names = self._schemas.convert(self._schemas.unwrap(body.schema), pointer)
         return converted if isinstance(converted, dict) else {}, names
 
     def _multipart_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
-        native = self._unwrapped(body.schema)
+        native = self._schemas.unwrap(body.schema)
         converted, names = self._schemas.convert(native, pointer)
         schema = converted if isinstance(converted, dict) else {}
         given = native.get("properties") if isinstance(native, dict) else None
@@ -342,10 +348,6 @@ class ToolMaker:
             elif name in own and is_binary(items):
                 own[name] = {"type": "array", "items": FILE_SCHEMA}
         return {**schema, "properties": own} if own else schema, names
-
-    def _unwrapped(self, schema: Json) -> Json:
-        """Return the target of a reference, so that a simple object becomes arguments."""
-        return self._schemas.unwrap(schema)
 
 
 def _constant(schema: JsonObject) -> Json:
@@ -417,7 +419,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             lifecycle=Lifecycle.DEPRECATED if operation.is_deprecated else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.OPENAPI_OPERATION,
             input_contract=InputContract(model_input_schema=tool.schema, runtime_input_schema=tool.schema),
-            output_contract=OutputContract(result_shape=_response_schemas(operation)),
+            output_contract=OutputContract(result_shape=dict(_response_schemas(operation))),
             interface_ref=interface_id,
             execution_profile_ref=execution_id,
             permission_profile_ref=permission_id,
@@ -509,12 +511,8 @@ def _annotations(operation: ApiOperation) -> JsonObject:
     return {"openapi": native}
 
 
-def _response_schemas(operation: ApiOperation) -> JsonObject:
-    """Return the response schemas as the document has them, by status and media type; references stay."""
-    return dict(_shapes(operation))
-
-
-def _shapes(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
+def _response_schemas(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
+    """Yield each status with its response schemas by media type, as the document has them; references stay."""
     for status, response in operation.responses.items():
         if not isinstance(response, dict):
             continue

@@ -122,6 +122,11 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         return f"{self.method} {self.path}"
 
     @property
+    def server(self) -> JsonObject | None:
+        """The server that requests go to; operations of a document mostly share one."""
+        return self.servers[0] if self.servers else None
+
+    @property
     def responses(self) -> JsonObject:
         """Its responses as the document has them; few are needed, so they are decoded at each access."""
         try:
@@ -162,7 +167,7 @@ class OperationReader:
     def _path(self, path: str, value: Json) -> list[ApiOperation]:
         place = f"/paths/{escape(path)}"
         try:
-            item = self._references.resolve(value, place)
+            item = self._references.resolve(decoded(value, place), place)
             if item is not value:
                 item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
             item = {name: each if name in _RAW_MEMBERS else decoded(each, place) for name, each in item.items()}

@@ -100,7 +100,7 @@ class SchemaConverter:
         return known[1:]
 
     def unwrap(self, schema: Json) -> Json:
-        """Return the target of a schema that is only a reference; one that leads nowhere stays as it is."""
+        """Return the target of a reference, whose members can become arguments; a broken one stays as it is."""
         try:
             return schema if isinstance(schema, bool) else self._references.resolve(schema, "")
         except DocumentError:

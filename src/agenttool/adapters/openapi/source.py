@@ -405,9 +405,9 @@ def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) ->
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
     """Return the origins that requests with credentials of a document may go to."""
     bases = {each.base_url for each in imported.tools}
-    for each in imported.operations:
+    for server in {id(each.server): each.server for each in imported.operations}.values():
         with suppress(DocumentError):
-            bases.add(base_url(service, each, imported.place))
+            bases.add(base_url(service, server, imported.place))
     urls = {url for base in bases for url in (base, *imported.security.token_urls(base))}
     return tuple(sorted(map(_origin, urls)))
 
