@@ -12,7 +12,8 @@ from agenttool import Runtime, tool
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.ports.surfacing import Role
-from agenttool.server.app import ServerOptions, serve_runtime
+from agenttool.server.app import serve_runtime
+from agenttool.server.state import ServerOptions
 
 
 @tool(read_only=True)

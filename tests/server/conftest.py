@@ -6,7 +6,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from agenttool.server.app import ServerOptions, serve_runtime
+from agenttool.server.app import serve_runtime
+from agenttool.server.state import ServerOptions
 
 
 @pytest.fixture

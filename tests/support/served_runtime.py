@@ -6,8 +6,9 @@ from functools import partial
 
 from agenttool import Runtime, tool
 from agenttool.ports.identity import AccessRole
-from agenttool.server.app import ServerOptions, serve_runtime
+from agenttool.server.app import serve_runtime
 from agenttool.server.grants import GrantKind
+from agenttool.server.state import ServerOptions
 
 BOUND_S = 60
 

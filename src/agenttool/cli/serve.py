@@ -41,9 +41,10 @@ from agenttool.config.table import read_table
 from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
-from agenttool.server.app import ServerApp, ServerOptions, check_origin, serve_runtime
+from agenttool.server.app import ServerApp, check_origin, serve_runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 from agenttool.server.lazy_app import LazyApp
+from agenttool.server.state import ServerOptions
 from agenttool.server.tenants import Tenants, TenantSpace, tenant_store
 
 DEMO_FOLDER = "agenttool-demo"

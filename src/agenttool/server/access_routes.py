@@ -3,6 +3,8 @@
 import time
 from http import HTTPStatus
 
+from msgspec.structs import asdict
+
 from agenttool.codec.moments import timestamp
 from agenttool.ports.identity import AccessRole, IdentityKind
 from agenttool.server.access_messages import (
@@ -17,14 +19,14 @@ from agenttool.server.access_messages import (
     SessionItem,
     SessionList,
 )
-from agenttool.server.authentication import Identified, split_session, unauthorized
+from agenttool.server.authentication import Identity, split_session, unauthorized
 from agenttool.server.grants import Grant, GrantKind
 from agenttool.server.problem import Problem
 from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 
 SESSION_S = 12 * 3600.0
 LINK_S = 15 * 60.0
-"""How long a console session, and a login link, is valid."""
+"""The lifetimes of a console session and of a login link."""
 
 _NO_SESSION = (
     "no session was ended: it has ended before, or the page lost its key; an operator ends a session on the page Access"
@@ -37,7 +39,7 @@ async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
     One part of its secret is a cookie, and the page sends the other part, `page_key`, as the header
     `Agenttool-Page-Key` of each request: browsers send cookies to the servers on all ports of a host.
     """
-    authenticator, body = request.gateway.authenticator, request.body
+    authenticator, body = request.server.authenticator, request.body
     grants = authenticator.grants
     if (body.token is None) == (body.key is None):
         raise Problem(HTTPStatus.BAD_REQUEST, "send the token of a login link, or a key", pointer="/token")
@@ -58,41 +60,40 @@ async def log_in(request: ApiRequest[EmptyQuery, LoginBody]) -> Reply:
         key_id=found.grant_id if found.kind is GrantKind.KEY else None,
     )
     await grants.delete_expired()
-    identified = Identified(principal=session.principal, grant=session, expires_at_s=session.expires_at_s)
+    identity = Identity(principal=session.principal, grant=session, expires_at_s=session.expires_at_s)
     in_cookie, page_key = split_session(token)
     cookie = authenticator.cookie(request.scope, in_cookie, SESSION_S)
-    me = _me(request.gateway.options.info, identified)
-    members = {name: getattr(me, name) for name in Me.__struct_fields__}
-    return Reply(value=LoginReply(page_key=page_key, **members), headers={"set-cookie": cookie})
+    me = _me(request.server.info, identity)
+    return Reply(value=LoginReply(page_key=page_key, **asdict(me)), headers={"set-cookie": cookie})
 
 
 async def log_out(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """End the console session of the request, which needs the cookie and the header `Agenttool-Page-Key`."""
-    authenticator = request.gateway.authenticator
+    authenticator = request.server.authenticator
     token = authenticator.session_token(request.scope, request.headers)
     session = None if token is None else await authenticator.grants.find(token, GrantKind.SESSION)
     headers = {"set-cookie": authenticator.cookie(request.scope, "", 0)}
     if session is None:
         raise Problem(HTTPStatus.UNAUTHORIZED, _NO_SESSION, headers=headers)
     await authenticator.grants.revoke(GrantKind.SESSION, session.grant_id)
-    authenticator.forget()
+    authenticator.clear_cache()
     return Reply(status=HTTPStatus.NO_CONTENT, headers=headers)
 
 
 async def get_me(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return the identity of the request, and what a client may know about the server."""
-    return Reply(value=_me(request.gateway.options.info, request.identified))
+    return Reply(value=_me(request.server.info, request.identity))
 
 
-def _me(info: ServerInfo, found: Identified) -> Me:
-    principal = found.principal
+def _me(info: ServerInfo, identity: Identity) -> Me:
+    principal = identity.principal
     return Me(
         subject=principal.subject,
         tenant=principal.tenant,
         roles=sorted(principal.roles),
         kind=IdentityKind(principal.kind).value,
         key_id=principal.key_id,
-        expires_at=_moment(found.expires_at_s),
+        expires_at=_moment(identity.expires_at_s),
         server=info,
     )
 
@@ -103,14 +104,14 @@ def _moment(seconds: float | None) -> str | None:
 
 async def list_keys(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the API keys of the tenant, without their secrets."""
-    found = await request.gateway.authenticator.grants.list(GrantKind.KEY, request.principal.tenant)
+    found = await request.server.authenticator.grants.list(GrantKind.KEY, request.principal.tenant)
     return Reply(value=KeyList(items=[_key_item(each) for each in found]))
 
 
 async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> Reply:
     """Create an API key for the tenant; its secret is returned once and is not stored."""
     body = request.body
-    token, grant = await request.gateway.authenticator.grants.add(
+    token, grant = await request.server.authenticator.grants.add(
         GrantKind.KEY,
         subject=body.subject,
         tenant=request.principal.tenant,
@@ -118,9 +119,7 @@ async def add_key(request: ApiRequest[EmptyQuery, KeyBody]) -> Reply:
         created_by=request.principal.subject,
         lifetime_s=body.expires_in_s,
     )
-    item = _key_item(grant)
-    members = {name: getattr(item, name) for name in KeyItem.__struct_fields__}
-    return Reply(value=NewKey(key=token, **members), status=HTTPStatus.CREATED)
+    return Reply(value=NewKey(key=token, **asdict(_key_item(grant))), status=HTTPStatus.CREATED)
 
 
 def _key_item(grant: Grant) -> KeyItem:
@@ -148,17 +147,17 @@ async def revoke_session(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
 
 async def _revoke(request: ApiRequest[EmptyQuery, EmptyBody], kind: GrantKind, grant_id: str) -> Reply:
-    authenticator = request.gateway.authenticator
+    authenticator = request.server.authenticator
     if not await authenticator.grants.revoke(kind, grant_id, request.principal.tenant):
         raise Problem(HTTPStatus.NOT_FOUND, f"there is no valid key or session {grant_id!r}; list them first")
-    authenticator.forget()
+    authenticator.clear_cache()
     return Reply(status=HTTPStatus.NO_CONTENT)
 
 
 async def list_sessions(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the console sessions of the tenant."""
-    found = await request.gateway.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
-    own = request.identified
+    found = await request.server.authenticator.grants.list(GrantKind.SESSION, request.principal.tenant)
+    own = request.identity
     items = [
         SessionItem(
             session_id=each.grant_id,

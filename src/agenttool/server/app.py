@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,55 +11,28 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agenttool import __version__
 from agenttool.adapters.rap.callback_urls import PATH
-from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.request_guard import RequestGuard
 from agenttool.console.pages import is_console_path
 from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
-from agenttool.server.access_messages import (
-    ServerInfo,
-)
-from agenttool.server.authentication import Authenticator, VerifyToken
+from agenttool.server.access_messages import ServerInfo
+from agenttool.server.authentication import Authenticator
 from agenttool.server.gateway import Gateway
 from agenttool.server.grants import AccessGrants
 from agenttool.server.openapi import document_of
-from agenttool.server.state import GatewayOptions, ServerState, SettingsState
+from agenttool.server.state import ServerOptions, ServerState, SettingsState
 from agenttool.server.table import ROUTES
 from agenttool.server.tenants import Tenants, TenantSpace
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """The settings of a server that are not those of its runtime.
-
-    Attributes:
-        url: the URL at which clients reach it.
-        token: the one token of the settings; with it, every request needs credentials.
-        verify_jwt: verifies JWTs; None if the server accepts none.
-        requires_key: whether programs on this machine need a key, too.
-        approves_own_calls: whether an approver may answer for its own calls.
-        origins: the origins of other web pages that may send requests.
-        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
-    """
-
-    url: str = "http://127.0.0.1:8642"
-    token: Bearer | None = None
-    verify_jwt: VerifyToken | None = None
-    requires_key: bool = False
-    approves_own_calls: bool = False
-    origins: Collection[str] = field(default_factory=tuple[str, ...])
-    max_requests_per_s: float | None = None
-    is_demo: bool = False
-
-
 def check_origin(text: str) -> str:
-    """Return an origin as browsers send it.
+    """Check that browsers send an origin in this form, and return it.
 
     Raises:
-        ConfigError: no browser sends it, so it would never match.
+        ConfigError: no browser sends it, so no request would match.
     """
     try:
         parts = urlsplit(text)
@@ -76,10 +48,10 @@ def check_origin(text: str) -> str:
 
 
 class ServerApp:
-    """The application of a server: the guard against other sites, and the gateway behind it.
+    """The application of a server: a gateway behind the guard against requests of other sites.
 
     Attributes:
-        gateway: serves the requests that the guard lets through.
+        gateway: serves the requests that the guard accepts.
         grants: the keys, sessions and login links.
     """
 
@@ -97,7 +69,7 @@ class ServerApp:
 
     def drain(self) -> None:
         """Refuse new requests, and end those that wait."""
-        self.gateway.drain()
+        self.gateway.state.drain()
 
 
 @asynccontextmanager
@@ -145,12 +117,7 @@ async def serve_runtime(
     )
     default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
     async with Tenants.open(default, open_space or _no_tenants) as tenants, asyncio.TaskGroup() as group:
-        gateway_options = GatewayOptions(
-            info=info,
-            origins=frozenset(options.origins),
-            max_requests_per_s=options.max_requests_per_s,
-        )
-        state = ServerState(tenants, authenticator, gateway_options, document_of(ROUTES), settings)
+        state = ServerState(tenants, authenticator, options, info, document_of(ROUTES), settings)
         watch = group.create_task(state.end_revoked_waits())
         try:
             yield ServerApp(Gateway(state, ROUTES), grants, options)

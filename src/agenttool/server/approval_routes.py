@@ -1,4 +1,4 @@
-"""The routes about approvals: list the open ones, look at one, check an edit, answer."""
+"""The routes about approvals: list the open ones, read one, check an edited input, answer."""
 
 from http import HTTPStatus
 
@@ -17,7 +17,7 @@ from agenttool.policy.approvals import (
     suggested_rules,
 )
 from agenttool.policy.wildcards import fits
-from agenttool.ports.identity import AccessRole, Principal
+from agenttool.ports.identity import AccessRole
 from agenttool.records import ApprovalId, Digest
 from agenttool.schema.explain import Misfit
 from agenttool.server.messages import (
@@ -71,7 +71,7 @@ async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> R
                 break
         if len(found) == query.limit or len(page) < PAGE_SIZE:
             break
-    items = [await describe(request, each) for each in found]
+    items = [await _describe(request, each) for each in found]
     return Reply(value=ApprovalList(items=items, next_cursor=after if len(found) == query.limit else None))
 
 
@@ -80,7 +80,7 @@ async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
     For one that was open before, the `reason` is `answered`, `expired` or `withdrawn` (410).
     """
-    return Reply(value=await describe(request, await _open_question(request.space, request.path["approval_id"])))
+    return Reply(value=await _describe(request, await _open_question(request.space, request.path["approval_id"])))
 
 
 async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
@@ -94,7 +94,7 @@ async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
     approvals = space.runtime.approvals
     question = await approvals.get(approval_id)
     if question is not None:
-        refusal = await why_not_by(request, question, principal)
+        refusal = _why_not(request, await _actor(space, question))
         if refusal is not None:
             raise Problem(HTTPStatus.FORBIDDEN, refusal, reason="own_call")
     answer = _answer_in(body)
@@ -147,7 +147,7 @@ def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
     """Reject an edit that does not fit the schema, because its call would fail.
 
     Raises:
-        Problem: it does not fit.
+        Problem: the input does not fit.
     """
     entry = space.runtime.inspection.tool(question.tool_id)
     if entry is None or not isinstance(answer.input, dict):
@@ -160,10 +160,10 @@ def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
 
 
 def _check_suggested(question: Question, answer: Remember) -> None:
-    """Reject a rule that was not suggested, because it could allow more than was asked; it may expire earlier.
+    """Reject a rule that was not suggested, because it could allow more calls; it may expire earlier.
 
     Raises:
-        Problem: it was not suggested.
+        Problem: the rule was not suggested.
     """
     lasting = {name: value for name, value in answer.rule.items() if name != "expires_at"}
     if all(each not in (answer.rule, lasting) for each in suggested_rules(question)):
@@ -197,17 +197,12 @@ async def _open_question(space: TenantSpace, approval_id: str) -> Question:
     return question
 
 
-async def why_not_by(
-    request: ApiRequest[EmptyQuery, AnswerBody], question: Question, principal: Principal
-) -> str | None:
-    """Return why an identity may not answer a question; None if it may."""
-    return _why_not(request.gateway.options.info.approves_own_calls, await _actor(request.space, question), principal)
-
-
-def _why_not(approves_own: bool, actor: str | None, principal: Principal) -> str | None:  # noqa: FBT001 -- one use
-    if not principal.has(AccessRole.APPROVER):
+def _why_not(request: ApiRequest[Q, B], actor: str | None) -> str | None:
+    """Return why the sender of a request may not answer for a call of an actor; None if it may."""
+    if not request.principal.has(AccessRole.APPROVER):
         return _NO_ROLE
-    return _OWN_CALL if actor == principal.subject and not approves_own else None
+    is_own = actor == request.principal.subject
+    return _OWN_CALL if is_own and not request.server.options.approves_own_calls else None
 
 
 async def _actor(space: TenantSpace, question: Question) -> str | None:
@@ -215,15 +210,15 @@ async def _actor(space: TenantSpace, question: Question) -> str | None:
     return None if invocation is None else invocation.actor_ref
 
 
-async def describe(request: ApiRequest[Q, B], question: Question) -> Approval:
-    """Return a question with the facts about its tool."""
+async def _describe(request: ApiRequest[Q, B], question: Question) -> Approval:
+    """Return a question with what an approver is shown about its tool."""
     space, verdict = request.space, question.verdict
     entry = space.runtime.inspection.tool(question.tool_id)
     declaration = None if entry is None else entry.tool.declaration
     contract = None if declaration is None else declaration.input_contract
     schema = None if contract is None else contract.model_input_schema
     details, actor = verdict.reason.details or {}, await _actor(space, question)
-    why_not = _why_not(request.gateway.options.info.approves_own_calls, actor, request.principal)
+    why_not = _why_not(request, actor)
     return Approval(
         approval_id=question.approval_id,
         invocation_id=question.invocation_id,

@@ -1,4 +1,4 @@
-"""Who sends a request: an API key, a JWT, a console session, or a program on this machine."""
+"""Authentication of requests: by API key, JWT or console session, or as a program on this machine."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -15,12 +15,12 @@ from agenttool.server.grants import AccessGrants, Grant, GrantKind
 from agenttool.server.problem import Problem
 
 CACHED_S = 1.0
-"""So long a credential counts as valid after it was checked; then a revocation by another process is seen."""
+"""How long a check of credentials is cached; a revocation by another process takes effect after that."""
 
 MAX_CACHED = 10_000
 
 SECURE_COOKIE = "__Host-agenttool"
-"""The cookie of a server with TLS; browsers accept this prefix only for such a server, and for one host."""
+"""The cookie of a server with TLS; browsers accept its prefix only with TLS, and only for one host."""
 
 PAGE_KEY_HEADER = "agenttool-page-key"
 PAGE_KEY_LENGTH = 22
@@ -43,12 +43,12 @@ _MISSING = "this server requires a key: send Authorization: Bearer KEY; create o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identified:
-    """The identity of a request, and what proves it.
+class Identity:
+    """The principal of a request, with its credentials.
 
     Attributes:
-        grant: the key or session; None for other kinds.
-        expires_at_s: when the proof expires, in seconds since 1970.
+        grant: the key or session; None for other credentials.
+        expires_at_s: when the credentials expire, in seconds since 1970; None if they do not.
     """
 
     principal: Principal
@@ -56,15 +56,15 @@ class Identified:
     expires_at_s: float | None = None
 
 
-VerifyToken = Callable[[str], Awaitable[Identified]]
+VerifyToken = Callable[[str], Awaitable[Identity]]
 """Returns the identity of a JWT, or raises `Problem`."""
 
-_LOCAL_CALLER = Identified(
+_LOCAL_CALLER = Identity(
     principal=Principal(subject=LOCAL, kind=IdentityKind.LOCAL, roles=frozenset({AccessRole.CALLER}))
 )
-"""A program on this machine without credentials. It can never approve, because an agent is such a program, too."""
+"""A program on this machine without credentials. It can never approve, because agents are such programs."""
 
-_STATIC = Identified(
+_TOKEN_CALLER = Identity(
     principal=Principal(
         subject="token", roles=frozenset({AccessRole.CALLER}), kind=IdentityKind.KEY, key_id="token_env"
     )
@@ -72,7 +72,7 @@ _STATIC = Identified(
 
 
 class Authenticator:
-    """Finds out who sends a request."""
+    """Finds the identity of each request."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Authenticator:
         requires_key: bool = False,
         is_secure: bool = False,
     ) -> None:
-        """Take the keys and sessions.
+        """Take the accepted credentials.
 
         Args:
             grants: the keys and sessions.
@@ -97,9 +97,9 @@ class Authenticator:
         self._verify_jwt = verify_jwt
         self._requires_key = requires_key or token is not None
         self._is_secure = is_secure
-        self._cached: dict[str, tuple[float, Identified]] = {}
+        self._cached: dict[str, tuple[float, Identity]] = {}
 
-    async def identify(self, scope: Scope, headers: Headers) -> Identified:
+    async def identify(self, scope: Scope, headers: Headers) -> Identity:
         """Return the identity of a request.
 
         Raises:
@@ -122,7 +122,7 @@ class Authenticator:
             raise unauthorized(_MISSING)
         return _LOCAL_CALLER
 
-    async def _check(self, token: str, headers: Headers) -> Identified:
+    async def _check(self, token: str, headers: Headers) -> Identity:
         cached = self._cached.get(token)
         if cached is not None and time.monotonic() < cached[0]:
             return cached[1]
@@ -132,29 +132,29 @@ class Authenticator:
         self._cached[token] = (time.monotonic() + CACHED_S, found)
         return found
 
-    async def _verify(self, token: str, headers: Headers) -> Identified:
+    async def _verify(self, token: str, headers: Headers) -> Identity:
         kind = next((each for each in (GrantKind.KEY, GrantKind.SESSION) if token.startswith(f"{each.value}_")), None)
         if kind is not None:
             grant = await self.grants.find(token, kind)
             if grant is None:
                 raise unauthorized(_WRONG)
-            return Identified(principal=grant.principal, grant=grant, expires_at_s=grant.expires_at_s)
+            return Identity(principal=grant.principal, grant=grant, expires_at_s=grant.expires_at_s)
         if self._token is not None:
             presented = {"authorization": headers.get("authorization", "")}
             request = CredentialRequest(method="", url=None, headers=presented, body=b"")
             if self._token.caller_of(request) is not None:
-                return _STATIC
+                return _TOKEN_CALLER
         if self._verify_jwt is not None and token.count(".") == 2:  # noqa: PLR2004 -- the parts of a JWT
             return await self._verify_jwt(token)
         raise unauthorized(_WRONG)
 
     def session_token(self, scope: Scope, headers: Headers) -> str | None:
-        """Return the session of a request of the console: the cookie and the key of the page together.
+        """Return the session token of a request from the console: the cookie and the key of the page together.
 
-        Other pages cannot use the cookie, and another server that receives it does not have the key.
+        Other pages cannot use the cookie. A server on another port receives the cookie, but not the key.
 
         Raises:
-            Problem: it would change something, and does not come from the console.
+            Problem: 403, because a page of another origin uses the cookie.
         """
         token = cookies_of(headers).get(self.cookie_name(scope))
         if token is None or not token.startswith(_SESSION_PREFIX):
@@ -165,7 +165,7 @@ class Authenticator:
         return token + page_key if is_own_page and page_key is not None else None
 
     def cookie_name(self, scope: Scope) -> str:
-        """Return the name of the cookie: the browsers of one machine share cookies among all of its ports."""
+        """Return the name of the cookie; it has the port, because browsers share cookies among all ports of a host."""
         server = scope.get("server") or ("", 0)
         return SECURE_COOKIE if self._is_secure else f"agenttool_{server[1]}"
 
@@ -175,33 +175,24 @@ class Authenticator:
         age = round(lifetime_s) if token else 0
         return f"{self.cookie_name(scope)}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
 
-    async def is_still_valid(self, found: Identified) -> bool:
-        """Return whether the proof of an identity holds; a stream checks it now and then."""
-        if found.expires_at_s is not None and time.time() >= found.expires_at_s:
+    async def is_still_valid(self, identity: Identity) -> bool:
+        """Return whether the credentials of an identity are neither revoked nor expired."""
+        if identity.expires_at_s is not None and time.time() >= identity.expires_at_s:
             return False
-        grant = found.grant
-        if grant is None:
-            return True
-        current = await self.grants.get(grant.kind, grant.grant_id)
-        if current is None or not current.is_valid(time.time()):
-            return False
-        if grant.kind is GrantKind.KEY or grant.key_id is None:
-            return True
-        key = await self.grants.get(GrantKind.KEY, grant.key_id)
-        return key is not None and key.is_valid(time.time())
+        return identity.grant is None or await self.grants.is_still_valid(identity.grant)
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Check all credentials again, because one was revoked."""
         self._cached.clear()
 
 
 def unauthorized(detail: str) -> Problem:
-    """Return the problem of missing or wrong credentials."""
+    """Return the problem of missing or invalid credentials, with status 401."""
     return Problem(HTTPStatus.UNAUTHORIZED, detail, headers=_CHALLENGE)
 
 
 def split_session(token: str) -> tuple[str, str]:
-    """Return the two parts of the token of a session: the cookie and the key of the page, each hard to guess."""
+    """Split the token of a session into the cookie and the key of the page, each with 128 random bits or more."""
     return token[:-PAGE_KEY_LENGTH], token[-PAGE_KEY_LENGTH:]
 
 
@@ -212,7 +203,7 @@ def cookies_of(headers: Headers) -> dict[str, str]:
 
 
 def is_local_program(scope: Scope, headers: Headers) -> bool:
-    """Return whether the sender is on this machine and not a proxy, and names this machine as the host."""
+    """Return whether a request comes from this machine, through no proxy, and names this machine as the host."""
     client = scope.get("client")
     if client is None or client[0] not in _LOOPBACK_HOSTS or _is_forwarded(scope, headers):
         return False

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from agenttool.codec.moments import timestamp
@@ -61,7 +62,7 @@ from agenttool.server.messages import (
     raw_record,
     raw_typed,
 )
-from agenttool.server.problem import Problem
+from agenttool.server.problem import Problem, parse_cursor
 from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, Reply
 from agenttool.server.tenants import TenantSpace
 
@@ -99,7 +100,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     key = request.headers.get("idempotency-key")
     observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
     started: StartedCall | None = None
-    with request.gateway.within(max(limit, MIN_WAIT_S), request.identified):
+    with request.server.within(max(limit, MIN_WAIT_S), request.identity):
         started = await runtime.submit(
             body.tool,
             bytes(body.arguments),
@@ -180,22 +181,14 @@ async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
         owner=None if request.principal.has(*READERS) else request.principal.subject,
     )
 
+    position = parse_cursor(query.cursor)
+
     def read(reader: JournalReader) -> CallPage:
-        return page_of_calls(reader, wanted, query.limit, _position(query.cursor))
+        return page_of_calls(reader, wanted, query.limit, position)
 
     calls, before = await request.space.read(read)
     items = [summary_of(each) for each in calls]
     return Reply(value=CallList(items=items, next_cursor=None if before is None else str(before)))
-
-
-def _position(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:  # noqa: PLR2004 -- fits in 64 bits
-        raise Problem(
-            HTTPStatus.BAD_REQUEST, f"no such cursor {cursor!r}; pass next_cursor of a page", pointer="?cursor"
-        )
-    return int(cursor)
 
 
 def summary_of(call: ListedCall) -> CallSummary:
@@ -229,7 +222,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     invocation_id = request.path["invocation_id"]
     await own_invocation(request.space, request.principal, invocation_id)
     if request.query.wait:
-        with request.gateway.within(request.query.wait, request.identified):
+        with request.server.within(request.query.wait, request.identity):
             await request.space.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
@@ -281,12 +274,7 @@ def _detail(call: RecordedCall) -> CallDetail:
     state = _state(invocation.invocation_id, invocation, result)
     end_ns = call.facts[-1].at_ns if invocation.status.is_terminal else time.time_ns()
     return CallDetail(
-        invocation_id=state.invocation_id,
-        status=state.status,
-        tool=state.tool,
-        approval_id=state.approval_id,
-        expires_at=None,
-        result=state.result,
+        **asdict(state),
         actor=invocation.actor_ref,
         invocation=raw_record(invocation),
         events=[raw_record(each) for each in call.events],
@@ -389,7 +377,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
         ),
     )
     batch.add_done_callback(lambda _: idle.set())
-    with request.gateway.within(max(limit, MIN_WAIT_S), request.identified):
+    with request.server.within(max(limit, MIN_WAIT_S), request.identity):
         await idle.wait()
     results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
     items = [

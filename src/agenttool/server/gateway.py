@@ -1,4 +1,4 @@
-"""The ASGI application of a server: it finds the route, the identity and the tenant of a request, and answers it."""
+"""The ASGI application of a server: it finds the route, the identity and the tenant of each request."""
 
 import gzip
 import time
@@ -20,7 +20,7 @@ from agenttool.console.pages import console_response, is_console_path
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rate_limits import TokenBucket
-from agenttool.server.authentication import Identified
+from agenttool.server.authentication import Identity
 from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
 from agenttool.server.route import ApiRequest, EmptyBody, Reply, Route
 from agenttool.server.state import ServerState
@@ -30,7 +30,7 @@ MAX_BODY_BYTES = 1_000_000
 """The largest request body that is read."""
 
 MAX_LEVELS = 100
-"""So deeply a request body may be nested."""
+"""The maximum nesting depth of a request body."""
 
 BODY_TIMEOUT_S = 30.0
 MIN_COMPRESSED_BYTES = 1_400
@@ -77,10 +77,6 @@ class Gateway:
                 self._patterns.append((route, {route.method: route}))
             else:
                 known[route.method] = route
-
-    def drain(self) -> None:
-        """Refuse new requests, and end those that wait."""
-        self.state.drain()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -148,15 +144,15 @@ class Gateway:
     async def _call(self, route: Route, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
         headers = Headers(scope=scope)
         if route.roles is None:
-            identified, space = None, self.tenants.default
+            identity, space = None, self.tenants.default
         else:
-            identified = await self._authorize(scope, headers, route.roles)
-            space = await self.tenants.get(identified.principal.tenant)
-        scope.setdefault("state", {})["identified"] = identified
+            identity = await self._authorize(scope, headers, route.roles)
+            space = await self.tenants.get(identity.principal.tenant)
+        scope.setdefault("state", {})["identity"] = identity
         request = ApiRequest(
-            gateway=self.state,
+            server=self.state,
             space=space,
-            principal=_ANONYMOUS if identified is None else identified.principal,
+            principal=_ANONYMOUS if identity is None else identity.principal,
             scope=scope,
             headers=headers,
             path=names,
@@ -166,14 +162,14 @@ class Gateway:
         reply = await route.handler(request)
         return reply if isinstance(reply, Response) else _response(reply, headers)
 
-    async def _authorize(self, scope: Scope, headers: Headers, roles: frozenset[AccessRole]) -> Identified:
-        """Return the identity of a request, which has one of some roles and sends not too many requests.
+    async def _authorize(self, scope: Scope, headers: Headers, roles: frozenset[AccessRole]) -> Identity:
+        """Return the identity of a request.
 
         Raises:
-            Problem: it has not, or sends too many.
+            Problem: it has none of the roles, or sends too many requests.
         """
-        identified = await self.state.authenticator.identify(scope, headers)
-        principal = identified.principal
+        identity = await self.state.authenticator.identify(scope, headers)
+        principal = identity.principal
         if principal.roles.isdisjoint(roles):
             wanted = " or ".join(sorted(roles))
             detail = (
@@ -184,7 +180,7 @@ class Gateway:
         rate = self.options.max_requests_per_s
         if rate is not None:
             self._limit(f"{principal.tenant} {principal.subject}", rate)
-        return identified
+        return identity
 
     def _limit(self, name: str, rate: float) -> None:
         bucket = self._buckets.get(name)
@@ -225,11 +221,11 @@ class Gateway:
             raise invalid_member(error, route.body.__struct_fields__) from None
 
     async def _mcp(self, scope: Scope) -> ASGIApp:
-        identified = await self._authorize(scope, Headers(scope=scope), frozenset({AccessRole.CALLER}))
-        space = await self.tenants.get(identified.principal.tenant)
+        identity = await self._authorize(scope, Headers(scope=scope), frozenset({AccessRole.CALLER}))
+        space = await self.tenants.get(identity.principal.tenant)
         if space.mcp is None:
             raise Problem(HTTPStatus.NOT_FOUND, _NO_MCP)
-        scope.setdefault("state", {})["principal"] = identified.principal
+        scope.setdefault("state", {})["principal"] = identity.principal
         profile = scope["path"].removeprefix("/mcp").strip("/")
         scope["path_params"] = {"profile": profile} if profile else {}
         return space.mcp

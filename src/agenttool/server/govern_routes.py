@@ -2,7 +2,9 @@
 
 from collections import Counter
 from http import HTTPStatus
-from typing import Protocol, TypedDict, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
+
+from msgspec.structs import asdict
 
 from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import parse_object, to_json
@@ -46,7 +48,7 @@ SAMPLE = 5
 
 @runtime_checkable
 class LoggingSource(Protocol):
-    """A source that keeps the last lines of its server's log."""
+    """A source that stores the last lines of its server's log."""
 
     @property
     def log(self) -> tuple[str, ...]:
@@ -111,12 +113,12 @@ async def list_rules(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     runtime = request.space.runtime
     await runtime.approvals.rules()
     policy = runtime.inspection.policy
-    items = [rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
-    notice = request.gateway.settings.notice
+    items = [_rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
+    notice = request.server.settings.notice
     return Reply(value=RuleList(mode=policy.mode.value, settings_notice=notice, items=items))
 
 
-def rule_item(rule: Rule) -> RuleItem:
+def _rule_item(rule: Rule) -> RuleItem:
     """Return a rule with its conditions."""
     is_remembered = rule.source == RuleSource.SESSION and rule.ref.partition(":")[2].startswith("apr_")
     return RuleItem(
@@ -214,33 +216,22 @@ async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> Reply:
             bucket_s=span_ns / 1e9,
             until=timestamp(until_ns),
             buckets=[
-                StatsBucket(at=timestamp(since_ns + place * span_ns), **_counts(each))
+                StatsBucket(at=timestamp(since_ns + place * span_ns), **asdict(_totals(each)))
                 for place, each in enumerate(found.spans)
             ],
-            totals=StatsTotals(**_counts(found.total)),
+            totals=_totals(found.total),
             now=OpenCounts(running=found.running, waiting=found.waiting, deferred=found.deferred),
             is_cut=found.is_cut,
         )
     )
 
 
-class _StatsMembers(TypedDict):
-    """The members of `StatsTotals`."""
-
-    calls: int
-    errors: int
-    denied: int
-    p50_s: float | None
-    p95_s: float | None
-    p99_s: float | None
-
-
-def _counts(counts: CallCounts) -> _StatsMembers:
-    return {
-        "calls": counts.calls,
-        "errors": counts.errors,
-        "denied": counts.denied,
-        "p50_s": counts.percentile_s(50),
-        "p95_s": counts.percentile_s(95),
-        "p99_s": counts.percentile_s(99),
-    }
+def _totals(counts: CallCounts) -> StatsTotals:
+    return StatsTotals(
+        calls=counts.calls,
+        errors=counts.errors,
+        denied=counts.denied,
+        p50_s=counts.percentile_s(50),
+        p95_s=counts.percentile_s(95),
+        p99_s=counts.percentile_s(99),
+    )

@@ -1,4 +1,4 @@
-"""API keys, console sessions and login links: secrets of which only digests are stored, in the documents of a store."""
+"""API keys, console sessions and login links; a store has only the digests of their secrets."""
 
 import hmac
 import secrets
@@ -25,7 +25,7 @@ class GrantKind(ClosedEnum):
     KEY = "atk"
     SESSION = "ats"
     LOGIN = "atl"
-    """A link that can be exchanged for a session once."""
+    """A login link, which can be exchanged for a session once."""
 
 
 class Grant(Part, frozen=True, kw_only=True):
@@ -33,9 +33,9 @@ class Grant(Part, frozen=True, kw_only=True):
 
     Attributes:
         digest: SHA-256 of the secret part of the token.
-        key_id: for a session that was made with an API key, that key.
-        expires_at_s: when it ends, in seconds since 1970; None if it does not.
-        used_at_s: when it was used last, to some minutes.
+        key_id: the API key that a session was created with, if any.
+        expires_at_s: when it expires, in seconds since 1970; None if it does not.
+        used_at_s: when it was used last; updated every ten minutes at most.
     """
 
     grant_id: str
@@ -68,7 +68,7 @@ class Grant(Part, frozen=True, kw_only=True):
 
 
 def is_subject(name: str) -> bool:
-    """Return whether a text can name a subject: printable, without spaces around it."""
+    """Return whether a name can be a subject: printable, without surrounding spaces."""
     return 0 < len(name) <= MAX_SUBJECT and name.isprintable() and name == name.strip()
 
 
@@ -117,8 +117,8 @@ class AccessGrants:
             expires_at_s=None if lifetime_s is None else now_s + lifetime_s,
             key_id=key_id,
         )
-        await self._documents.put(DOCUMENT_KIND, _key(grant), write_own(grant))
-        return f"{kind.value}_{grant.grant_id}_{secret}", grant
+        await self._documents.put(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), write_own(grant))
+        return f"{_key(kind, grant.grant_id)}_{secret}", grant
 
     async def find(self, token: str, kind: GrantKind) -> Grant | None:
         """Return the valid grant of a token; None if there is none. Digests are compared in constant time.
@@ -130,7 +130,7 @@ class AccessGrants:
         grant_id, _, secret = rest.partition("_")
         if prefix != kind.value or not grant_id.isascii() or not grant_id.isalnum():
             return None
-        body = await self._documents.get(DOCUMENT_KIND, f"{kind.value}_{grant_id}")
+        body = await self._documents.get(DOCUMENT_KIND, _key(kind, grant_id))
         grant = None if body is None else _read(body)
         known = b"" if grant is None else grant.digest
         if not hmac.compare_digest(known, _digest(secret)) or grant is None or body is None:
@@ -139,8 +139,13 @@ class AccessGrants:
             return None
         return await self._record_use(grant, body)
 
+    async def is_still_valid(self, grant: Grant) -> bool:
+        """Return whether a grant is stored and valid now, and the key behind a session, too."""
+        current = await self.get(grant.kind, grant.grant_id)
+        return current is not None and current.is_valid(self._now_s()) and await self._is_key_valid(current)
+
     async def _is_key_valid(self, grant: Grant) -> bool:
-        """Return whether the key behind a session is still valid."""
+        """Return whether the key behind a session is valid; also true without such a key."""
         if grant.key_id is None or grant.kind is GrantKind.KEY:
             return True
         key = await self.get(GrantKind.KEY, grant.key_id)
@@ -151,7 +156,7 @@ class AccessGrants:
         if grant.kind is not GrantKind.KEY or now_s - (grant.used_at_s or 0) < _USE_RECORDED_EVERY_S:
             return grant
         used = replace(grant, used_at_s=now_s)
-        await self._documents.swap(DOCUMENT_KIND, _key(grant), before=body, after=write_own(used))
+        await self._documents.swap(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), before=body, after=write_own(used))
         return used
 
     async def consume(self, token: str) -> Grant | None:
@@ -159,7 +164,7 @@ class AccessGrants:
         grant = await self.find(token, GrantKind.LOGIN)
         if grant is None:
             return None
-        key = _key(grant)
+        key = _key(grant.kind, grant.grant_id)
         body = await self._documents.get(DOCUMENT_KIND, key)
         if body is None or not await self._documents.swap(DOCUMENT_KIND, key, before=body, after=None):
             return None
@@ -167,7 +172,7 @@ class AccessGrants:
 
     async def get(self, kind: GrantKind, grant_id: str) -> Grant | None:
         """Return a grant by its id, also a revoked one."""
-        body = await self._documents.get(DOCUMENT_KIND, f"{kind.value}_{grant_id}")
+        body = await self._documents.get(DOCUMENT_KIND, _key(kind, grant_id))
         return None if body is None else _read(body)
 
     async def list(self, kind: GrantKind, tenant: str | None = None) -> Sequence[Grant]:
@@ -182,7 +187,7 @@ class AccessGrants:
 
         A session is deleted. A key remains listed as revoked.
         """
-        key = f"{kind.value}_{grant_id}"
+        key = _key(kind, grant_id)
         while (body := await self._documents.get(DOCUMENT_KIND, key)) is not None:
             grant = _read(body)
             if grant is None or tenant not in (None, grant.tenant) or grant.revoked_at_s is not None:
@@ -198,11 +203,11 @@ class AccessGrants:
         for kind in (GrantKind.SESSION, GrantKind.LOGIN):
             for grant in await self.list(kind):
                 if not grant.is_valid(self._now_s()):
-                    await self._documents.put(DOCUMENT_KIND, _key(grant), None)
+                    await self._documents.put(DOCUMENT_KIND, _key(grant.kind, grant.grant_id), None)
 
 
-def _key(grant: Grant) -> str:
-    return f"{grant.kind.value}_{grant.grant_id}"
+def _key(kind: GrantKind, grant_id: str) -> str:
+    return f"{kind.value}_{grant_id}"
 
 
 def _digest(secret: str) -> bytes:

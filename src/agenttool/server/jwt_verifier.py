@@ -1,4 +1,4 @@
-"""JSON Web Tokens (RFC 7519) as credentials: signed with a public-key algorithm by the one issuer of the settings."""
+"""JSON Web Tokens (RFC 7519) as credentials, signed by the issuer in the settings with a public-key algorithm."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from agenttool.config import JwtTable
 from agenttool.errors import ConfigError
 from agenttool.ports.identity import DEFAULT_TENANT, LOCAL, AccessRole, IdentityKind, Principal
 from agenttool.records import Json, JsonObject
-from agenttool.server.authentication import Identified, unauthorized
+from agenttool.server.authentication import Identity, unauthorized
 from agenttool.server.grants import is_subject
 from agenttool.server.problem import Problem
 from agenttool.server.tenants import is_tenant_name
@@ -36,13 +36,13 @@ except ImportError as error:
     ) from error
 
 FRESH_S = 600.0
-"""So long keys are used before they are read again; a key that the issuer deleted counts no longer than this."""
+"""How long keys are used before they are read again; a key that the issuer deleted is accepted as long."""
 
 STALE_S = 3600.0
-"""So long keys are used while the issuer cannot be reached."""
+"""How long keys are used while the issuer cannot be reached."""
 
 MIN_PAUSE_S = 10.0
-"""The time between two reads of the keys: tokens with invented key ids must not cause more."""
+"""The minimum time between two reads of the keys, which tokens with invented key ids cannot shorten."""
 
 LAST_MOMENT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """A token that expires later is treated as expiring then: a timestamp cannot name a later time."""
@@ -51,7 +51,6 @@ MAX_KEYS_BYTES = 1_000_000
 MAX_KEYS = 100
 MIN_RSA_BITS = 2048
 _TIMEOUT_S = 10.0
-_OK = 200
 _REQUIRED = ["exp", "iss", "aud"]
 
 log = logging.getLogger("agenttool.server")
@@ -73,7 +72,7 @@ class JwtVerifier:
         self._pinned = None if file is None else _read_key_file(Path(file))
         self._keys = None if url is None else IssuerKeys(url, clock)
 
-    async def __call__(self, token: str) -> Identified:
+    async def __call__(self, token: str) -> Identity:
         """Return the identity of a token.
 
         Raises:
@@ -117,7 +116,7 @@ class JwtVerifier:
             raise unauthorized(f"the issuer of the token has no key {key_id!r} for {algorithm}; get a new token")
         return found
 
-    def _identity(self, claims: JsonObject) -> Identified:
+    def _identity(self, claims: JsonObject) -> Identity:
         setting = self._setting
         subject, expires = _claim(claims, setting.subject_claim), claims["exp"]
         if not isinstance(subject, str) or not is_subject(subject) or subject == LOCAL:
@@ -128,7 +127,7 @@ class JwtVerifier:
         if not isinstance(tenant, str) or not is_tenant_name(tenant):
             detail = f"the claim {setting.tenant_claim!r} of the token names no tenant; correct the issuer"
             raise unauthorized(detail)
-        return Identified(
+        return Identity(
             principal=Principal(
                 subject=subject,
                 tenant=tenant,
@@ -168,7 +167,7 @@ class IssuerKeys:
         self._reading = asyncio.Lock()
 
     async def find(self, key_id: Json, algorithm: str) -> PublicKey | None:
-        """Return the key of an id; without an id, the only key. An unknown id makes the keys be read again.
+        """Return the key of an id; without an id, the only key. For an unknown id, the keys are read again.
 
         Raises:
             Problem: 503, because the keys cannot be read.
@@ -193,7 +192,7 @@ class IssuerKeys:
         return fitting[0] if len(fitting) == 1 else None
 
     async def _refresh(self, *, has_key: bool) -> None:
-        """Read the keys, unless that was tried a moment ago; a request that has a key waits for no other's read."""
+        """Read the keys, unless that was tried within `MIN_PAUSE_S`; with a key, do not wait for a running read."""
         if has_key and self._reading.locked():
             return
         async with self._reading:
@@ -219,7 +218,7 @@ class IssuerKeys:
             reply = await self._client.get(self._url, max_bytes=MAX_KEYS_BYTES)
         finally:
             await self._client.close()
-        if reply.status != _OK:
+        if reply.status != HTTPStatus.OK:
             raise ValueError(reply.fault or f"the issuer answered {reply.status}")
         try:
             document = msgspec.json.decode(reply.body, type=dict[str, object])

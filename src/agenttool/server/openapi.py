@@ -46,7 +46,7 @@ _KEY_HEADER: JsonObject = {
 
 async def get_openapi(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return this document."""
-    return Reply(value=raw(request.gateway.document), headers={"cache-control": "no-cache"})
+    return Reply(value=raw(request.server.document), headers={"cache-control": "no-cache"})
 
 
 @cache

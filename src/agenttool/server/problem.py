@@ -12,6 +12,7 @@ from agenttool.records import JsonObject
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"(?:required|unknown) field `([^`]+)`")
+_MAX_CURSOR_DIGITS = 18  # fits in 64 bits
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
@@ -65,6 +66,20 @@ def _as_problem(error: Exception) -> Problem:
 
 REPORTED = (Problem, RecordError, ConfigError, StoreError)
 """The errors that a handler may raise because of a request."""
+
+
+def parse_cursor(text: str | None) -> int | None:
+    """Return the number in the cursor of a page; None without a cursor.
+
+    Raises:
+        Problem: it is no number.
+    """
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_CURSOR_DIGITS:
+        detail = f"no such cursor {text!r}; pass next_cursor of a page"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer="?cursor")
+    return int(text)
 
 
 def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/") -> Problem:

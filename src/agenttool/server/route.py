@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from agenttool.ports.identity import AccessRole, Principal
-from agenttool.server.authentication import Identified
+from agenttool.server.authentication import Identity
 from agenttool.server.state import ServerState
 from agenttool.server.tenants import TenantSpace
 
@@ -38,14 +38,15 @@ EVERY_ROLE = frozenset(AccessRole)
 
 
 class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
-    """A request that was authenticated, authorized and decoded.
+    """A request that is authenticated, authorized and decoded.
 
     Attributes:
+        server: what all requests share.
+        space: the tenant of the principal.
         path: the values of the names in the path.
-        space: the runtime of the tenant of the principal.
     """
 
-    gateway: ServerState
+    server: ServerState
     space: TenantSpace
     principal: Principal
     scope: Scope
@@ -55,9 +56,9 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     body: B
 
     @property
-    def identified(self) -> Identified:
-        """The identity, and what proves it."""
-        return self.scope["state"]["identified"]
+    def identity(self) -> Identity:
+        """The identity with its credentials."""
+        return self.scope["state"]["identity"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

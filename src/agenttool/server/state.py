@@ -1,34 +1,44 @@
-"""What the handlers of a server share: its tenants, its identities, its options, and whether it stops."""
+"""The state that the handlers of a server share: tenants, credentials, options and open waits."""
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
+from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import StoreError
 from agenttool.records import JsonObject
 from agenttool.scheduler.timeouts import Deadlines
-from agenttool.server.access_messages import (
-    ServerInfo,
-)
-from agenttool.server.authentication import Authenticator, Identified, unauthorized
+from agenttool.server.access_messages import ServerInfo
+from agenttool.server.authentication import Authenticator, Identity, VerifyToken, unauthorized
 from agenttool.server.event_hub import CHECK_S
 from agenttool.server.tenants import Tenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayOptions:
-    """The settings of a server.
+class ServerOptions:
+    """The settings of a server that are not those of its runtime.
 
     Attributes:
+        url: the URL at which clients reach the server.
+        token: the one token of the settings; with it, every request needs credentials.
+        verify_jwt: verifies JWTs; None if the server accepts none.
+        requires_key: whether programs on this machine need a key, too.
+        approves_own_calls: whether approvers may answer for their own calls.
         origins: the origins of web pages that may send requests, besides the console.
-        max_requests_per_s: how many requests of one identity are accepted; None for no limit.
+        max_requests_per_s: the limit on the requests of one identity; None for no limit.
     """
 
-    info: ServerInfo
-    origins: frozenset[str] = frozenset()
+    url: str = "http://127.0.0.1:8642"
+    token: Bearer | None = None
+    verify_jwt: VerifyToken | None = None
+    requires_key: bool = False
+    approves_own_calls: bool = False
+    origins: Collection[str] = ()
     max_requests_per_s: float | None = None
+    is_demo: bool = False
 
 
 @dataclass(slots=True)
@@ -45,7 +55,7 @@ class SettingsState:
 
     @property
     def notice(self) -> str | None:
-        """What an operator has to do about the settings; None if all of them are in force."""
+        """Why some settings are not in force, for operators; None if all are."""
         if self.fault is not None:
             return f"the changed settings are not applied, and those before stay in force: {self.fault}"
         if self.needs_restart:
@@ -54,13 +64,14 @@ class SettingsState:
 
 
 DRAIN_S = 3.0
-"""So long a server that stops waits for the calls of its open requests."""
+"""How long a server that stops waits for the calls of its open requests."""
 
 
 class ServerState:
-    """The state of a server.
+    """The state that all requests of a server share.
 
     Attributes:
+        info: what clients may know about the server.
         settings: whether the settings files are in force.
         document: the OpenAPI document.
         draining: set once the server stops; handlers that wait return then.
@@ -72,16 +83,18 @@ class ServerState:
         self,
         tenants: Tenants,
         authenticator: Authenticator,
-        options: GatewayOptions,
+        options: ServerOptions,
+        info: ServerInfo,
         document: JsonObject,
         settings: SettingsState | None = None,
     ) -> None:
-        """Take the open tenants."""
-        self.settings = settings or SettingsState()
+        """Take the open tenants; no request waits, and no stream is open."""
         self.tenants = tenants
         self.authenticator = authenticator
         self.options = options
+        self.info = info
         self.document = document
+        self.settings = settings or SettingsState()
         self.draining = asyncio.Event()
         self.counts: Counter[int] = Counter()
         self.streams: Counter[str] = Counter()
@@ -97,27 +110,27 @@ class ServerState:
         for space in self.tenants.opened():
             space.events.close("draining")
 
-    def within(self, seconds: float, identified: Identified) -> "_TimeLimited":
-        """Wait for what happens in this context; leave it after some seconds, or `DRAIN_S` once the server stops.
+    def within(self, seconds: float, identity: Identity) -> "_TimeLimited":
+        """Return a context that ends after some seconds, or `DRAIN_S` after the server begins to stop.
 
-        It raises a `Problem` with the status 401 if the credentials of the request were revoked meanwhile.
+        It raises a `Problem` with the status 401 if the credentials of the request are revoked meanwhile.
         """
-        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds, identified)
+        return _TimeLimited(self._deadlines, self._limits, 0 if self.draining.is_set() else seconds, identity)
 
     async def end_revoked_waits(self) -> None:
-        """End the requests that wait once their credentials are revoked or expire, until this is canceled."""
+        """End waiting requests whose credentials are revoked or expire; runs until it is canceled."""
         while True:
             await asyncio.sleep(CHECK_S)
             # Requests of one key share its identity while it is cached.
-            for identified in {id(each.identified): each.identified for each in self._limits}.values():
+            for identity in {id(each.identity): each.identity for each in self._limits}.values():
                 with suppress(StoreError):
-                    if not await self.authenticator.is_still_valid(identified):
-                        for each in [each for each in self._limits if each.identified is identified]:
+                    if not await self.authenticator.is_still_valid(identity):
+                        for each in [each for each in self._limits if each.identity is identity]:
                             each.revoke()
 
 
 class _TimeLimited:
-    """The context of `ServerState.within`. It works as `asyncio.timeout`, but all share one timer of the event loop."""
+    """The context of `ServerState.within`: `asyncio.timeout`, but all contexts share one timer of the event loop."""
 
     __slots__ = (
         "_canceled_before",
@@ -128,14 +141,12 @@ class _TimeLimited:
         "_limits",
         "_seconds",
         "_task",
-        "identified",
+        "identity",
     )
 
-    def __init__(
-        self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identified: Identified
-    ) -> None:
+    def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identity: Identity) -> None:
         self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
-        self.identified = identified
+        self.identity = identity
         self._is_expired = self._is_revoked = False
 
     def __enter__(self) -> None:

@@ -37,10 +37,10 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
     `Last-Event-ID` or `after` continues after a position; `reset` says that this is not possible, so that the client
     must read everything again. The stream ends with `closed` when the credentials are revoked or the server stops.
     """
-    gateway, identified = request.gateway, request.identified
-    principal = identified.principal
-    owner = f"{principal.tenant} {principal.subject} {'' if identified.grant is None else identified.grant.grant_id}"
-    if gateway.streams[owner] >= MAX_STREAMS:
+    server, identity = request.server, request.identity
+    principal = identity.principal
+    owner = f"{principal.tenant} {principal.subject} {'' if identity.grant is None else identity.grant.grant_id}"
+    if server.streams[owner] >= MAX_STREAMS:
         detail = f"{MAX_STREAMS} event streams are open already; share one, or close another"
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": "5"})
     last = request.headers.get("last-event-id")
@@ -53,14 +53,14 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
                 now = time.monotonic()
                 if now - checked_at >= CHECK_S:
                     checked_at = now
-                    if not await gateway.authenticator.is_still_valid(identified):
+                    if not await server.authenticator.is_still_valid(identity):
                         yield encode("closed", {"reason": "revoked"})
                         return
                 if piece or now - sent_at >= HEARTBEAT_S:
                     sent_at = now
                     yield piece or b": still there\n\n"
 
-    return _EventStream(body(), gateway.streams, owner)
+    return _EventStream(body(), server.streams, owner)
 
 
 def _position(last: str) -> int:
@@ -103,11 +103,9 @@ async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
 
     The responses are those of the whole server, the other figures those of the tenant.
     """
-    gateway = request.gateway
+    counts = request.server.counts
     lines = ["# TYPE agenttool_http_responses_total counter"]
-    lines += [
-        f'agenttool_http_responses_total{{status="{each}"}} {gateway.counts[each]}' for each in sorted(gateway.counts)
-    ]
+    lines += [f'agenttool_http_responses_total{{status="{each}"}} {counts[each]}' for each in sorted(counts)]
     runtime = request.space.runtime
     gauges = {
         "agenttool_open_calls": len(runtime.open_calls()),
@@ -142,7 +140,7 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     | `faults` | the latest faults of RAP servers |
     | `more` | the lists that are longer than 1,000 entries and were cut |
     """
-    space, settings, is_auditing = request.space, request.gateway.settings, request.principal.has(*AUDITING)
+    space, settings, is_auditing = request.space, request.server.settings, request.principal.has(*AUDITING)
     wanted = CallFilter(is_open=True, owner=None if is_auditing else request.principal.subject)
     page: JsonObject = {"is_healthy": False, "open_calls": None, "approvals": None}
     with suppress(StoreError):

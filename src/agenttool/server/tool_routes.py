@@ -5,6 +5,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TypeVar, cast
 
+from msgspec.structs import asdict
+
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.entry import Entry, estimate_tokens
 from agenttool.codec import parse_object, read_own, to_json
@@ -32,7 +34,7 @@ from agenttool.server.messages import (
     raw_record,
     raw_typed,
 )
-from agenttool.server.problem import Problem
+from agenttool.server.problem import Problem, parse_cursor
 from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
 
 _K = TypeVar("_K", Role, ModelCapabilities)
@@ -62,7 +64,7 @@ async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
     ]
     if query.query is None:
         chosen.sort(key=lambda each: each[1].state != "loaded")  # what a model sees comes first, both parts by name
-    start = _offset(query.cursor)
+    start = parse_cursor(query.cursor) or 0
     page = chosen[start : start + query.limit]
     after = start + query.limit
     return Reply(
@@ -72,16 +74,6 @@ async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
             total=len(chosen),
         )
     )
-
-
-def _offset(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:  # noqa: PLR2004 -- more than any catalog has
-        raise Problem(
-            HTTPStatus.BAD_REQUEST, f"no such cursor {cursor!r}; pass next_cursor of a page", pointer="?cursor"
-        )
-    return int(cursor)
 
 
 def _summary(entry: Entry, state: ToolVisibility) -> ToolSummary:
@@ -117,7 +109,7 @@ async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     contract = tool.declaration.input_contract
     return Reply(
         value=ToolDetail(
-            **{each: getattr(summary, each) for each in ToolSummary.__struct_fields__},  # pyright: ignore[reportArgumentType] -- the members of the summary
+            **asdict(summary),
             declaration=raw_typed(tool.declaration),
             interface=raw_typed(complete_interface(tool.interface)),
             execution_profile=raw_typed(tool.execution_profile),

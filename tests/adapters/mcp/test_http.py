@@ -22,7 +22,8 @@ from agenttool import McpServer, ProviderState, Runtime
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.records import ErrorClass
-from agenttool.server.app import ServerOptions, serve_runtime
+from agenttool.server.app import serve_runtime
+from agenttool.server.state import ServerOptions
 
 
 @contextmanager
