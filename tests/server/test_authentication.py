@@ -214,6 +214,13 @@ def test_the_token_is_that_of_a_caller(asking):
     assert asking.get("/v1/approvals", headers=shown).status_code == HTTPStatus.FORBIDDEN
 
 
+def test_the_token_also_admits_programs_on_other_machines(make_app):
+    there = {"base_url": "http://10.0.0.5:8642", "client": ("10.0.0.9", 50_000)}
+    with TestClient(make_app(Runtime.open, admits=Bearer(WORD)), **there) as client:
+        assert client.get("/v1/me", headers={"Authorization": f"Bearer {WORD}"}).json()["roles"] == ["caller"]
+        assert client.get("/v1/me").status_code == HTTPStatus.UNAUTHORIZED
+
+
 def test_callbacks_and_health_ask_for_no_token(asking):
     assert asking.get("/healthz").status_code == HTTPStatus.OK
     assert asking.post("/rap/callbacks/x", json={}).status_code == HTTPStatus.NOT_FOUND
