@@ -1,4 +1,4 @@
-"""The client of the HTTP API, for programs in other processes: `Client`, and `AsyncClient` with the same methods.
+"""The client of the HTTP API for other processes: `Client`, and `AsyncClient` with the same methods.
 
 ```python
 from agenttool.client import Client
@@ -27,9 +27,7 @@ from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes, parse_object, read
 from agenttool.errors import ConfigError, GatewayError, RecordError
 from agenttool.records import Json, JsonObject, ToolResult, ToolSearchResult
-from agenttool.server.access_messages import (
-    Me,
-)
+from agenttool.server.access_messages import Me
 from agenttool.server.messages import (
     MAX_WAIT_S,
     AnswerReply,
@@ -53,12 +51,14 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.25, 8.0
 """The delay before a request is repeated, which doubles up to the second value."""
 
 MAX_RETRY_AFTER_S = 60.0
-"""If the server asks for a longer delay, the request fails at once."""
+"""The longest `Retry-After` that the client accepts; with a longer one, the request fails at once."""
 
 MAX_REPLY_BYTES = 64_000_000
 _TIMEOUT_S = MAX_WAIT_S + 30.0
 _MAX_EVENT_BYTES = 1_000_000
-_TRIES_LATER = frozenset((408, 425, 429, 500, 502, 503, 504))
+_REPEATED = frozenset((ACCEPTED, 408, 425, 429, 500, 502, 503, 504))
+"""The statuses after which a request may be repeated; an event stream that ends early has the status 200."""
+
 _FIRST_ERROR = 400
 _S = TypeVar("_S")
 
@@ -140,11 +140,16 @@ class AsyncClient:
             GatewayError: the server refused the request, or did not answer.
             TimeoutError: the call has not ended in time; it continues, and `wait` waits for it.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
-        call = await self._start(body, idempotency_key, _wait_s(deadline))
-        result = result_of(call)
-        return await self._wait(call.invocation_id, deadline) if result is None else result
+        deadline = _deadline(timeout_s)
+        call = await self.start(
+            tool,
+            arguments,
+            surface_id=surface_id,
+            thread=thread,
+            idempotency_key=idempotency_key,
+            wait_s=_wait_s(deadline),
+        )
+        return result_of(call) or await self._wait(call.invocation_id, deadline)
 
     async def start(
         self,
@@ -158,12 +163,8 @@ class AsyncClient:
     ) -> CallReply:
         """Start a call and return its state, at once or after `wait_s`; `wait` returns its result."""
         body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
-        return await self._start(body, idempotency_key, wait_s)
-
-    async def _start(self, body: JsonObject, idempotency_key: str | None, wait_s: float) -> CallReply:
         key = idempotency_key or secrets.token_hex(16)
-        path = _path("/v1/calls", wait=wait_s)
-        return _decoded(await self._post(path, body, key=key), CallReply)
+        return _decoded(await self._post(_path("/v1/calls", wait=wait_s), body, key=key), CallReply)
 
     async def wait(self, invocation_id: str, *, timeout_s: float | None = None) -> ToolResult:
         """Wait for the end of a call by long polling, and return its result.
@@ -172,7 +173,7 @@ class AsyncClient:
             GatewayError: the server refused the request, or did not answer.
             TimeoutError: the call has not ended in time; it continues.
         """
-        return await self._wait(invocation_id, None if timeout_s is None else time.monotonic() + timeout_s)
+        return await self._wait(invocation_id, _deadline(timeout_s))
 
     async def _wait(self, invocation_id: str, deadline: float | None) -> ToolResult:
         while True:
@@ -215,7 +216,7 @@ class AsyncClient:
         return _decoded(await self._get(path), CallList)
 
     async def cancel(self, invocation_id: str) -> CancelReply:
-        """Ask to cancel a call; the reply says whether the request was accepted, and `wait` how the call ended."""
+        """Request the cancellation of a call; the reply has `accepted`, and `wait` returns how the call ended."""
         return _decoded(await self._post(_path("/v1/calls", invocation_id, "cancel"), {}, is_safe=True), CancelReply)
 
     async def batch(
@@ -230,7 +231,7 @@ class AsyncClient:
             GatewayError: the server refused the request, or did not answer.
             TimeoutError: a call has not ended in time; all calls continue, and `wait` waits for one.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = _deadline(timeout_s)
         started = await self.start_batch(calls, surface_id=surface_id, wait_s=_wait_s(deadline))
         return [result_of(each) or await self._wait(each.invocation_id, deadline) for each in started]
 
@@ -297,8 +298,7 @@ class AsyncClient:
         self, tool: str, arguments: JsonObject, *, actor: str | None = None, roles: Sequence[str] | None = None
     ) -> TryReply:
         """Return what the rules would decide about a call, which is not made; `roles` are those of the actor's key."""
-        given: list[Json] | None = None if roles is None else [*roles]
-        body = _members(tool=tool, arguments=arguments, actor=actor, roles=given)
+        body = _members(tool=tool, arguments=arguments, actor=actor, roles=None if roles is None else [*roles])
         return _decoded(await self._post("/v1/policy/try", body, is_safe=True), TryReply)
 
     async def sources(self) -> SourceList:
@@ -306,7 +306,7 @@ class AsyncClient:
         return _decoded(await self._get("/v1/sources"), SourceList)
 
     async def me(self) -> Me:
-        """Return the identity of this client, and what the server says about itself."""
+        """Return the identity of this client, and information about the server."""
         return _decoded(await self._get("/v1/me"), Me)
 
     async def status(self) -> JsonObject:
@@ -337,12 +337,8 @@ class AsyncClient:
                 reply = await request
             finally:
                 request.cancel()
-            if reply.status != ACCEPTED and not _may_repeat(reply):
-                raise _error_of(reply)
             failures += 1
-            if failures > self._retries:
-                raise _error_of(reply)
-            await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+            await self._pause(reply, failures, is_safe=True)
 
     async def _get(self, path: str) -> bytes:
         return await self._send(path, None, self._headers, is_safe=True)
@@ -366,12 +362,17 @@ class AsyncClient:
             if reply.status is not None and reply.status < _FIRST_ERROR:
                 return reply.body
             failures += 1
-            if not is_safe or failures > self._retries or not _may_repeat(reply):
-                raise _error_of(reply)
-            await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+            await self._pause(reply, failures, is_safe=is_safe)
+
+    async def _pause(self, reply: HttpReply, failures: int, *, is_safe: bool) -> None:
+        """Wait before a request is repeated; raise its error if that is not safe, or it failed too often."""
+        if not is_safe or failures > self._retries or not _may_repeat(reply):
+            raise _error_of(reply)
+        await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
 
 
 def _members(**members: Json) -> JsonObject:
+    """Return the members of a request body that have a value."""
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -380,7 +381,12 @@ def _path(base: str, *parts: str, **query: str | float | None) -> str:
     return "/".join((base, *(quote(each, safe="") for each in parts))) + (f"?{words}" if words else "")
 
 
+def _deadline(timeout_s: float | None) -> float | None:
+    return None if timeout_s is None else time.monotonic() + timeout_s
+
+
 def _wait_s(deadline: float | None) -> float:
+    """Return how long one request may wait before a deadline."""
     return MAX_WAIT_S if deadline is None else min(max(deadline - time.monotonic(), 0.0), MAX_WAIT_S)
 
 
@@ -395,7 +401,7 @@ def _decoded(body: bytes, kind: type[_S]) -> _S:
 def _may_repeat(reply: HttpReply) -> bool:
     if reply.is_refused or reply.retry_after_s > MAX_RETRY_AFTER_S:
         return False
-    return reply.status is None or reply.status in _TRIES_LATER
+    return reply.status is None or reply.status in _REPEATED
 
 
 def _error_of(reply: HttpReply) -> GatewayError:

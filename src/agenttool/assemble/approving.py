@@ -1,15 +1,14 @@
 """Read the option `approve`: a function that answers questions, `wait` or `deny`."""
 
-import inspect
 import logging
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-from agenttool.adapters.python.threads import LeftBehind, in_thread
+from agenttool.adapters.python.threads import LeftBehind, run_function
 from agenttool.config import Config, rule_files
 from agenttool.config.program import program_name
 from agenttool.config.writer import append_tables
@@ -42,10 +41,7 @@ class FunctionApprover:
 
     async def __call__(self, question: Question) -> object:
         """Return the answer of the function."""
-        if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(type(self.function).__call__):
-            return await cast("Awaitable[object]", self.function(question))
-        answer = await in_thread(partial(self.function, question), self.left_behind)
-        return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+        return await run_function(self.function, question, left_behind=self.left_behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +70,9 @@ class SettingsFiles:
 
 
 def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: bool) -> bool:
-    """Return whether a question can be answered; if not, it is a deny.
+    """Return whether questions can be answered; if not, their calls are denied.
 
-    Without the option, the setting decides, and else the store: questions of a durable store can be answered later.
+    Without the option, the setting decides. Without both, questions of a durable store can be answered later.
 
     Raises:
         ConfigError: the option is neither a function nor one of the words.
@@ -94,13 +90,12 @@ def make_questions(approve: Approval | None, store: Path | None, settings: Confi
     Without the option, every question is logged with the command that answers it, because the program may not know
     that a call can wait.
     """
+    files = SettingsFiles(settings.named_file)
     if callable(approve):
         name = getattr(approve, "__qualname__", type(approve).__qualname__)
-        return OpenQuestions(
-            approve=FunctionApprover(approve, f"the function {name}"), rule_files=SettingsFiles(settings.named_file)
-        )
+        return OpenQuestions(approve=FunctionApprover(approve, f"the function {name}"), rule_files=files)
     notify = None if approve is not None or store is None else partial(_warn, store)
-    return OpenQuestions(notify=notify, rule_files=SettingsFiles(settings.named_file))
+    return OpenQuestions(notify=notify, rule_files=files)
 
 
 def _warn(store: Path, question: Question) -> None:

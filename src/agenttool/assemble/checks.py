@@ -18,13 +18,12 @@ def require_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        message = (
+        raise ConfigError(
             "a runtime is opened where an event loop runs, in an `async def`; elsewhere use `agenttool.sync.open(...)`"
-        )
-        raise ConfigError(message) from None
+        ) from None
 
 
-def listed(name: str, given: Iterable[_T]) -> list[_T]:
+def as_list(name: str, given: Iterable[_T]) -> list[_T]:
     """Return an option as a list.
 
     Raises:
@@ -35,20 +34,20 @@ def listed(name: str, given: Iterable[_T]) -> list[_T]:
     return list(given)
 
 
-def all_of(name: str, given: Iterable[_T], kind: type[_T]) -> list[_T]:
+def as_list_of(name: str, given: Iterable[_T], kind: type[_T]) -> list[_T]:
     """Return an option as a list of objects of one class.
 
     Raises:
         ConfigError: it is no list, or contains something else.
     """
-    found = listed(name, given)
+    found = as_list(name, given)
     for each in found:
         if not isinstance(cast("object", each), kind):
             raise ConfigError(f"{name} must hold {kind.__name__}s only, got a {type(each).__name__}; make one of it")
     return found
 
 
-def one(given: _T, kind: type[_T]) -> _T:
+def as_instance(given: _T, kind: type[_T]) -> _T:
     """Return an option that is an object of a class.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 from agenttool.adapters.hook_commands.command_hook import find_program
 from agenttool.adapters.hook_commands.process import Program, run_program
-from agenttool.adapters.python.threads import LeftBehind, in_thread
+from agenttool.adapters.python.threads import LeftBehind, in_thread, run_function
 from agenttool.config import Config, Setting, environment
 from agenttool.config.settings import CREDENTIAL_SOURCES, CredentialSource, CredentialTable
 from agenttool.config.table import TableError, read_table
@@ -35,15 +35,16 @@ GivenCredential: TypeAlias = str | CredentialFunction
 
 DEFAULT_TTL_S = 300.0
 MIN_CHARS = 8
+"""The minimum length of a secret; a shorter one would be masked in unrelated text, too."""
+
 MAX_CHARS = 1 << 16
-"""A shorter secret would be found, and masked, in unrelated text; a longer one is no credential."""
 
 COMMAND_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ")
 """The variables that every command gets, besides those of `pass_env`."""
 
 _ACTOR = "{actor}"
 _SAFE_ACTOR = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:+-]*")
-"""Actors that may become part of a path, a user name or an argument: no folder, no option, and no two alike."""
+"""Actors that may be part of a path, a user name or an argument: they name no folder and no option."""
 
 _PUBLIC_MODE = stat.S_IRWXG | stat.S_IRWXO
 
@@ -54,7 +55,7 @@ class _Source(ABC):
     __slots__ = ()
 
     def fault(self) -> str | None:
-        """Return why it cannot be read, and the remedy; none if it can, or if only a fetch decides that."""
+        """Return why the secret cannot be read, and the remedy; None if it can, or if only `read` shows that."""
         return None
 
     @abstractmethod
@@ -190,14 +191,9 @@ class _Function(_Source):
     left_behind: LeftBehind = field(default_factory=LeftBehind)
 
     async def read(self, actor: str | None) -> str | FetchedCredential:
-        call = partial(self.function, actor) if self.takes_actor else self.function
         try:
-            if inspect.iscoroutinefunction(self.function):
-                found = await cast("Awaitable[object]", call())
-            else:
-                found = await in_thread(call, self.left_behind)
-                if inspect.isawaitable(found):
-                    found = cast("object", await found)
+            arguments = (actor,) if self.takes_actor else ()
+            found = await run_function(self.function, *arguments, left_behind=self.left_behind)
         except (CredentialMissing, ToolFailure):
             raise
         except Exception as error:
@@ -233,13 +229,13 @@ class NamedCredential:
     by_actor: Mapping[str, _Source] = field(default_factory=dict[str, _Source])
 
     def fault(self) -> str | None:
-        """Return why no call can have it, where that is configured, and the remedy; none if some call may."""
+        """Return why no call can have the credential, its place and the remedy; None if some call may have it."""
         sources = [*self.by_actor.values()] if self.source is None else [self.source]
         faults = [each.fault() for each in sources]
         return self._placed(faults[0]) if faults and faults[0] is not None and None not in faults else None
 
     def refusal(self, actor: str | None, /) -> str | None:
-        """Return why calls of an actor cannot have it, as far as that is known without a wait."""
+        """Return why calls of an actor cannot have the credential, as far as that is known without a fetch."""
         try:
             self._source_for(actor)
         except CredentialMissing as error:
@@ -250,7 +246,7 @@ class NamedCredential:
         """Return the secret for calls of an actor, within `timeout_s`.
 
         Raises:
-            CredentialMissing: it cannot be had.
+            CredentialMissing: it cannot be read in time.
         """
         try:
             async with asyncio.timeout(self.timeout_s):

@@ -10,7 +10,7 @@ from typing import cast
 from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_model
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.assemble.checks import listed, one
+from agenttool.assemble.checks import as_instance, as_list
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.sources import check_kinds
 from agenttool.config import Config, Setting, SurfaceSetting, environment, load_config, read_config
@@ -73,7 +73,7 @@ def make_policy(
         ConfigError: a rule or the mode is invalid.
     """
     # A tenant does not even see the rules of others.
-    given = (*read_rules(settings.rules), *rules_in(listed("rules", rules)))
+    given = (*read_rules(settings.rules), *rules_in(as_list("rules", rules)))
     book = RuleBook(each for each in given if not each.tenants or any(fits(name, tenant) for name in each.tenants))
     user = settings.user
     own_groups = None if user is None else ActorGroups(user.roles, user.teams)
@@ -271,7 +271,7 @@ def make_circumstances(setting: SurfaceSetting | None, given: Circumstances | No
         ConfigError: something else is given.
     """
     if given is not None:
-        return one(given, Circumstances)
+        return as_instance(given, Circumstances)
     if setting is None:
         return Circumstances()
     return Circumstances(
@@ -291,7 +291,7 @@ def make_surface_policy(setting: SurfaceSetting | None, given: SurfacePolicy | N
         ConfigError: something else is given.
     """
     if given is not None:
-        return one(given, SurfacePolicy)
+        return as_instance(given, SurfacePolicy)
     default = SurfacePolicy()
     if setting is None:
         return default

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from agenttool.assemble.checks import listed
+from agenttool.assemble.checks import as_list
 from agenttool.config import Config
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
@@ -77,7 +77,7 @@ def make_sources(config: Config, given: Iterable[Source | SourceSettings]) -> Ma
     settings: dict[str, list[SourceSettings]] = {}
     names: set[str] = set()
     tables = {each.name: each for each in _tables(config)}
-    for each in (*tables.values(), *listed("sources", given)):
+    for each in (*tables.values(), *as_list("sources", given)):
         if not isinstance(cast("object", each), Source | SourceSettings):
             raise ConfigError(f"not a source: {each!r}; pass an object with the methods of `Source`")
         if each.name in names:

@@ -1,4 +1,4 @@
-"""An HTTP server for one socket that stops on signals, in bounded time, and answers what it has received."""
+"""An HTTP server for one socket. On a signal, it answers the received requests and stops in bounded time."""
 
 import asyncio
 import gc
@@ -22,14 +22,14 @@ from agenttool.cli.output import warn
 from agenttool.errors import ConfigError
 
 Application: TypeAlias = ASGIApp
-"""What a server runs: an ASGI application."""
+"""An ASGI application; in this folder, only this module imports starlette."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _EXIT_AT_SIGNAL = 3
 _EXIT_STATUS = 1
 
 OTHER_FILES = 256
-"""So many open files are left for the store, for sources and for pages, besides those of connections."""
+"""How many open files are reserved for the store, sources and pages, besides those of connections."""
 
 STOP_TIMEOUT_S = 25.0
 """The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""
@@ -38,8 +38,8 @@ STOP_TIMEOUT_S = 25.0
 class SignalStop:
     """Stops a server: gracefully at the first signal, sooner at the second, at once at the third.
 
-    A signal often arrives twice, once for the process group and once from its leader, so the second one still stops
-    in order. If something cannot be stopped, the process exits `STOP_TIMEOUT_S` after the first signal.
+    A signal often arrives twice, from the terminal and from a parent process, so the second one still stops in order.
+    If something cannot be stopped, the process exits `STOP_TIMEOUT_S` after the first signal.
     """
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import socket
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -96,9 +96,8 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             raise ConfigError("the demo is served on this machine only; leave --host out, or use 127.0.0.1")
         if is_demo:
             logging.getLogger("agenttool.calls").setLevel(logging.ERROR)  # one of its tools fails on purpose
-            file = options.file
-            tools += demo_tools((file or Path(STORE_FILE)).with_name(DEMO_FOLDER))
-        served = Served(
+            tools += demo_tools((options.file or Path(STORE_FILE)).with_name(DEMO_FOLDER))
+        opener = RuntimeOpener(
             loaded=loaded,
             watch=watch,
             options=options,
@@ -111,11 +110,11 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         )
 
         def announce() -> None:
-            _announce(address, callback_url, served, as_json=as_json)
+            _announce(address, opener, as_json=as_json)
             if opens:
-                webbrowser.open(served.links[0])
+                webbrowser.open(opener.login_url)
 
-        run_server(listening, served.open(), announce, server.max_connections)
+        run_server(listening, opener.open(), announce, server.max_connections)
 
 
 def _is_unconfigured(loaded: Config, tools: list[Tool], store: str | None) -> bool:
@@ -146,15 +145,15 @@ def server_options(server: ServerSetting, url: str) -> ServerOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class Served:
+class RuntimeOpener:
     """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them.
 
     Attributes:
         loaded: the settings in force.
         watch: applies changed settings.
         file: the file of the default tenant's store; None in memory.
-        answer_command: the command that answers approvals; later, the settings files may be wrong.
-        finds_store: whether neither options nor settings name the store, so those of tenants need trust, too.
+        answer_command: the command that answers approvals; it is made once, because the settings files may change.
+        finds_store: whether neither options nor settings name the store, so the stores of tenants need trust.
     """
 
     loaded: Config
@@ -166,7 +165,7 @@ class Served:
     tools: list[Tool]
     callback_url: str
     server: ServerOptions
-    links: list[str] = field(default_factory=list[str])
+    login_url: str = ""
     """The login link, once the server is open."""
 
     @asynccontextmanager
@@ -176,16 +175,11 @@ class Served:
             await _warn_about_moved_callbacks(rt)
             async with (
                 serve_runtime(
-                    rt,
-                    self.server,
-                    file=self.file,
-                    mcp=mcp,
-                    open_space=self._space,
-                    settings=self.watch.state,
+                    rt, self.server, file=self.file, mcp=mcp, open_space=self._space, settings=self.watch.state
                 ) as app,
                 asyncio.TaskGroup() as group,
             ):
-                self.links.append(await login_link(app.grants, self.server.url))
+                self.login_url = await login_link(app.grants, self.server.url)
                 tasks = [group.create_task(self.watch.run(partial(self._apply, app.gateway.tenants)))]
                 if self.server.is_demo:
                     tasks.append(group.create_task(make_calls(rt)))
@@ -239,7 +233,7 @@ class Served:
 
 
 def _check_store(file: Path) -> None:
-    """Check a store that was found by its name; the log has the reason, which is not for clients.
+    """Check a store that was found by its name; the reason of a failure is logged and not sent to clients.
 
     Raises:
         StoreError: this user did not create it, and does not trust it.
@@ -253,7 +247,7 @@ def _check_store(file: Path) -> None:
 
 @asynccontextmanager
 async def _mcp_app(
-    runtime: Runtime, config: Config, answer_command: str, url: str | None
+    runtime: Runtime, config: Config, answer_command: str, url: str
 ) -> AsyncGenerator[Application | None]:
     """Yield the application of `/mcp`; None if the extra is not installed.
 
@@ -324,15 +318,15 @@ def _warn_about_address(listening: socket.socket, public_url: str | None, addres
         )
 
 
-def _announce(address: str, callback_url: str, served: Served, *, as_json: bool) -> None:
-    links = served.links
+def _announce(address: str, opener: RuntimeOpener, *, as_json: bool) -> None:
+    callback_url, login_url = opener.callback_url, opener.login_url
     if as_json:
-        print_json({"url": address, "callback_url": callback_url, "login_url": links[0]})
+        print_json({"url": address, "callback_url": callback_url, "login_url": login_url})
         return
     console = Console(stderr=True)
     print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
-    print_text(console, f"console, opens once, within 15 minutes: {links[0]}", "bold")
-    if served.server.is_demo:
+    print_text(console, f"console, opens once, within 15 minutes: {login_url}", "bold")
+    if opener.server.is_demo:
         print_text(console, "a demo catalog is served, because there are no settings; three commands to try:")
         call = '{"tool": "files.read_file", "arguments": {"name": "welcome.txt"}}'
         print_text(console, f"  curl {address}/v1/calls -H 'Content-Type: application/json' -d '{call}'")

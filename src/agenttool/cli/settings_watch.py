@@ -12,7 +12,7 @@ from agenttool.errors import ConfigError, StoreError
 from agenttool.server.state import SettingsState
 
 POLL_S = 0.5
-"""How often the files are checked. A change applies once a file is the same twice: it may be half written."""
+"""How often the files are checked. A change applies once two checks agree, because a file may be half written."""
 
 log = logging.getLogger("agenttool.settings")
 
@@ -27,24 +27,24 @@ class SettingsWatch:
     """
 
     def __init__(self, config: str | Path | None) -> None:
-        """Take the settings as `load_config` does; create this before they are loaded, so that no change is missed."""
+        """Take the argument of `load_config`; create this before the first load, so that no change is missed."""
         self.state = SettingsState()
         self._config = config
         self._loaded = self._versions()
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
 
     async def run(self, apply: Callable[[Config], Awaitable[tuple[str, ...]]]) -> None:
         """Apply changes until this is canceled; `apply` returns the settings that need a restart."""
         loop, seen = asyncio.get_running_loop(), self._loaded
-        loop.add_signal_handler(signal.SIGHUP, self._asked.set)
+        loop.add_signal_handler(signal.SIGHUP, self._requested.set)
         try:
             while True:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S):
-                        await self._asked.wait()
-                is_asked, before, seen = self._asked.is_set(), seen, self._versions()
-                self._asked.clear()
-                if is_asked or (seen == before and seen != self._loaded):
+                        await self._requested.wait()
+                is_requested, before, seen = self._requested.is_set(), seen, self._versions()
+                self._requested.clear()
+                if is_requested or (seen == before and seen != self._loaded):
                     self._loaded = seen
                     await self._reload(apply)
         finally:
@@ -72,7 +72,7 @@ class SettingsWatch:
 
 
 def _version(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with the content of a file; None if there is no such file."""
+    """Return the time, size and inode of a file; None if there is no such file."""
     try:
         found = file.stat()
     except OSError:

@@ -123,6 +123,14 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
     return value
 
 
+async def run_function(function: Callable[..., object], *arguments: object, left_behind: LeftBehind) -> object:
+    """Run a coroutine function in the event loop, and any other in a thread; await what that returns."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return await cast("Awaitable[object]", function(*arguments))
+    returned = await in_thread(partial(function, *arguments), left_behind)
+    return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+
+
 def _settle(done: "asyncio.Future[_Outcome]", ended: "asyncio.Future[None]", outcome: _Outcome) -> None:
     ended.set_result(None)
     if not done.done():
