@@ -266,7 +266,7 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     if trial.excluded:
         blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
     if trial.skipped:
-        blocks.append(f"[yellow]{len(trial.skipped):,} operations cannot be used:[/]")
+        blocks.append(f"[yellow]{len(trial.skipped):,} parts of the document cannot be used:[/]")
         blocks += [indented(escape_markup(f"{pointer}: {reason}")) for pointer, reason in trial.skipped[:SHOWN_SKIPPED]]
     if trial.findings:
         blocks.append(f"{trial.findings:,} schemas are read more loosely than they are written")

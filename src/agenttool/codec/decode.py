@@ -141,11 +141,12 @@ def parse_members(data: bytes | RawJson) -> dict[str, RawJson]:
 
 
 def parse_items(data: bytes | RawJson) -> list[RawJson]:
-    """Decode only the outermost JSON array; see `parse_members`. A value that is no array has no items."""
-    try:
-        return _read_items(data)
-    except UNREADABLE:
-        return []
+    """Decode only the outermost JSON array; see `parse_members`.
+
+    Raises:
+        RecordError: it is not an array.
+    """
+    return _parts(_read_items, data)
 
 
 def parse_nested_members(data: bytes | RawJson) -> dict[str, dict[str, RawJson]]:
@@ -161,7 +162,7 @@ def _parts(decode: Callable[[bytes | RawJson], _M], data: bytes | RawJson) -> _M
     try:
         return decode(data)
     except UNREADABLE as error:
-        raise RecordError(f"a value must be a JSON object: {error}; complete or repair it") from None
+        raise RecordError(f"a value must be a JSON object or array: {error}; complete or repair it") from None
 
 
 def parse_value(data: bytes | str | RawJson, *, what: str = "a value") -> Json:

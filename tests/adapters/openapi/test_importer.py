@@ -51,6 +51,24 @@ def test_a_component_that_cannot_be_read_costs_only_the_operations_that_need_it(
     assert "the target of '#/components/parameters/bad' cannot be read: a value must be UTF-8" in reason
 
 
+def test_an_invalid_part_that_no_request_needs_is_reported_and_its_operation_loads():
+    paths = {
+        "/bytes": {"get": {"responses": {"200": {"description": "BAD"}}}},
+        "/list": {"get": {"responses": []}},
+        "/number": {"get": {"parameters": {}, "responses": {"200": {}, "404": 5, "x-note": 5}}},
+        "/none": {"get": {"responses": None}, "post": {}},
+    }
+    found = imported(json.dumps(document(paths)).encode().replace(b"BAD", b"\xff"))
+    assert [each.operation.path for each in found.tools] == ["/bytes", "/list", "/number", "/none", "/none"]
+    assert [[*each.operation.responses] for each in found.tools] == [[], [], ["200"], [], []]
+    assert {each.pointer: each.reason.partition(",")[0] for each in found.skipped} == {
+        "/paths/~1bytes/get/responses": "it cannot be read: a value must be UTF-8",
+        "/paths/~1list/get/responses": "it must be an object",
+        "/paths/~1number/get/parameters": "it must be a list",
+        "/paths/~1number/get/responses/404": "it must be an object",
+    }
+
+
 def test_a_placeholder_that_no_parameter_declares_becomes_an_argument():
     assert schema_of(document({"/a/{x}/{y}": {"get": operation()}}))["required"] == ["x", "y"]
 

@@ -192,7 +192,10 @@ async def test_other_documents_are_read_only_where_the_settings_allow_it(service
     assert long.error.error_class.value == "schema_validation_failed"
     assert short.ok
     assert service.last["path"] == "/a?q=abc"
-    assert "1 operations were skipped (/paths/~1b/get/parameters/0: the document may not refer to" in status.fault
+    assert (
+        "1 parts of its document cannot be used (/paths/~1b/get/parameters/0: the document may not refer to"
+        in status.fault
+    )
 
 
 async def test_settings_say_what_is_wrong():

@@ -514,8 +514,6 @@ def _annotations(operation: ApiOperation) -> JsonObject:
 def _response_schemas(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
     """Yield each status with its response schemas by media type, as the document has them; references stay."""
     for status, response in operation.responses.items():
-        if not isinstance(response, dict):
-            continue
         content = response.get("content")
         if isinstance(content, dict):
             yield status, {kind: each.get("schema", {}) for kind, each in content.items() if isinstance(each, dict)}

@@ -1,6 +1,7 @@
 """The operations of a document: each complete, or listed with the reason why it cannot be used."""
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypedDict, cast
 
@@ -98,7 +99,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         pointer: its place in the document.
         security: the alternatives, each with its schemes and their scopes; None if the document has none.
         native_parameters: its own parameters as the document has them.
-        native_responses: its responses as the document has them, which may be JSON text.
+        responses: its responses by status, as the document has them.
     """
 
     method: str
@@ -114,7 +115,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     servers: tuple[JsonObject, ...]
     security: tuple[dict[str, tuple[str, ...]], ...] | None
     native_parameters: list[Json]
-    native_responses: Json | RawJson
+    responses: Mapping[str, JsonObject]
 
     @property
     def key(self) -> str:
@@ -125,14 +126,6 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     def server(self) -> JsonObject | None:
         """The server that requests go to; operations of a document mostly share one."""
         return self.servers[0] if self.servers else None
-
-    @property
-    def responses(self) -> JsonObject:
-        """Its responses as the document has them; few are needed, so they are decoded at each access."""
-        try:
-            return _object(decoded(self.native_responses, self.pointer))
-        except DocumentError:
-            return {}  # a request does not depend on them
 
 
 class OperationReader:
@@ -207,7 +200,7 @@ class OperationReader:
             servers=tuple(each for each in _list(servers) if isinstance(each, dict)),
             security=_security(native.get("security", self._root.get("security"))),
             native_parameters=own,
-            native_responses=native.get("responses"),
+            responses=self._responses(native.get("responses"), f"{pointer}/responses"),
         )
 
     def _merged(
@@ -220,11 +213,41 @@ class OperationReader:
         found: dict[tuple[str, str], ApiParameter] = {}
         natives: list[Json] = []
         for values in (shared, own):
-            listed = parse_items(values) if isinstance(values, RawJson) else _list(values)
-            pairs = [self._read_once(each, f"{pointer}/parameters/{number}") for number, each in enumerate(listed)]
+            listed = self._items(values, place := f"{pointer}/parameters")
+            pairs = [self._read_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
             natives = [native for native, _ in pairs]
             found |= {(each.where, each.name): each for _, each in pairs if each is not None}
         return natives, tuple(found.values())
+
+    def _items(self, value: Json | RawJson, pointer: str) -> Sequence[Json | RawJson]:
+        """Return the items of a list; another value is reported, and has none."""
+        if isinstance(value, RawJson):
+            with suppress(RecordError):
+                return parse_items(value)
+        found = decoded(value, pointer)
+        if found is not None and not isinstance(found, list):
+            self._skip(pointer, f"it must be a list, got {type(found).__name__}")
+        return _list(found)
+
+    def _responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
+        """Return the responses of an operation by status; one that is invalid is reported, and left out."""
+        try:
+            native = decoded(value, pointer)
+        except DocumentError as error:
+            native = self._skip(pointer, str(error))
+        if native is not None and not isinstance(native, dict):
+            self._skip(pointer, f"it must be an object, got {type(native).__name__}")
+        found: dict[str, JsonObject] = {}
+        for status, each in _object(native).items():
+            if isinstance(each, dict):
+                found[status] = each
+            elif not status.startswith("x-"):
+                self._skip(f"{pointer}/{escape(status)}", f"it must be an object, got {type(each).__name__}")
+        return found
+
+    def _skip(self, pointer: str, reason: str) -> None:
+        """Report a part without which an operation is used."""
+        self.skipped.append(SkippedPart(pointer, f"{reason}; the operation is used without it"))
 
     def _read_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
         """Return a parameter as the document has it, and as it is read; one with the same text is read once."""

@@ -108,11 +108,11 @@ def _body(tool: OperationTool, arguments: JsonObject) -> tuple[str | None, bytes
     return encode_body(body, members)
 
 
-def _accepted(responses: JsonObject) -> str:
+def _accepted(responses: Mapping[str, JsonObject]) -> str:
     """Return the media types that a successful response may have, JSON first."""
     found: list[str] = []
     for status, response in responses.items():
-        content = response.get("content") if isinstance(response, dict) else None
+        content = response.get("content")
         if status.startswith("2") or status == "default":
             found += content if isinstance(content, dict) else ()
     kinds = sorted(dict.fromkeys(found), key=lambda each: not is_json(each))

@@ -142,7 +142,7 @@ class OpenApiSource(SourceWithReview):
         if not skipped:
             return None
         named = ", ".join(f"{each.pointer}: {each.reason}" for each in skipped[:_SHOWN])
-        return f"{len(skipped)} operations were skipped ({named}{', …' if len(skipped) > _SHOWN else ''})"
+        return f"{len(skipped)} parts of its document cannot be used ({named}{', …' if len(skipped) > _SHOWN else ''})"
 
     async def close(self) -> None:
         """Stop to refresh, and close the connections."""
