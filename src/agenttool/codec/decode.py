@@ -187,13 +187,18 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 def _explained(error: msgspec.ValidationError) -> RecordError:
     """Return a msgspec error as a `RecordError` with a JSON pointer."""
-    text = str(error)
+    text = lower_first(str(error))
     place = _PLACE.search(text)
     if place is None:
-        return RecordError(f"{text[:1].lower()}{text[1:]}; see the record's schema")
+        return RecordError(f"{text}; see the record's schema")
     steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
     pointer = "".join(f"/{step}" for step in steps)
-    return RecordError(f"{text[:1].lower()}{text[1 : place.start()]}; see the record's schema", pointer=pointer)
+    return RecordError(f"{text[: place.start()]}; see the record's schema", pointer=pointer)
+
+
+def lower_first(text: str) -> str:
+    """Return a text with its first letter in lower case, unless it begins an abbreviation such as JSON."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def flat_reader(types: Mapping[str, type], required: Collection[str]) -> Callable[[bytes], JsonObject]:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, lower_first
 from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
 from agenttool.records import JsonObject
 
@@ -92,5 +92,4 @@ def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/
     pointer = None if not steps else prefix + "/".join(each.replace("~", "~0").replace("/", "~1") for each in steps)
     detail, is_unknown = _PLACE.sub("", text), "unknown field" in text and len(steps) == 1
     remedy = f"use one of {', '.join(sorted(known))}" if is_unknown and known else "correct it"
-    first = detail[:1] if detail[1:2].isupper() else detail[:1].lower()  # JSON stays JSON
-    return Problem(HTTPStatus.BAD_REQUEST, f"{first}{detail[1:]}; {remedy}", pointer=pointer)
+    return Problem(HTTPStatus.BAD_REQUEST, f"{lower_first(detail)}; {remedy}", pointer=pointer)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from agenttool.codec import SHALLOW, is_too_deep, json_bytes
+from agenttool.codec import SHALLOW, is_too_deep, json_bytes, lower_first
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
@@ -139,7 +139,7 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
         return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer + pointer_of([missing[1]]))
     message = _single_line(message)
     advice = "" if ";" in message else "; see the message's fields"
-    return RecordError(f"{message[:1].lower()}{message[1:]}{advice}", pointer=pointer)
+    return RecordError(f"{lower_first(message)}{advice}", pointer=pointer)
 
 
 def _steps(path: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import NamedTuple, cast
 
-from agenttool.codec import is_too_deep, sorted_json
+from agenttool.codec import is_too_deep, lower_first, sorted_json
 from agenttool.conformance.validate.finding import RecordFlaw, flaw
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import pointer_of
@@ -64,7 +64,7 @@ def parse(data: bytes) -> Parsed | RecordFlaw:
     try:
         value, end = parser.decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except json.JSONDecodeError as error:
-        return _broken(text, error.pos, error.msg[:1].lower() + error.msg[1:])
+        return _broken(text, error.pos, lower_first(error.msg))
     except RecursionError:
         return _too_deep()
     rest = text[end:].strip(_BLANK)
