@@ -275,6 +275,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     find_surface = _called(Runtime.find_surface)
     default_surface = _called(Runtime.default_surface)
     offer_read_result = _called(Runtime.offer_read_result)
+    may_read = awaited(Runtime.may_read)
     tool_names = _called(Runtime.tool_names)
     denial = _called(Runtime.denial)
     current = _called(Runtime.current)

@@ -62,7 +62,8 @@ async def test_stored_output_of_another_actor_or_profile_is_not_found(mode):
             with pytest.raises(MCPError, match="Resource not found") as foreign:
                 await stranger.read_resource(uri)
             assert foreign.value.error.code == unknown.value.error.code
-            assert (await stranger.call_tool("read_result", {"payload_id": uri})).is_error
+            for name in ("read_result", "agenttool.read_result", "tool_agenttool.read_result"):
+                assert (await stranger.call_tool(name, {"payload_id": uri})).is_error
         assert (await owner.read_resource(uri)).contents
         for payload_id in (uri, uri.removeprefix("payload:")):
             assert not (await owner.call_tool("read_result", {"payload_id": payload_id})).is_error
@@ -70,17 +71,19 @@ async def test_stored_output_of_another_actor_or_profile_is_not_found(mode):
         assert (await other.read_resource(uri)).contents
 
 
-async def test_stored_output_is_readable_after_a_restart_for_the_actor_that_received_it(mode, tmp_path):
+@pytest.mark.parametrize(("actor", "other"), [("user:ada", None), (None, "user:ada")])
+async def test_stored_output_is_readable_after_a_restart_for_the_actor_that_received_it(mode, tmp_path, actor, other):
     store = str(tmp_path / "calls.db")
-    async with served([much], mode, store=store, actor="user:ada") as (_, client):
+    async with served([much], mode, store=store, actor=actor) as (_, client):
         uri = _link_in(await client.call_tool("much", {}))
     async with (
-        served([much], mode, store=store, actor="user:ada") as (runtime, client),
-        connected(runtime, mode) as nameless,
+        served([much], mode, store=store, actor=actor) as (runtime, client),
+        connected(runtime, mode, actor=other) as stranger,
     ):
         assert (await client.read_resource(uri)).contents[0].uri == uri
+        assert "line" in text_of(await client.call_tool("read_result", {"payload_id": uri}))
         with pytest.raises(MCPError, match="Resource not found"):
-            await nameless.read_resource(uri)
+            await stranger.read_resource(uri)
 
 
 async def test_output_that_no_result_of_the_client_refers_to_is_not_found(mode):

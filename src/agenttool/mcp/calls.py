@@ -15,7 +15,7 @@ from agenttool.errors import CallerError, StoreError
 from agenttool.mcp.callers import approver_of, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
-from agenttool.mcp.state import CallIdentity, DeliveredOutput, WaitingCalls
+from agenttool.mcp.state import CallIdentity, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.ports.calls import StartedCall
 from agenttool.records import InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
@@ -60,7 +60,6 @@ class ToolRun:
     """One governed call for a client, from its start to its result.
 
     Attributes:
-        delivered: records which stored output the client may read.
         answer_command: the command that answers open questions outside the client.
         approvals_url: the page of open questions; None if there is none.
         asks_client: whether questions may be answered in the client, which can answer without its user.
@@ -71,7 +70,6 @@ class ToolRun:
     exchange: ClientExchange
     identity: CallIdentity
     waiting: WaitingCalls
-    delivered: DeliveredOutput
     answer_command: str
     approvals_url: str | None = None
     asks_client: bool = True
@@ -134,7 +132,7 @@ class ToolRun:
             if result is None:
                 raise AssertionError("a wait without a limit returns a result")
             await self.waiting.remove(self.identity)
-            return await self._deliver(result)
+            return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
         except asyncio.CancelledError:
             await self._cancel()
             raise
@@ -289,10 +287,6 @@ class ToolRun:
         )
         meta: JsonObject = {INVOCATION_KEY: question.invocation_id, APPROVAL_KEY: question.approval_id}
         return text_result(text, is_error=True, meta=meta)
-
-    async def _deliver(self, result: ToolResult) -> types.CallToolResult:
-        await self.delivered.add(self.identity.actor, result)
-        return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
 
     async def _fetch(self, ref: Ref) -> bytes | None:
         with suppress(StoreError):

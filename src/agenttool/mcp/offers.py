@@ -19,11 +19,10 @@ from agenttool.codec import parse_object
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
-from agenttool.mcp.state import DeliveredOutput
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
-from agenttool.records import PAYLOAD_SCHEME, UNSET, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
+from agenttool.records import UNSET, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
 from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
@@ -60,15 +59,14 @@ class Offers:
     Of two prompts with one name, the second has its source before it. Of two resources with one URI, the first is read.
     """
 
-    def __init__(self, runtime: Runtime, role: Role | None, delivered: DeliveredOutput) -> None:
-        """Take the runtime, the role, and the stored output that clients may read.
+    def __init__(self, runtime: Runtime, role: Role | None) -> None:
+        """Take the runtime and the role.
 
         A role has the resources of a source if it may use the tool `read_resource` there, and the prompts if it may
         use `get_prompt`.
         """
         self._runtime = runtime
         self._role = role
-        self._delivered = delivered
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
 
@@ -136,28 +134,21 @@ class Offers:
         fitting = (each.provider for template, each in templates if key.startswith(template.partition("{")[0]))
         return [Owner(each, key) for each in {each.name: each for each in fitting}.values()]
 
-    async def read(self, uri: str, actor: str | None, call: GovernedCall, *, is_stateless: bool) -> JsonObject:
-        """Return the contents of a resource, or of stored output that the actor may read.
+    async def read(self, uri: str, actor: str | None, call: GovernedCall) -> JsonObject | None:
+        """Return the contents of a resource; None if there is no such resource.
 
         The read of a server's resource is a governed call of the server's tool `read_resource`.
 
         Raises:
-            MCPError: there is no such resource, it cannot be read now, or the call is denied or waits for an approval.
+            MCPError: it cannot be read now, or the call is denied or waits for an approval.
         """
-        if uri.startswith(PAYLOAD_SCHEME):
-            found = await self._payload(uri, actor)
-        else:
 
-            async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
-                if not isinstance(provider, ServerOffers):
-                    return await provider.read_resource(key, actor)
-                return await self._called(await call(f"{provider.name}.read_resource", {"uri": key}))
+        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
+            if not isinstance(provider, ServerOffers):
+                return await provider.read_resource(key, actor)
+            return await self._called(await call(f"{provider.name}.read_resource", {"uri": key}))
 
-            found = await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
-        if found is None:
-            code = types.INVALID_PARAMS if is_stateless else _OLD_NOT_FOUND
-            raise MCPError(code, "Resource not found", {"uri": uri})
-        return found
+        return await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
 
     def _refuse_denied(
         self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], caller: str | Principal | None
@@ -203,23 +194,6 @@ class Offers:
                 structured = parse_object(stored or b"{}").get("structured_content", UNSET)
         return structured if isinstance(structured, dict) else None
 
-    async def _payload(self, uri: str, actor: str | None) -> JsonObject | None:
-        try:
-            if not await self._delivered.contains(actor, uri):
-                return None  # as for unknown output, so that clients cannot probe for the output of others
-            data = await self._runtime.journal.payload(uri, length=MAX_READ_BYTES + 1)
-        except StoreError as error:
-            raise MCPError(types.INTERNAL_ERROR, f"the stored output cannot be read: {error}") from error
-        if data is None:
-            return None
-        if len(data) > MAX_READ_BYTES:
-            message = f"the output is larger than {MAX_READ_BYTES} bytes; read it in parts with the tool read_result"
-            raise MCPError(types.INVALID_PARAMS, message, {"uri": uri})
-        text = readable_text(data)
-        contents: JsonObject = {"uri": uri, "mimeType": media_type_of(data)}
-        contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
-        return {"contents": [contents]}
-
     async def prompt(
         self, name: str, arguments: Mapping[str, str], actor: str | None, call: GovernedCall
     ) -> JsonObject:
@@ -249,6 +223,28 @@ class Offers:
             owners, lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}, actor)
         )
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
+
+
+async def read_stored_output(runtime: Runtime, uri: str, actor: str | None) -> JsonObject | None:
+    """Return stored output as the contents of a resource; None if the actor may not read it here.
+
+    Raises:
+        MCPError: it is too large, or the store cannot be read.
+    """
+    try:
+        is_readable = await runtime.may_read(uri, actor_ref=actor)
+        data = await runtime.journal.payload(uri, length=MAX_READ_BYTES + 1) if is_readable else None
+    except StoreError as error:
+        raise MCPError(types.INTERNAL_ERROR, f"the stored output cannot be read: {error}") from error
+    if data is None:
+        return None
+    if len(data) > MAX_READ_BYTES:
+        message = f"the output is larger than {MAX_READ_BYTES} bytes; read it in parts with the tool read_result"
+        raise MCPError(types.INVALID_PARAMS, message, {"uri": uri})
+    text = readable_text(data)
+    contents: JsonObject = {"uri": uri, "mimeType": media_type_of(data)}
+    contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
+    return {"contents": [contents]}
 
 
 async def _entries_of(provider: "ResourceProvider | ServerOffers", kind: OfferKind) -> list[JsonObject]:
@@ -320,7 +316,7 @@ class ServerOffers:
         except MCPError as error:
             if fault_of(error) is not None:
                 raise ConnectionError(error.message) from error
-            if error.code == _OLD_NOT_FOUND:
+            if error.code == OLD_NOT_FOUND:
                 return None
             raise
         except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
@@ -385,7 +381,7 @@ def _raise_failure(error: ToolError) -> None:
     native = error.native_error_ref
     code = native.get("code") if isinstance(native, dict) else None
     if isinstance(native, dict) and isinstance(code, int):
-        if code != _OLD_NOT_FOUND:
+        if code != OLD_NOT_FOUND:
             raise MCPError(code, str(native.get("message")), native.get("data"))
     elif error.error_class is ErrorClass.DEPENDENCY_UNAVAILABLE:
         raise ConnectionError(error.message)
@@ -393,5 +389,5 @@ def _raise_failure(error: ToolError) -> None:
         raise MCPError(types.INVALID_PARAMS, f"{error.error_class}: {error.message}")
 
 
-_OLD_NOT_FOUND = -32002
+OLD_NOT_FOUND = -32002
 """The code for an unknown resource before revision 2026-07-28."""

@@ -15,7 +15,6 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from agenttool import __version__
-from agenttool.adapters.function_calling.tool_payload import READ_RESULT_TOOL
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import tool_name
@@ -23,11 +22,11 @@ from agenttool.mcp.callers import actor_of, principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
-from agenttool.mcp.offers import GovernedCall, Offers
+from agenttool.mcp.offers import OLD_NOT_FOUND, GovernedCall, Offers, read_stored_output
 from agenttool.mcp.profiles import McpOptions, has_tool
 from agenttool.mcp.results import text_result
 from agenttool.mcp.sessions import ClientSessions
-from agenttool.mcp.state import CallIdentity, DeliveredOutput, RequestStates, StateError, WaitingCalls
+from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
 from agenttool.mcp.tasks import (
     EXTENSION,
     TASK_AFTER_S,
@@ -41,7 +40,7 @@ from agenttool.mcp.tasks import (
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import Principal
 from agenttool.ports.resources import OfferKind
-from agenttool.records import JsonObject, SearchMatch, ToolInvocation, ToolResult
+from agenttool.records import PAYLOAD_SCHEME, JsonObject, SearchMatch, ToolInvocation, ToolResult
 from agenttool.runtime import Runtime
 
 LIST_TTL_MS = 30_000
@@ -94,8 +93,7 @@ class RuntimeMcpServer:
         self._waiting = waiting
         self._group = group
         self._lister = ToolLister(runtime, options.role)
-        self._delivered = DeliveredOutput(runtime.documents, options.profile)
-        self._offers = Offers(runtime, options.role, self._delivered)
+        self._offers = Offers(runtime, options.role)
         self._sessions = ClientSessions()
         self._listener = ListenHandler(self._sessions.bus)
         self._exchanges: dict[str, ClientExchange] = {}
@@ -209,11 +207,6 @@ class RuntimeMcpServer:
             native_call_id=None if context.request_id is None else str(context.request_id),
         )
         identity = self._identity(context, f"tools/call {tool.name}", arguments)
-        if tool.name == READ_RESULT_TOOL and not await self._delivered.contains(
-            identity.actor, str(arguments.get("payload_id"))
-        ):
-            advice = "use the payload_id of a result that you received here"
-            return text_result(f"execution_failed: there is no stored output with this id; {advice}", is_error=True)
         refuse_without_tasks(context, found)
         exchange = self._continued(context, params, identity)
         if exchange.task is None:
@@ -231,7 +224,6 @@ class RuntimeMcpServer:
             exchange=exchange,
             identity=identity,
             waiting=self._waiting,
-            delivered=self._delivered,
             answer_command=self._options.answer_command,
             approvals_url=self._options.approvals_url,
             asks_client=self._options.asks_client,
@@ -242,9 +234,10 @@ class RuntimeMcpServer:
         return has_tool(self._options.role, tool_name(invocation.tool_id))
 
     def _runtime_for(self, context: RequestContext) -> Runtime:
-        """Return the runtime in the conversation of an authenticated caller; without one, in that of the server."""
-        principal = principal_of(context)
-        return self._runtime if principal is None else self._runtime.in_thread(Thread.of_caller(principal.subject))
+        """Return the runtime in the conversation of a caller with this profile, which can read its own output alone."""
+        profile = self._options.profile
+        name = f"mcp.{profile}" if profile else None
+        return self._runtime.in_thread(Thread.of_caller(self._actor(context) or "", name))
 
     def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
         """Follow a call that an earlier process started as a task."""
@@ -343,7 +336,13 @@ class RuntimeMcpServer:
         identity = self._identity(context, f"resources/read {params.uri}", {})
 
         async def work(call: GovernedCall) -> types.Result:
-            members = await self._offers.read(params.uri, identity.actor, call, is_stateless=is_stateless(context))
+            if params.uri.startswith(PAYLOAD_SCHEME):
+                members = await read_stored_output(self._runtime_for(context), params.uri, identity.actor)
+            else:
+                members = await self._offers.read(params.uri, identity.actor, call)
+            if members is None:
+                code = types.INVALID_PARAMS if is_stateless(context) else OLD_NOT_FOUND
+                raise MCPError(code, "Resource not found", {"uri": params.uri})
             return types.ReadResourceResult.model_validate(members)
 
         return await self._exchanged(context, params, identity, work)

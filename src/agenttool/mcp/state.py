@@ -1,28 +1,26 @@
-"""State between requests: signed request states, calls that wait for an approval, and output that a client may read."""
+"""State between requests: signed request states, and calls that wait for an approval."""
 
 import base64
 import hmac
 import secrets
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import cast
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.codec.moments import timestamp
-from agenttool.errors import RecordError, StoreError
+from agenttool.errors import RecordError
 from agenttool.policy.rules import has_passed
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import PAYLOAD_SCHEME, InvocationId, JsonObject, Timestamp, ToolResult
+from agenttool.records import InvocationId, JsonObject, Timestamp
 
 STATE_SECONDS = 86_400.0
 """How long a request state is accepted, which is as long as a question is open."""
 
 _KEY_KIND = "mcp_state_key"
 _WAITING_KIND = "mcp_waiting_call"
-_DELIVERED_KIND = "mcp_delivered_output"
 _KEY_NAME = "key"
 _KEY_BYTES = 32
 _PAGE = 500
@@ -81,8 +79,8 @@ class RequestStates:
     def sign(self, call: CallIdentity, continues: str, now_s: float) -> str:
         """Return a state that continues a call, for the same call by the same actor only."""
         members: JsonObject = {"call": call.digest, "continues": continues, "until": int(now_s + STATE_SECONDS)}
-        body = json_bytes({**members, "nonce": secrets.token_hex(4)})
-        return f"{_text(body)}.{_text(self._signature(body))}"
+        body = base64.urlsafe_b64encode(json_bytes({**members, "nonce": secrets.token_hex(4)}))
+        return f"{body.decode()}.{self._signature(body).decode()}"
 
     def verify(self, state: str, call: CallIdentity, now_s: float) -> str:
         """Return what a state continues.
@@ -90,23 +88,18 @@ class RequestStates:
         Raises:
             StateError: it was changed, is of another call or actor, or has expired.
         """
-        written, _, signature = state.partition(".")
-        try:
-            body = _bytes(written)
-            is_signed = hmac.compare_digest(self._signature(body), _bytes(signature))
-            members = parse_object(body) if is_signed else None
-        except (ValueError, RecordError):
-            members = None
-        if members is None:
+        body, _, signature = state.encode("utf-8", "replace").partition(b".")
+        if not hmac.compare_digest(self._signature(body), signature):
             raise StateError("the requestState was changed; send it back exactly as it was received")
+        members = parse_object(base64.urlsafe_b64decode(body))
         if members.get("call") != call.digest:
             raise StateError("the requestState is of another call; repeat the call with the same name and arguments")
-        if cast("int", members.get("until", 0)) < now_s:
+        if cast("int", members["until"]) < now_s:
             raise StateError("the requestState has expired; make the call again without it")
         return cast("str", members["continues"])
 
     def _signature(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, sha256)
+        return hmac.digest(self._key, body, sha256).hex().encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,55 +177,3 @@ def _waiting_in(body: bytes) -> ContinuedCall | None:
         return ContinuedCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
     except (RecordError, KeyError):
         return None
-
-
-class DeliveredOutput:
-    """The stored output that each actor may read with one profile: that of the results it received.
-
-    For a named actor it is stored, and valid in later processes. Clients without an actor cannot be distinguished
-    after a restart, so theirs ends with the server.
-    """
-
-    def __init__(self, documents: DocumentStore | None, profile: str) -> None:
-        """Take the store of the entries, and the profile."""
-        self._documents = documents
-        self._profile = profile
-        self._delivered: set[str] = set()
-
-    async def add(self, actor: str | None, result: ToolResult) -> None:
-        """Permit an actor to read the stored output that a result refers to."""
-        items = (*(result.content or ()), *(result.model_facing_content or ()))
-        # Only refs to the payload store have a digest; a link that a tool made up has none.
-        for digest in {each.ref.digest for each in items if each.ref is not None and each.ref.digest is not None}:
-            key = self._key(actor, PAYLOAD_SCHEME + digest)
-            if key not in self._delivered:
-                self._delivered.add(key)
-                if self._documents is not None and actor is not None:
-                    with suppress(StoreError):  # then it can be read until the server stops
-                        await self._documents.put(_DELIVERED_KIND, key, b"1")
-
-    async def contains(self, actor: str | None, payload_id: str) -> bool:
-        """Return whether an actor may read stored output; `payload_id` is its URI or its digest.
-
-        Raises:
-            StoreError: the store could not be read.
-        """
-        key = self._key(actor, PAYLOAD_SCHEME + payload_id.removeprefix(PAYLOAD_SCHEME))
-        if key in self._delivered or self._documents is None or actor is None:
-            return key in self._delivered
-        return await self._documents.get(_DELIVERED_KIND, key) is not None
-
-    def _key(self, actor: str | None, uri: str) -> str:
-        return f"{digest_of_any([actor, self._profile])} {uri}"
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    padded = text + "=" * (-len(text) % 4)
-    data = base64.urlsafe_b64decode(padded)
-    if _text(data) != text:
-        raise ValueError("not the canonical form")
-    return data

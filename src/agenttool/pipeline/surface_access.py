@@ -11,6 +11,8 @@ from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.inspection import Inspection
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.prompts import DeferredCalls, PromptQueue
+from agenttool.pipeline.read_back import digest_in
+from agenttool.pipeline.services import PayloadReader
 from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
 from agenttool.pipeline.surfaces import offered_tools
 from agenttool.policy.rule_settings import rules_in
@@ -119,6 +121,15 @@ class SurfaceAccess:
         """Offer the tool that reads stored output on every surface from now on, not only once there is such output."""
         self._check_open()
         self._agent.offer_read_back(None)
+
+    async def may_read(self, payload: str, *, actor_ref: str | None = None) -> bool:
+        """Return whether an actor may read stored output in this conversation; `payload` is its URI or its digest.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        digest, reader = digest_in(payload), PayloadReader(self._core.thread, actor_ref)
+        return digest is not None and await self._core.payloads.may_read(reader, digest)
 
     async def search(self, query: str, *, surface: ToolSurface | None = None, limit: int = 10) -> ToolSearchResult:
         """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
