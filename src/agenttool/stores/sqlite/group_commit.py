@@ -1,9 +1,8 @@
-"""Group commit: callers that are ready at the same time share a commit, and a thread makes it if the disk is slow.
+"""Group commit: concurrent callers share a commit, which runs in a thread if the disk is slow.
 
-The first caller yields once to the event loop, so that concurrent callers share its commit. Then it commits for all of
-them on the loop's thread, as long as the disk is fast: a hop to a thread and back costs more than it frees, because
-both need the interpreter. When the disk is slow, a thread commits and the loop continues; callers that arrive meanwhile
-wait for the next commit.
+The first caller yields once to the event loop, so that concurrent callers share its commit. While the disk is fast, it
+commits on the loop's thread: switching threads would cost more time than the commit. While the disk is slow, a thread
+commits and the loop continues. Callers that arrive meanwhile wait for the next commit.
 """
 
 import asyncio
@@ -26,17 +25,17 @@ from agenttool.stores.sqlite.store_file import StoreFileLost
 from agenttool.stores.sqlite.writer import WriteBatch, Writer
 
 LINGER_S = 0.05
-"""How long facts stay in memory if no caller settles."""
+"""How long facts may stay in memory if no caller settles."""
 
 SHARED_WAIT_S, SINGLE_WAIT_S = 0.001, 0.005
-"""If the last commit waited longer for the disk, the thread makes the next one. The first limit is for many callers,
-whose other work would wait as well; the second is for a single caller."""
+"""If the last commit waited longer for the disk, the next one runs in the thread. The first limit is for commits of
+several callers, whose other work would wait, too; the second is for a single caller."""
 
 ALONE_AFTER = 8
-"""After so many commits for one caller each, a commit does not wait for other callers."""
+"""After this many commits of one caller each, a commit does not wait for other callers."""
 
-TURN_S = 0.002
-"""How long a single caller may commit before it yields to the event loop."""
+MAX_BLOCKING_S = 0.002
+"""How long the commits of a single caller may block the event loop before that caller yields."""
 
 BACKLOG = 100_000
 """How many facts may wait for a failing disk before more are rejected."""
@@ -79,8 +78,8 @@ class GroupCommit:
         self._is_lingering = False
         self._waited_s = 0.0
         self._single_commits = 0
-        self._owners = 0
-        self._turn_until_s = 0.0
+        self._owner_changes = 0
+        self._may_block_until_s = 0.0
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[tuple[_Loop, WriteBatch | None] | None] = SimpleQueue()
 
@@ -100,8 +99,8 @@ class GroupCommit:
             self.linger()
         return batch
 
-    def lose(self) -> set[str]:
-        """Drop every open call with its pending writes, and return these calls.
+    def drop_open_calls(self) -> set[str]:
+        """Drop all open calls with their pending writes, and return these calls.
 
         All waiters fail, because their facts may be among those dropped.
         """
@@ -114,7 +113,7 @@ class GroupCommit:
         self.batch.drop(lost)
         self.batch.changes.clear()  # their callers are among the waiters
         self.lost |= lost
-        self._owners += 1
+        self._owner_changes += 1
         waiting, self._waiting = self._waiting, []
         _complete(waiting, LeaseLost(_LOST))
         return lost
@@ -145,13 +144,13 @@ class GroupCommit:
         yield from self.batch.facts
 
     def amendable(self, call: str) -> list[bytes] | None:
-        """Return the facts of a call that are queued, and none while a commit writes some of them."""
+        """Return the queued facts of a call; None while a commit writes some of its facts."""
         if self._committing is not None and any(each == call for each, _ in self._committing.facts):
             return None
         return [line for each, line in self.batch.facts if each == call]
 
     def amend(self, call: str, line: bytes | None) -> None:
-        """Replace the last fact of a call that is `amendable`; without a line, drop all of them."""
+        """Replace the last queued fact of an `amendable` call; without a line, drop all of its facts."""
         if line is None:
             self.batch.drop({call})
             return
@@ -164,22 +163,18 @@ class GroupCommit:
         return [*committing, *self.batch.removed]
 
     def settle(self) -> Awaitable[None]:
-        """Return an awaitable that completes once all that is in the batch now is stored."""
+        """Return an awaitable that completes once everything in the present batch is stored."""
         loop = asyncio.get_running_loop()
-        if self._is_gathering and self.batch.facts:  # most of many concurrent callers take this branch
-            waiter: asyncio.Future[None] = loop.create_future()
-            self._waiting.append(waiter)
-            return waiter
-        if self._is_gathering or self._is_writer_taken or not (self.batch.facts or self.batch):
+        if self._is_gathering or self._is_writer_taken or not self.batch:
             return self._join(loop)
-        return self._commit_now(loop) if self._is_alone(loop) else self._lead(loop)
+        return self._commit_now(loop) if self._is_alone(loop) else self._gather_and_commit(loop)
 
     @property
     def _is_free(self) -> bool:
         return not self._is_gathering and not self._is_writer_taken
 
     def _join(self, loop: _Loop) -> asyncio.Future[None]:
-        """Return a future that completes with the commit of what is there now."""
+        """Return a future that completes with the commit of the present batch, or with the running commit."""
         waiter: asyncio.Future[None] = loop.create_future()
         if self.batch:
             self._waiting.append(waiter)
@@ -190,7 +185,7 @@ class GroupCommit:
         return waiter
 
     def _commit_now(self, loop: _Loop) -> Awaitable[None]:
-        """Commit what is there; facts of a single call by `append_one`."""
+        """Commit the batch; facts of a single call by `append_one`."""
         batch, is_fast = self.batch, self._waited_s <= SINGLE_WAIT_S
         if self._waiting or not is_fast or not batch.is_single:
             return self._commit_shared(loop)
@@ -202,10 +197,10 @@ class GroupCommit:
             is_stored = self._writer.append_one(lines, is_open=is_open)
             if is_stored:
                 self._waited_s = time.perf_counter() - start
-                batch.single_stored(number)
+                batch.mark_single_stored(number)
         except StoreError as error:
             if isinstance(error, StoreFileLost):
-                batch.single_stored(number)
+                batch.mark_single_stored(number)
             failed: asyncio.Future[None] = loop.create_future()
             _complete([failed], error)
             return failed
@@ -213,7 +208,7 @@ class GroupCommit:
             if self._writer.end is end:
                 raise
             is_stored = True
-            batch.single_stored(number)
+            batch.mark_single_stored(number)
             _raise_later(loop, interrupt)
         if not is_stored:
             return self._commit_shared(loop)
@@ -229,45 +224,42 @@ class GroupCommit:
         return waiter
 
     def _is_alone(self, loop: _Loop) -> bool:
-        """Return whether no commit was shared lately, so that waiting for other callers is useless.
+        """Return whether the last commits had one caller each, so that waiting for other callers is useless.
 
-        This holds for a limited time, so that a caller that settles repeatedly yields to the event loop.
+        After `MAX_BLOCKING_S` it returns False, so that a caller that settles repeatedly yields to the event loop.
         """
         if self._single_commits < ALONE_AFTER:
             return False
-        if self._turn_until_s:
-            return time.perf_counter() < self._turn_until_s
-        self._turn_until_s = time.perf_counter() + TURN_S
-        loop.call_soon(self._begin_turn)
+        if self._may_block_until_s:
+            return time.perf_counter() < self._may_block_until_s
+        self._may_block_until_s = time.perf_counter() + MAX_BLOCKING_S
+        loop.call_soon(self._loop_continued)
         return True
 
-    def _begin_turn(self) -> None:
-        self._turn_until_s = 0.0
+    def _loop_continued(self) -> None:
+        self._may_block_until_s = 0.0
 
-    async def _lead(self, loop: _Loop) -> None:
-        """Yield once so that concurrent callers share this commit, then commit, or join one that has started."""
-        owners = self._owners
+    async def _gather_and_commit(self, loop: _Loop) -> None:
+        """Yield once so that concurrent callers share this commit; then commit, or join a commit that has started."""
+        owners = self._owner_changes
         if self._is_free:
-            await self._gather(loop)
-        if owners != self._owners:
+            self._is_gathering = True
+            try:
+                await asyncio.sleep(0)
+            except BaseException:
+                self._is_gathering = False
+                self._commit_if_awaited(loop)
+                raise
+            self._is_gathering = False
+        if owners != self._owner_changes:
             self._commit_if_awaited(loop)
             raise LeaseLost(_LOST)
         await (self._commit_now(loop) if self.batch and self._is_free else self._join(loop))
 
-    async def _gather(self, loop: _Loop) -> None:
-        self._is_gathering = True
-        try:
-            await asyncio.sleep(0)
-        except BaseException:
-            self._is_gathering = False
-            self._commit_if_awaited(loop)
-            raise
-        self._is_gathering = False
-
     async def perform(
         self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False, erases: bool = False
     ) -> _T:
-        """Make one change inside the next transaction and return its outcome once it is stored."""
+        """Make a change in the next transaction, and return its outcome once it is stored."""
         outcome: list[_T] = []
         self.batch.registers |= registers
         self.batch.erases |= erases
@@ -276,7 +268,7 @@ class GroupCommit:
         return outcome[-1]
 
     async def close(self) -> None:
-        """Write pending facts, then stop the thread and close the connection, also after an error."""
+        """Write pending facts; then stop the thread and close the connection, even after an error."""
         try:
             await self.settle()
         finally:
@@ -354,7 +346,7 @@ class GroupCommit:
         self._jobs.put((loop, batch))
 
     def _work(self) -> None:
-        """Commit batches, and make checkpoints once no caller waits; this is all that runs in the thread."""
+        """Commit batches and make checkpoints; this is all that runs in the thread."""
         while (job := self._jobs.get()) is not None:
             loop, batch = job
             error: BaseException | None = None
@@ -378,11 +370,11 @@ class GroupCommit:
         self._committing = None
         waiters, self._in_commit = self._in_commit, []
         if error is not None and not batch.is_stored:
-            self.batch = batch.before(self.batch)
+            self.batch = batch.followed_by(self.batch)
             if self.lost:
                 self.batch.drop(self.lost)
         else:
-            self.batch.ended += batch.stored()
+            self.batch.ended += batch.mark_stored()
         _complete(waiters, error)
         if not is_checkpoint_due:
             self._return_writer(loop)

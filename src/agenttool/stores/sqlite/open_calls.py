@@ -116,7 +116,7 @@ class SqliteOpenCalls:
         """Take a new owner name after the lease was lost."""
         self._writer.owner = new_owner()
         self._writer.lease = LeaseState.LOST
-        return [InvocationId(call) for call in self._group.lose()]
+        return [InvocationId(call) for call in self._group.drop_open_calls()]
 
     async def release_lease(self) -> None:
         """End the lease of this process; its calls may be claimed at once."""

@@ -1,7 +1,7 @@
 """The identity of an open file: detects that it was deleted, replaced or truncated while this process uses it.
 
-SQLite continues to write to a file that has lost its name, and such writes are lost when the process ends. A connection
-that holds the file open keeps its write-ahead log in place, so both files are the same as long as the store is open.
+SQLite continues to write to a deleted file, and such writes are lost when the process ends. SQLite does not delete the
+write-ahead log while a connection is open, so both files stay the same as long as the store is open.
 """
 
 import os
@@ -16,21 +16,21 @@ from agenttool.errors import StoreError
 from agenttool.stores.sqlite.connect import RESTORE, reading
 
 _NO_HEADER = bytes(32)
-"""What a write-ahead log has in the place of its header, if it was written to after it was truncated."""
+"""The start of a write-ahead log that was truncated and then written to."""
 
 _FRAME_HEADER = 24
 _MAX_FRAMES = 10_000
-"""So many frames are read at once to find the last commit; the next check continues."""
+"""The maximum number of frames that one check reads to find the last commit; the next check continues."""
 
 _RESTART = f"stop every process that uses it, {RESTORE}, and start them again"
 
 
 class StoreFileLost(StoreError):
-    """The file is not the one that this process opened; what it writes there would be lost."""
+    """The file is not the one that this process opened, so its writes would be lost."""
 
 
 class _LastCommit(NamedTuple):
-    """The last frame of a commit that was seen in the write-ahead log; `next_at` is where the search continues."""
+    """The frame of the last known commit in the write-ahead log; the search continues at `next_at`."""
 
     salts: bytes
     at: int = 0
@@ -61,23 +61,23 @@ class StoreFile:
         self._is_truncated = False
 
     def check(self) -> None:
-        """Check that both files are still in their places and none of them was truncated.
+        """Check that all files of the store are in their places, and that none was truncated.
 
-        A file that was moved away and back is accepted again. A truncated one is not: what was written into it since
-        cannot be trusted.
+        A file that was moved away and back is accepted again. A truncated one is not, because later writes to it cannot
+        be trusted.
 
         Raises:
-            StoreFileLost: one of them is not; this process can store nothing.
+            StoreFileLost: a file is missing, replaced or truncated, so this process can store nothing.
         """
-        file = self._find(self.path)
+        file = self._stat(self.path)
         if _identity(file) != self._file_id:
             raise self.lost("was replaced by another file")
-        # After a stat of a file, the kernel writes the exact time of the next change into it. That would make each
-        # commit slower, so the log is not asked for its state as long as it has its name.
+        # After a stat, the kernel stores the exact time of the next write to the file, which makes each commit slower.
+        # So there is no stat of the log while the link to its descriptor shows that it has its name.
         name = self._find_log_name()
-        if (name is None or name != self._log_name) and _identity(self._find(self._log_path)) != self._log_id:
+        if (name is None or name != self._log_name) and _identity(self._stat(self._log_path)) != self._log_id:
             raise self.lost("has another write-ahead log")
-        index = self._find(self._index_path)
+        index = self._stat(self._index_path)
         if _identity(index) != self._index_id:
             raise self.lost("has another shared-memory file")
         self.check_index()
@@ -88,12 +88,12 @@ class StoreFile:
         self._size = file.st_size
 
     def check_index(self) -> None:
-        """Check the size of the shared-memory file: the kernel ends a process that uses what was cut off.
+        """Check the size of the shared-memory file: the kernel ends a process that reads beyond its end.
 
-        A file that was truncated gets its size back, so that the connections can be closed.
+        A truncated file gets its size back, so that the connections can be closed.
 
         Raises:
-            StoreFileLost: it was truncated.
+            StoreFileLost: a file of the store was truncated.
         """
         with suppress(OSError):
             if self._index_path.stat().st_size < self._index_size:
@@ -103,10 +103,10 @@ class StoreFile:
             raise self.lost("was truncated")
 
     def _is_log_damaged(self) -> bool:
-        """Return whether the last known commit is not in the write-ahead log any more.
+        """Return whether the last known commit is missing in the write-ahead log.
 
-        A checkpoint empties the log, too; it begins again with a header and other salts. A truncated log is continued,
-        and has zeros where it was cut.
+        A checkpoint empties the log, too, and the log begins again with other salts. After a truncation, writes
+        continue at the same offset, so the log has zeros where it was cut.
         """
         header = os.pread(self._log, len(_NO_HEADER), 0)
         if header == _NO_HEADER:
@@ -124,8 +124,8 @@ class StoreFile:
     def _is_cut(self, header: bytes, known: _LastCommit, frame: bytes) -> bool:
         """Return whether a frame that differs from the known one was cut.
 
-        The start differs if a writer failed and the next one overwrote its commit. The rest differs if the frame was
-        read while another thread or process wrote it; its checksum is right once it is complete.
+        The header differs if a writer failed and the next one overwrote its commit. The rest differs if the frame was
+        read while another thread or process wrote it; a complete frame has a valid checksum.
         """
         start = frame[:_FRAME_HEADER]
         if start != known.frame[:_FRAME_HEADER]:
@@ -133,10 +133,10 @@ class StoreFile:
         end = len(frame.rstrip(b"\0"))
         if frame[:end] != known.frame[:end]:
             return False
-        return len(frame) < len(known.frame) or not self._is_complete(header, known.at, frame)
+        return len(frame) < len(known.frame) or not self._has_valid_checksum(header, known.at, frame)
 
-    def _is_complete(self, header: bytes, at: int, frame: bytes) -> bool:
-        """Return whether the checksum of a frame is right; it continues the checksum of the frame before it."""
+    def _has_valid_checksum(self, header: bytes, at: int, frame: bytes) -> bool:
+        """Return whether the checksum of a frame is valid; it continues the checksum of the frame before it."""
         before = header[24:32] if at == len(_NO_HEADER) else os.pread(self._log, 8, at - len(frame) + 16)
         words = struct.unpack(f"{'>' if header[3] & 1 else '<'}{len(frame) // 4}I", frame)
         first, second = struct.unpack(">2I", before)
@@ -147,7 +147,7 @@ class StoreFile:
         return frame[16:24] == struct.pack(">2I", first, second)
 
     def _find_last_commit(self, header: bytes, known: _LastCommit) -> _LastCommit:
-        """Return the last commit, searched from the known one on; older frames behind it have other salts."""
+        """Return the last commit, searched from the known one on; the search ends at a frame with other salts."""
         size = _FRAME_HEADER + int.from_bytes(header[8:12])
         last, at = None, known.next_at
         for _ in range(_MAX_FRAMES):
@@ -178,7 +178,7 @@ class StoreFile:
         """Close the write-ahead log."""
         os.close(self._log)
 
-    def _find(self, path: Path) -> os.stat_result:
+    def _stat(self, path: Path) -> os.stat_result:
         try:
             return path.stat()
         except OSError as error:
@@ -187,14 +187,14 @@ class StoreFile:
             raise self.lost(f"{what} ({error.strerror})") from error
 
     def _find_log_name(self) -> Path | None:
-        """Return the present path of the open write-ahead log, and none on systems that do not list open files."""
+        """Return the present path of the open write-ahead log; None on systems that do not list open files."""
         try:
             return self._log_link.readlink()
         except OSError:
             return None
 
     def lost(self, what: str) -> StoreFileLost:
-        """Return the error of a file that is not the one that this process uses."""
+        """Return the error of a store whose files are not those that this process opened."""
         return StoreFileLost(
             f"the journal {str(self.path)!r} {what} while this process uses it, so nothing can be stored;"
             f" put the same file back, or {_RESTART}"

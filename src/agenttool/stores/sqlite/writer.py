@@ -30,10 +30,10 @@ from agenttool.stores.sqlite.leases import StartedGroup, delete_started, started
 from agenttool.stores.sqlite.store_file import StoreFile, StoreFileLost
 
 FACTS_PER_ROW = 256
-"""The maximum of facts in a row: to find one call, whole rows are read."""
+"""The maximum number of facts in a row: a search for one call reads whole rows."""
 
 ROW_BYTES = 64 << 20
-"""Facts that are larger together are split into several rows: SQLite rejects a row of a gigabyte."""
+"""The maximum size of a row with several facts: SQLite rejects a row of a gigabyte."""
 
 MAX_UNINDEXED_FACTS = 8
 """A commit with more facts writes indexed rows."""
@@ -42,8 +42,8 @@ UNINDEXED_BYTES = 1 << 16
 """A larger fact is indexed: a search for one call reads all unindexed rows."""
 
 CHECKPOINT_PAGES, MAX_PAGES = 1024, 4096
-"""After about this many pages, 4 MB, the write-ahead log is moved into the file once no caller waits; after so many
-more, while callers wait."""
+"""The size of the write-ahead log, in pages of 4 KiB, from which it is moved into the file: while no caller waits, and
+while callers wait."""
 
 _PAGES_PER_COMMIT = 3
 _PAGE = 4096
@@ -76,9 +76,9 @@ class WriteBatch:
         born: calls whose first fact is in this batch, so that nothing of them is on disk.
         ended: rows of started calls that have all ended.
         finished: started calls on disk that this batch ends or makes unowned.
-        erases: it removes sensitive data, of which no copy may be left in the write-ahead log.
-        registers: one of the changes writes the lease of this process.
-        is_unindexed: its facts make unindexed rows.
+        erases: whether it removes sensitive data, of which the write-ahead log may have no copy.
+        registers: whether one of the changes writes the lease of this process.
+        is_unindexed: whether its facts are written as unindexed rows.
         is_stored: whether it was committed, also if the writer raised meanwhile.
         size: how many bytes its facts took when they were written.
     """
@@ -141,8 +141,8 @@ class WriteBatch:
             self.removed.append(call)
             self.erases |= erases
 
-    def single_stored(self, number: int) -> None:
-        """Reset after the facts of the only call were written as an unindexed row."""
+    def mark_single_stored(self, number: int) -> None:
+        """Clear the batch after its facts, all of one call, were written as an unindexed row."""
         self.facts.clear()
         self.born.clear()
         self.finished.clear()
@@ -152,8 +152,8 @@ class WriteBatch:
             self.start = StartedGroup(number)
             self.started = [self.start]
 
-    def before(self, later: "WriteBatch") -> "WriteBatch":
-        """Return this failed batch with a later one appended; changes are not tried twice."""
+    def followed_by(self, later: "WriteBatch") -> "WriteBatch":
+        """Append a later batch to this one, which failed, and return it; its own changes are not tried again."""
         self.facts += later.facts
         self.start = later.start
         self.started += later.started
@@ -168,17 +168,17 @@ class WriteBatch:
         return self
 
     def drop(self, calls: Collection[str]) -> None:
-        """Write nothing about some calls."""
+        """Remove the facts, checkpoints and removals of some calls."""
         self.facts = [fact for fact in self.facts if fact[0] not in calls]
         self.checkpoints = {call: row for call, row in self.checkpoints.items() if call not in calls}
         self.removed = [call for call in self.removed if call not in calls]
 
     def seal(self, later: "WriteBatch", started: Mapping[str, StartedGroup]) -> "WriteBatch":
-        """Prepare the batch for another thread: nothing of it changes from now on.
+        """Prepare the batch for another thread, and return it; nothing of it changes from now on.
 
-        Facts of few callers make unindexed rows, which also list the started calls. With more facts, started calls get
-        a row of their own. A row whose calls have all ended is reused for calls that start, or deleted with a change;
-        until then it stays, so that an end alone writes only facts.
+        Few facts are written as unindexed rows, which also list the started calls. With more facts, started calls get
+        a row of their own. A row whose calls have all ended is reused for calls that start, or deleted with a change.
+        Until then it stays, so that the end of a call writes only facts.
         """
         self.is_unindexed = (
             len(self.facts) <= MAX_UNINDEXED_FACTS and not self.changes and all(map(_is_short, self.facts))
@@ -196,7 +196,7 @@ class WriteBatch:
         return self
 
     def write(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
-        """Write everything inside the open transaction, from the end of the chain on; return the new end."""
+        """Write everything in the open transaction, after the end of the chain; return the new end."""
         if self.is_unindexed:
             end = self._write_unindexed(connection, owner, end)
         elif self.facts:
@@ -214,8 +214,8 @@ class WriteBatch:
             change(connection)
         return end
 
-    def stored(self) -> list[int]:
-        """Note that the batch was committed; return the rows of calls that have all ended meanwhile."""
+    def mark_stored(self) -> list[int]:
+        """Record that the batch is committed; return the rows whose calls have all ended meanwhile."""
         for group in self.started:
             group.is_written = group.is_put
         if self.is_unindexed:
@@ -224,7 +224,8 @@ class WriteBatch:
 
     def _write_unindexed(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
         last, chained, stored = end
-        for call, lines in _runs(self.facts):
+        for call, run in groupby(self.facts, key=itemgetter(0)):
+            lines = [line for _, line in run]
             text = join_lines(lines)
             last, chained = last + len(lines), link(chained, text)
             connection.execute(_INSERT, (last, chained, text, owner if call in self._in_progress else None))
@@ -242,25 +243,14 @@ class WriteBatch:
             last, chained = last + len(facts), link(chained, text)
             connection.execute(_INSERT, (last, chained, text, None))
             self.size += len(text)
-            calls = dict.fromkeys(
-                call for call, _ in facts if call is not None
-            )  # in order, because that is faster for the index
+            # In order, because that is faster for the index.
+            calls = dict.fromkeys(call for call, _ in facts if call is not None)
             if len(calls) == 1:
                 connection.execute(_INDEX_ONE, (*calls, last))
             elif calls:
                 connection.execute(_INDEX_MANY, (last, as_json(list(calls))))
         store_head(connection, (last, chained))
         return last, chained, last
-
-
-def _runs(facts: list[PendingFact]) -> Iterator[tuple[str | None, list[bytes]]]:
-    """Yield runs of facts of one call."""
-    if len(facts) == 1:
-        ((call, line),) = facts
-        yield call, [line]
-        return
-    for call, run in groupby(facts, key=itemgetter(0)):
-        yield call, [line for _, line in run]
 
 
 def _is_short(fact: PendingFact) -> bool:
@@ -288,14 +278,11 @@ class LeaseState(ClosedEnum):
     """The lease of this process, as the writer knows it."""
 
     NONE = "none"
-    """It never had one, and owns no calls."""
+    """The process never had a lease, and owns no calls."""
     HELD = "held"
-    """It has one, and writes as long as its row is there."""
+    """The process has a lease, and may write while its row is stored."""
     LOST = "lost"
-    """It lost one, and writes nothing before it acquires another under a new owner name."""
-
-
-_HELD = LeaseState.HELD
+    """The process lost its lease, and writes nothing until it acquires another under a new owner name."""
 
 
 class Writer:
@@ -309,16 +296,16 @@ class Writer:
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
         self.end: ChainEnd | None = None
-        """The end of the chain as this process wrote it last; none if it is unknown."""
+        """The end of the chain as this process wrote it last; None if it is unknown."""
         self._last_end: ChainEnd | None = None
-        """The same, but never unknown once something was written."""
+        """The same, but it stays known after an error."""
         self._pages = 0
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self.lease = LeaseState.NONE
-        """Decides what this process may write."""
+        """The lease, which decides what this process may write."""
 
     def is_checkpoint_due(self, *, idle: bool) -> bool:
-        """Return whether the write-ahead log is large enough to be moved, while callers wait or none does."""
+        """Return whether the write-ahead log is large enough to be moved; `idle` if no caller waits."""
         return self._pages > (CHECKPOINT_PAGES if idle else MAX_PAGES)
 
     def commit(self, batch: WriteBatch, *, timeout_s: float) -> None:
@@ -328,11 +315,11 @@ class Writer:
             StoreBusy: another process was writing all the time.
             StoreError: the disk failed, or the lease was lost. Nothing of the batch is stored, and the next commit
                 uses another connection: the state of this one is unknown.
-            StoreFileLost: the file was deleted, replaced or truncated. If the batch was stored, then in a file that
-                has lost its place; if that returns, the batch is there, and nothing else was written meanwhile.
+            StoreFileLost: the file was deleted, replaced or truncated. If the batch was stored, it is in the file
+                that this process opened, and nothing else is written there.
             KeyboardInterrupt: Ctrl-C; the batch states whether it was stored before that.
         """
-        with self._turn:
+        with self._lock:
             try:
                 if self._is_file_lost:
                     self._check_file()
@@ -353,10 +340,10 @@ class Writer:
         self._pages += (1 if batch.is_unindexed else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
     def append_one(self, lines: list[bytes], *, is_open: bool) -> bool:
-        """Append facts of one call behind the last one of this process, in one statement, as an unindexed row.
+        """Append facts of one call as an unindexed row, in one statement; return whether that was possible.
 
-        Return whether that was possible. If another process wrote since, claimed calls of this one or is writing, or
-        if rows are to be indexed, nothing was written, and `commit` must be used.
+        If not, nothing was written, and `commit` must be used. This is so if another process wrote since, is writing
+        or claimed calls of this one, and if rows are to be indexed.
 
         Raises:
             StoreError: the disk failed, as for `commit`.
@@ -364,7 +351,7 @@ class Writer:
             KeyboardInterrupt: Ctrl-C; if the facts were written before that, `end` has changed.
         """
         connection, end = self._connection, self.end
-        if connection is None or end is None or self.lease is not _HELD or self._is_file_lost:
+        if connection is None or end is None or self.lease is not LeaseState.HELD or self._is_file_lost:
             return False
         before, chained, stored = end
         last = before + len(lines)
@@ -372,7 +359,7 @@ class Writer:
             return False
         text = join_lines(lines)
         linked = link(chained, text)
-        with self._turn:
+        with self._lock:
             try:
                 self._file.check_index()
                 row_owner = self.owner if is_open else None
@@ -426,13 +413,13 @@ class Writer:
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file; skipped while it is being read."""
         self._pages = 0
-        with self._turn, suppress(sqlite3.Error):
+        with self._lock, suppress(sqlite3.Error):
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
         """Close the connection; the last one to do so leaves a single file behind."""
-        with self._turn:
+        with self._lock:
             self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
