@@ -89,13 +89,17 @@ class ShownCall:
     """
 
     invocation: ToolInvocation
-    began_ns: int
     events: Sequence[ToolEvent]
     records: Sequence[Record]
     children: Sequence[str]
     traceback: str | None
     process: str | None
     state: str
+
+    @property
+    def began_ns(self) -> int:
+        """When it began."""
+        return _ns(self.events[0].time)
 
     @property
     def timeline(self) -> list[tuple[int, ToolEvent]]:
@@ -114,7 +118,6 @@ def _ns(moment: str) -> int:
 def _from_journal(call: RecordedCall, store_arguments: str) -> ShownCall:
     return ShownCall(
         invocation=call.invocation,
-        began_ns=call.began_ns,
         events=call.events,
         records=call.records,
         children=call.children,
@@ -128,7 +131,6 @@ def _from_server(detail: "CallDetail", url: str) -> ShownCall:
     waits = f"it waits for an answer: {program_name()} approvals --url {shlex.quote(url)}"
     return ShownCall(
         invocation=read(bytes(detail.invocation), ToolInvocation),
-        began_ns=_ns(detail.began),
         events=[read(bytes(each), ToolEvent) for each in detail.events],
         records=[read_any(bytes(each)) for each in detail.records],
         children=detail.children,
