@@ -7,7 +7,7 @@ from agenttool.adapters.openapi.overlay import apply_overlay
 
 
 def applied(root, *actions):
-    return apply_overlay(root, {"overlay": "1.0.0", "info": {"title": "o", "version": "1"}, "actions": [*actions]})
+    return apply_overlay(root, {"overlay": "1.0.0", "info": {"title": "o", "version": "1"}, "actions": [*actions]}, [])
 
 
 def root():

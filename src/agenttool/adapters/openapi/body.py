@@ -3,22 +3,16 @@
 import base64
 import binascii
 import hashlib
-from typing import cast
 from urllib.parse import quote
 
-from agenttool.adapters.openapi.operations import RequestBody, is_json
+from agenttool.adapters.openapi.document import object_of
+from agenttool.adapters.openapi.operations import FORM, MULTIPART, RequestBody, is_json, media_type
 from agenttool.adapters.openapi.parameters import ArgumentError, Style, query_pairs, text_of
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
 
-FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 _JSON = "application/json"
 _BINARY = "application/octet-stream"
-
-
-def kind_of(content_type: str) -> str:
-    """Return a media type without parameters."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 def encode_body(body: RequestBody, value: Json) -> tuple[str, bytes]:
@@ -27,7 +21,7 @@ def encode_body(body: RequestBody, value: Json) -> tuple[str, bytes]:
     Raises:
         ArgumentError: the value cannot be encoded in this media type.
     """
-    kind = kind_of(body.content_type)
+    kind = media_type(body.content_type)
     if kind == FORM:
         return FORM, "&".join(_form_parts(body, _members(value, kind))).replace("%20", "+").encode()
     if kind == MULTIPART:
@@ -50,7 +44,7 @@ def _members(value: Json, kind: str) -> JsonObject:
 def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
     parts: list[str] = []
     for name, value in members.items():
-        encoding = _object(body.encoding.get(name))
+        encoding = object_of(body.encoding.get(name))
         if "style" in encoding or "explode" in encoding or "allowReserved" in encoding:
             style = str(encoding.get("style") or "form")
             explode = encoding.get("explode")
@@ -66,12 +60,12 @@ def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
 
 def _multipart(body: RequestBody, members: JsonObject) -> tuple[str, bytes]:
     """Encode members as parts; the boundary follows from the content, so that a repeated request is the same."""
-    properties = _object(_object(body.schema).get("properties"))
+    properties = object_of(object_of(body.schema).get("properties"))
     parts: list[tuple[str, bytes]] = []
     for name, value in members.items():
-        encoding, schema = _object(body.encoding.get(name)), _object(properties.get(name))
+        encoding, schema = object_of(body.encoding.get(name)), object_of(properties.get(name))
         items = value if isinstance(value, list) else [value]
-        schema = _object(schema.get("items")) if isinstance(value, list) and "items" in schema else schema
+        schema = object_of(schema.get("items")) if isinstance(value, list) and "items" in schema else schema
         parts += [_part(name, each, schema, encoding) for each in items if each is not None]
     digest = hashlib.sha256(b"".join(head.encode() + data for head, data in parts)).hexdigest()
     boundary = f"agenttool-{digest[:40]}"
@@ -95,7 +89,7 @@ def _part(name: str, value: Json, schema: JsonObject, encoding: JsonObject) -> t
 
 def is_binary(schema: Json) -> bool:
     """Return whether a schema is that of a file or other binary data."""
-    found = _object(schema)
+    found = object_of(schema)
     kind = found.get("type")
     is_text = kind == "string" or (isinstance(kind, list) and "string" in kind)
     media = found.get("contentMediaType")
@@ -125,7 +119,3 @@ def _file(value: str | JsonObject) -> tuple[bytes, str | None, str | None]:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _object(value: Json) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

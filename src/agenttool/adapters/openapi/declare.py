@@ -7,9 +7,18 @@ from fnmatch import fnmatchcase
 from typing import cast
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.body import is_binary, kind_of
-from agenttool.adapters.openapi.document import DocumentError, absolute_url
-from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter, RequestBody
+from agenttool.adapters.openapi.body import is_binary
+from agenttool.adapters.openapi.document import DocumentError, absolute_url, object_of
+from agenttool.adapters.openapi.operations import (
+    FORM,
+    IDEMPOTENT_METHODS,
+    MULTIPART,
+    READ_METHODS,
+    ApiOperation,
+    ApiParameter,
+    RequestBody,
+    media_type,
+)
 from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, plain_text
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
@@ -53,8 +62,6 @@ MAX_MEMBERS = 200
 MAX_PARAMETERS = 1000
 
 BODY, PAGES = "body", "pages"
-_READS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
-_REPEATABLE = (*_READS, "PUT", "DELETE")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NOT_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ARGUMENT = 64
@@ -94,6 +101,16 @@ class OperationTool(Part, frozen=True, kw_only=True):
     missing: tuple[str, ...]
     facts: ToolFacts
     description: str
+
+    def mapping(self, schemes: Iterable[str]) -> OpenApiMapping:
+        """Return the operation as records name it, with some of its security schemes."""
+        return OpenApiMapping(
+            operation_id=self.operation.operation_id,
+            method=self.operation.method,
+            path=self.operation.path,
+            server_url=self.base_url,
+            security_scheme_refs=tuple(schemes) or None,
+        )
 
 
 def names_of(operations: Sequence[ApiOperation]) -> list[str]:
@@ -140,12 +157,9 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     if service.server is not None:
         return service.server.rstrip("/")
     server = {"url": "/"} if server is None else server
-    variables = server.get("variables")
-    defaults: dict[str, str] = {}
-    for name, each in variables.items() if isinstance(variables, dict) else ():
-        default = each.get("default") if isinstance(each, dict) else None
-        defaults[name] = str(default) if default is not None else ""
-    values = {**defaults, **service.variables}
+    variables = object_of(server.get("variables")).items()
+    defaults = {name: object_of(each).get("default") for name, each in variables}
+    values = {name: "" if each is None else str(each) for name, each in defaults.items()} | service.variables
     url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url", "/")))
     if "://" not in place and not url.startswith(("http://", "https://")):
         raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
@@ -264,7 +278,7 @@ class ToolMaker:
             schema=schema,
             is_paged=is_paged,
             uses=uses,
-            credentials=self._credentials_of(uses),
+            credentials=tuple(sorted(self._credentials.union(*(each.credentials for each in uses)))),
             missing=missing,
             facts=facts,
             description=_description_of(operation),
@@ -274,9 +288,6 @@ class ToolMaker:
         if id(server) not in self._urls:
             self._urls[id(server)] = base_url(self._service, server, self._place)
         return self._urls[id(server)]
-
-    def _credentials_of(self, uses: Iterable[SchemeUse]) -> tuple[str, ...]:
-        return tuple(sorted(self._credentials.union(name for use in uses for name in use.credentials)))
 
     def _is_given(self, parameter: ApiParameter) -> bool:
         """Return whether the settings supply a parameter, or it carries a credential."""
@@ -290,7 +301,7 @@ class ToolMaker:
         if self._is_given(parameter):
             return _Argument(parameter=parameter, name=name)
         converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
-        schema = converted if isinstance(converted, dict) else {}
+        schema = object_of(converted)
         if parameter.description:
             schema = {**schema, "description": plain_text(parameter.description, 200)}
         constant = _constant(schema) if parameter.is_required else None
@@ -309,7 +320,7 @@ class ToolMaker:
         length = len(write_own(schema))
         if length > MAX_SCHEMA_BYTES:
             schema, length = _pruned(schema), MAX_SCHEMA_BYTES // 2
-        own = cast("JsonObject", schema.get("properties", {}))
+        own = object_of(schema.get("properties"))
         needed = cast("list[Json]", schema.get("required", []))
         is_simple = own and not _COMPOSED & schema.keys() and len(own) <= MAX_MEMBERS
         is_open = isinstance(schema.get("additionalProperties"), dict) or schema.get("additionalProperties") is True
@@ -325,27 +336,25 @@ class ToolMaker:
         return None, names, length
 
     def _body_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
-        kind = kind_of(body.content_type)
-        if kind == "multipart/form-data":
+        kind = media_type(body.content_type)
+        if kind == MULTIPART:
             return self._multipart_schema(body, pointer)
         if is_binary(body.schema) or kind == "application/octet-stream":
             return FILE_SCHEMA, ()
-        if kind not in ("application/x-www-form-urlencoded", "*/*") and "json" not in kind:
+        if kind not in (FORM, "*/*") and "json" not in kind:
             return {"type": "string", "description": f"The body as text of type {kind}."}, ()
         converted, names = self._schemas.convert(self._schemas.unwrap(body.schema), pointer)
-        return converted if isinstance(converted, dict) else {}, names
+        return object_of(converted), names
 
     def _multipart_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
         native = self._schemas.unwrap(body.schema)
         converted, names = self._schemas.convert(native, pointer)
-        schema = converted if isinstance(converted, dict) else {}
-        given = native.get("properties") if isinstance(native, dict) else None
-        own: JsonObject = {**cast("JsonObject", schema.get("properties", {}))}
-        for name, each in given.items() if isinstance(given, dict) else ():
-            items = each.get("items") if isinstance(each, dict) else None
+        schema = object_of(converted)
+        own: JsonObject = {**object_of(schema.get("properties"))}
+        for name, each in object_of(object_of(native).get("properties")).items():
             if name in own and is_binary(each):
                 own[name] = FILE_SCHEMA
-            elif name in own and is_binary(items):
+            elif name in own and is_binary(object_of(each).get("items")):
                 own[name] = {"type": "array", "items": FILE_SCHEMA}
         return {**schema, "properties": own} if own else schema, names
 
@@ -401,12 +410,11 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
     """Return the declaration of a tool. Only a trusted service, or its owner, states that an operation reads."""
     operation, facts = tool.operation, tool.facts
     method = operation.method
-    is_read_only = facts.read_only if facts.read_only is not None else service.trust and method in _READS
+    is_read_only = facts.read_only if facts.read_only is not None else service.trust and method in READ_METHODS
     is_destructive = facts.destructive if facts.destructive is not None else method == "DELETE" and not is_read_only
     tool_id = ToolId(f"tool_{service.name}.{tool.name}")
     interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
     permission_id = PermissionProfileId(f"permission:{tool_id}")
-    schemes = tuple(dict.fromkeys(name for each in operation.security or () for name in each))
     origin = urlsplit(tool.base_url)
     return DeclaredTool(
         declaration=ToolDeclaration(
@@ -423,15 +431,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             interface_ref=interface_id,
             execution_profile_ref=execution_id,
             permission_profile_ref=permission_id,
-            external_mappings=(
-                OpenApiMapping(
-                    operation_id=operation.operation_id,
-                    method=method,
-                    path=operation.path,
-                    server_url=tool.base_url,
-                    security_scheme_refs=schemes or None,
-                ),
-            ),
+            external_mappings=(tool.mapping(operation.schemes),),
             annotations=_annotations(operation),
         ),
         interface=ToolInterface(
@@ -452,7 +452,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             supports_cancel=True,
             supports_timeout=True,
             supports_result_persistence=True,
-            retry_semantics={"idempotent": may_repeat(service, tool)},
+            retry_semantics={"idempotent": _may_repeat(service, tool)},
         ),
         permission_profile=PermissionProfile(
             permission_profile_id=permission_id,
@@ -469,11 +469,11 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
     )
 
 
-def may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
+def _may_repeat(service: OpenApiService, tool: OperationTool) -> bool:
     """Return whether the owner states that a request may run twice: by a fact, or by trust in its method."""
     if tool.facts.idempotent is not None:
         return tool.facts.idempotent
-    return tool.facts.read_only is True or (service.trust and tool.operation.method in _REPEATABLE)
+    return tool.facts.read_only is True or (service.trust and tool.operation.method in IDEMPOTENT_METHODS)
 
 
 def _effect(*, is_read_only: bool, is_destructive: bool) -> WriteEffect:
@@ -495,7 +495,7 @@ def _description_of(operation: ApiOperation) -> str:
 def _search_hint(operation: ApiOperation) -> str:
     """Return the tags and the fixed parts of the path; summaries often say "get" or "list" and never "read"."""
     parts = (part for part in operation.path.split("/") if part and not part.startswith("{"))
-    verb = ("read",) if operation.method in _READS else ()
+    verb = ("read",) if operation.method in READ_METHODS else ()
     return " ".join(dict.fromkeys((*verb, *operation.tags, " ".join(parts)))).strip() or operation.key
 
 

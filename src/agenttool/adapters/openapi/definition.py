@@ -27,7 +27,7 @@ def definition_of(tool: OperationTool, digest: str) -> JsonObject:
         "title": operation.summary or None,
         "description": tool.description,
         "inputSchema": tool.schema,
-        "security": [*dict.fromkeys(name for each in operation.security or () for name in each)],
+        "security": [*operation.schemes],
         "digest": digest,
     }
 

@@ -1,5 +1,6 @@
 """An OpenAPI document: parsing of JSON and YAML within bounds, its references, and files and URLs that it names."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -8,7 +9,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from agenttool.adapters.openapi.repeated import LEVELS, has_each_once, repeated_members
 from agenttool.codec import RawJson, parse_members, parse_nested_members, parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
@@ -20,9 +20,14 @@ MAX_DEPTH = 300
 MAX_EXTERNAL = 200
 """How many other documents one document may refer to."""
 
+LEVELS = 3
+"""Members that are written twice are found in the document, in its paths, and in each path."""
+
 _MAX_CHAIN = 50
 _MAX_DIGITS = 4000
 _EXTERNAL_REF = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s{][^"'\s]*)""")
+_MEMBER_NAME = re.compile(rb"""[ \t\r\n]*[{,][ \t\r\n]*"(?:[^"\\]|\\.)*"[ \t\r\n]*:[ \t\r\n]*""")
+_OBJECT_END = re.compile(rb"[ \t\r\n]*[{]?[ \t\r\n]*}[ \t\r\n]*")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CONSTANTS: dict[str, Json] = {
@@ -39,6 +44,16 @@ class DocumentError(AgentToolError):
         """Take the reason and the place."""
         super().__init__(message)
         self.pointer = pointer
+
+
+def object_of(value: Json) -> JsonObject:
+    """Return a value that is an object, and an empty object for any other value."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def list_of(value: Json) -> list[Json]:
+    """Return a value that is a list, and an empty list for any other value."""
+    return value if isinstance(value, list) else []
 
 
 def absolute_url(base: str, reference: str) -> str:
@@ -71,7 +86,7 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
         with suppress(RecordError):
             return _parse_lazily(body, repeated)
     if repeated is not None and start == b"{":
-        repeated += repeated_members(body)
+        repeated += _repeated_members(body)
     try:
         found = parse_value(body) if start in b"{[" else None
     except RecordError as error:
@@ -104,9 +119,44 @@ def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonOb
             texts += [(bytes(text), paths), *((bytes(paths[path]), item) for path, item in items.items())]
         else:
             found[name] = text if name == "webhooks" or name.startswith("x-") else parse_value(text)
-    if repeated is not None and not all(has_each_once(*each) for each in texts):
-        repeated += repeated_members(data)
+    if repeated is not None and not all(_has_each_once(*each) for each in texts):
+        repeated += _repeated_members(data)
     return cast("JsonObject", found)
+
+
+class _Members(list[tuple[str, object]]):
+    """The members of a JSON object in order; a parser keeps only the last one of each name."""
+
+
+def _has_each_once(text: bytes, members: Mapping[str, RawJson]) -> bool:
+    """Return whether the members of an object, one after the other, are its whole text: then it has none twice."""
+    position = 0
+    for each in members.values():
+        name = _MEMBER_NAME.match(text, position)
+        if name is None or not text.startswith(value := bytes(each), name.end()):
+            return False
+        position = name.end() + len(value)
+    return _OBJECT_END.fullmatch(text, position) is not None
+
+
+def _repeated_members(data: bytes) -> list[tuple[str, ...]]:
+    """Return the places of members that a JSON document, its paths or one of its paths has twice."""
+    try:
+        return [*_repeated(json.loads(data, object_pairs_hook=_Members))]
+    except (ValueError, RecursionError):
+        return []  # the parser reports that it is no JSON
+
+
+def _repeated(value: object, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if not isinstance(value, _Members):
+        return
+    seen: set[str] = set()
+    for name, each in cast("list[tuple[str, object]]", value):
+        if name in seen:
+            yield (*place, name)
+        seen.add(name)
+        if len(place) + 1 < LEVELS and (place or name == "paths"):
+            yield from _repeated(each, (*place, name))
 
 
 def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:

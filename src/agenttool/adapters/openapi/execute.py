@@ -5,12 +5,12 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, without_secrets
-from agenttool.adapters.openapi.operations import is_json
+from agenttool.adapters.openapi.importer import ResponseCheckers
+from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
 from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.security import Carried, TokenCache
@@ -22,13 +22,12 @@ from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job
 from agenttool.records import UNSET, AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping, RetryGuidance, ToolError
 from agenttool.records import replace as replace_record
-from agenttool.schema.compile import Checker
 
 log = logging.getLogger("agenttool.openapi")
 
 FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
-_IDEMPOTENT = ("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY")
 _REPEATED = (408, 425, 429, 500, 502, 503, 504)
+_REPEATED_FAULTS = ("not_connected", "connection_lost", "timeout")
 _ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (403, 429, 503)
 _POLLED = ("location", "operation-location", "azure-asyncoperation")
 _RUNNING = frozenset(
@@ -39,14 +38,6 @@ _FAULT_CLASSES = {
     "refused": ErrorClass.EXECUTION_FAILED,
     "redirect": ErrorClass.EXECUTION_FAILED,
 }
-
-
-class ResponseSchemas(Protocol):
-    """Finds the schema that a response should fit."""
-
-    def checker_of(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
-        """Return the compiled schema of a response; None if the document has none."""
-        ...
 
 
 @dataclass(slots=True)
@@ -61,7 +52,7 @@ class ServiceState:
     client: ServiceClient
     tokens: TokenCache
     now_ns: Callable[[], int]
-    schemas: ResponseSchemas
+    responses: ResponseCheckers
     blocked_until_ns: int = 0
     violations: set[str] = field(default_factory=set[str])
 
@@ -84,15 +75,8 @@ class OperationExecutor:
         Raises:
             ToolFailure: an argument cannot be sent, there was no response, or it is an error.
         """
-        operation = self.tool.operation
         values = {name: secret.value for name, secret in job.credentials.items()}
-        mapping = OpenApiMapping(
-            operation_id=operation.operation_id,
-            method=operation.method,
-            path=operation.path,
-            server_url=self.tool.base_url,
-            security_scheme_refs=tuple(each.scheme for each in self.tool.uses) or None,
-        )
+        mapping = self.tool.mapping(each.scheme for each in self.tool.uses)
         arguments, pages = arguments_of(self.tool, job.call_input)
         known = None if self.work is None else await self.work.get(job.invocation_id)
         response, request = await self._authorized(job, arguments, values, known)
@@ -144,7 +128,7 @@ class OperationExecutor:
         stated = self.tool.facts.idempotent
         if stated is not None and request.method == self.tool.operation.method:
             return stated
-        return request.method in _IDEMPOTENT or self.state.service.idempotency_header is not None
+        return request.method in IDEMPOTENT_METHODS or self.state.service.idempotency_header is not None
 
     async def _send(self, job: Job, request: HttpRequest) -> HttpResponse:
         """Send a request, again if it may be repeated and that may help."""
@@ -157,11 +141,7 @@ class OperationExecutor:
             try:
                 response = await self.state.client.send(request, service.max_response_bytes)
             except RequestFailed as error:
-                is_repeated = (may_repeat or not error.is_sent) and error.code in (
-                    "not_connected",
-                    "connection_lost",
-                    "timeout",
-                )
+                is_repeated = (may_repeat or not error.is_sent) and error.code in _REPEATED_FAULTS
                 if not is_repeated or attempt >= service.attempts or not await self._pause(job, attempt, None):
                     raise self._lost(error, attempt, may_repeat=may_repeat) from error
                 continue
@@ -254,7 +234,7 @@ class OperationExecutor:
         """Return how a response violates the schema of the document; nothing if it fits or has none."""
         if not is_json(response.content_type):
             return []
-        checker = self.state.schemas.checker_of(self.tool, response.status, response.content_type)
+        checker = self.state.responses.checker_of(self.tool, response.status, response.content_type)
         try:
             value = read_value(response) if checker is not None else None
         except RecordError:
@@ -272,7 +252,7 @@ class OperationExecutor:
         return [note]
 
     def _failed(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
-        is_safe = self.tool.operation.method in _IDEMPOTENT
+        is_safe = self.tool.operation.method in IDEMPOTENT_METHODS
         name = self.state.service.name
         failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
         if response.status != _UNAUTHORIZED or not self.tool.missing:

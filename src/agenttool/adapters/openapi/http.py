@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from agenttool.adapters.openapi.document import DocumentError, absolute_url
+from agenttool.adapters.openapi.operations import media_type
 from agenttool.adapters.pinned_transport import PinnedTransport
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.errors import AgentToolError, RecordError
@@ -79,7 +80,7 @@ class HttpResponse:
     @property
     def content_type(self) -> str:
         """The media type without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return media_type(self.headers.get("content-type", ""))
 
     @property
     def retry_after_s(self) -> float | None:

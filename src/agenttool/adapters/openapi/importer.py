@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
 from agenttool.adapters.openapi.definition import OperationDigests, definition_of
-from agenttool.adapters.openapi.document import DocumentError, References, parse
+from agenttool.adapters.openapi.document import DocumentError, References, object_of, parse
 from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart, escape
 from agenttool.adapters.openapi.overlay import apply_overlay
 from agenttool.adapters.openapi.schemas import SchemaConverter
@@ -107,9 +107,9 @@ class ResponseCheckers:
         )
         if found is None:
             return None
-        content = self._references.resolve(found, tool.operation.pointer).get("content")
-        media = content.get(content_type) if isinstance(content, dict) else None
-        if not isinstance(media, dict) or "schema" not in media:
+        content = object_of(self._references.resolve(found, tool.operation.pointer).get("content"))
+        media = object_of(content.get(content_type))
+        if "schema" not in media:
             return None
         schema, names = self._schemas.convert(media["schema"], tool.operation.pointer)
         if not isinstance(schema, dict):
@@ -158,9 +158,8 @@ def import_document(
             if (other := found.setdefault(tool.name.lower(), tool)) is not tool:
                 reason = f"{other.operation.key} has the name {tool.name!r}, too; rename one in tools of the settings"
                 reader.skipped.append(SkippedPart(operation.pointer, reason))
-    info = root.get("info")
     return ImportedDocument(
-        title=str(info.get("title") or "") if isinstance(info, dict) else "",
+        title=str(object_of(root.get("info")).get("title") or ""),
         version=version,
         place=place,
         tools=[*found.values()],

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypedDict, cast
 
-from agenttool.adapters.openapi.document import DocumentError, References, decoded
+from agenttool.adapters.openapi.document import DocumentError, References, decoded, list_of, object_of
 from agenttool.codec import RawJson, parse_items, read_own
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, Part
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+READ_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
+IDEMPOTENT_METHODS = (*READ_METHODS, "PUT", "DELETE")
 _LOCATIONS = ("path", "query", "header", "cookie", "querystring")
 _IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that the specification says to ignore."""
@@ -46,6 +48,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": "form"}
 _JSON_TYPES = ("application/json", "text/json")
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 class SkippedPart(NamedTuple):
@@ -123,6 +126,11 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         return f"{self.method} {self.path}"
 
     @property
+    def schemes(self) -> list[str]:
+        """The names of the security schemes of all alternatives."""
+        return [*dict.fromkeys(name for each in self.security or () for name in each)]
+
+    @property
     def server(self) -> JsonObject | None:
         """The server that requests go to; operations of a document mostly share one."""
         return self.servers[0] if self.servers else None
@@ -168,7 +176,7 @@ class OperationReader:
             self.skipped.append(SkippedPart(error.pointer, str(error)))
             return []
         methods = {each: item[each] for each in METHODS if each in item}
-        methods |= _object(item.get("additionalOperations"))
+        methods |= object_of(item.get("additionalOperations"))
         found: list[ApiOperation] = []
         for method, native in methods.items():
             pointer = f"{place}/{method}" if method in METHODS else f"{place}/additionalOperations/{escape(method)}"
@@ -193,11 +201,11 @@ class OperationReader:
             operation_id=operation_id if isinstance(operation_id, str) and operation_id else None,
             summary=_text(native.get("summary") or item.get("summary")),
             description=_text(native.get("description") or item.get("description")),
-            tags=tuple(each for each in _list(native.get("tags")) if isinstance(each, str)),
+            tags=tuple(each for each in list_of(native.get("tags")) if isinstance(each, str)),
             is_deprecated=native.get("deprecated") is True,
             parameters=(*parameters, *_undeclared(path, parameters)),
             body=self._body(native.get("requestBody"), f"{pointer}/requestBody"),
-            servers=tuple(each for each in _list(servers) if isinstance(each, dict)),
+            servers=tuple(each for each in list_of(servers) if isinstance(each, dict)),
             security=_security(native.get("security", self._root.get("security"))),
             native_parameters=own,
             responses=self._responses(native.get("responses"), f"{pointer}/responses"),
@@ -227,7 +235,7 @@ class OperationReader:
         found = decoded(value, pointer)
         if found is not None and not isinstance(found, list):
             self._skip(pointer, f"it must be a list, got {type(found).__name__}")
-        return _list(found)
+        return list_of(found)
 
     def _responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
         """Return the responses of an operation by status; one that is invalid is reported, and left out."""
@@ -238,7 +246,7 @@ class OperationReader:
         if native is not None and not isinstance(native, dict):
             self._skip(pointer, f"it must be an object, got {type(native).__name__}")
         found: dict[str, JsonObject] = {}
-        for status, each in _object(native).items():
+        for status, each in object_of(native).items():
             if isinstance(each, dict):
                 found[status] = each
             elif not status.startswith("x-"):
@@ -272,9 +280,9 @@ class OperationReader:
         style = native.get("style")
         style = style if isinstance(style, str) else _DEFAULT_STYLES[where]
         explode = native.get("explode")
-        content = _object(native.get("content"))
+        content = object_of(native.get("content"))
         content_type = next(iter(content), None)
-        media = _object(content.get(content_type)) if content_type is not None else {}
+        media = object_of(content.get(content_type)) if content_type is not None else {}
         return ApiParameter(
             name=name,
             where=where,
@@ -300,7 +308,7 @@ class OperationReader:
         if value is None:
             return None
         native = self._references.resolve(value, pointer)
-        content = _object(native.get("content"))
+        content = object_of(native.get("content"))
         if not content:
             return None
         chosen = min(content, key=_preference)
@@ -309,7 +317,7 @@ class OperationReader:
             content_type=chosen,
             schema=media.get("schema", media.get("itemSchema", {})),
             is_required=native.get("required") is True,
-            encoding=_object(media.get("encoding")),
+            encoding=object_of(media.get("encoding")),
             description=_text(native.get("description")),
             others=tuple(each for each in content if each != chosen),
         )
@@ -349,25 +357,23 @@ def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiPara
     ]
 
 
+def media_type(content_type: str) -> str:
+    """Return the media type of a `Content-Type`, without parameters and in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
 def is_json(content_type: str) -> bool:
     """Return whether a media type is JSON."""
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = media_type(content_type)
     return kind in _JSON_TYPES or kind.endswith("+json")
 
 
 def _preference(content_type: str) -> int:
-    """Return the order of media types: the first that a model can write well is sent."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind in _JSON_TYPES:
-        return 0
-    if is_json(kind) and "patch" not in kind:
-        return 1
+    """Return the rank of a media type; the body with the lowest one is sent, as models write it best."""
+    kind = media_type(content_type)
     if is_json(kind):
-        return 2
-    if kind == "*/*":
-        return 3
-    ranks = {"application/x-www-form-urlencoded": 4, "multipart/form-data": 5}
-    return ranks.get(kind, 6)
+        return 0 if kind in _JSON_TYPES else 2 if "patch" in kind else 1
+    return {"*/*": 3, FORM: 4, MULTIPART: 5}.get(kind, 6)
 
 
 def escape(step: str) -> str:
@@ -379,7 +385,7 @@ def _security(value: Json) -> tuple[dict[str, tuple[str, ...]], ...] | None:
     if not isinstance(value, list):
         return None
     return tuple(
-        {name: tuple(str(scope) for scope in _list(scopes)) for name, scopes in each.items()}
+        {name: tuple(str(scope) for scope in list_of(scopes)) for name, scopes in each.items()}
         for each in value
         if isinstance(each, dict)
     )
@@ -387,11 +393,3 @@ def _security(value: Json) -> tuple[dict[str, tuple[str, ...]], ...] | None:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Json) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

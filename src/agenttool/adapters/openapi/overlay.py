@@ -17,7 +17,7 @@ _FILTER = re.compile(
 )
 
 
-def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str] | None = None) -> JsonObject:
+def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str]) -> JsonObject:
     """Return a document with the actions of an overlay applied, in order; `unused` gets targets that select nothing.
 
     Raises:
@@ -32,8 +32,8 @@ def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str] | Non
         target = action.get("target") if isinstance(action, dict) else None
         if not isinstance(action, dict) or not isinstance(target, str):
             raise DocumentError("an action needs a target; add it", pointer)
-        places = select(found, target, pointer)
-        if not places and unused is not None:
+        places = _select(found, target, pointer)
+        if not places:
             unused.append(f"the target {target!r} of an overlay ({pointer}) selects nothing; correct it")
         if action.get("remove") is True:
             _remove(places)
@@ -43,11 +43,11 @@ def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str] | Non
     return found
 
 
-Place = tuple[JsonObject | list[Json] | None, str | int]
+_Place = tuple[JsonObject | list[Json] | None, str | int]
 """A value by its container and its key; the document itself has no container."""
 
 
-def select(root: JsonObject, path: str, pointer: str = "") -> list[Place]:
+def _select(root: JsonObject, path: str, pointer: str) -> list[_Place]:
     """Return the places that a JSONPath selects.
 
     Names, wildcards, indexes, `..name` and filters that compare one member are supported.
@@ -57,7 +57,7 @@ def select(root: JsonObject, path: str, pointer: str = "") -> list[Place]:
     """
     if not path.startswith("$"):
         raise DocumentError(f"a target starts with '$', got {path!r}; correct it", pointer)
-    places: list[Place] = [(None, "$")]
+    places: list[_Place] = [(None, "$")]
     position = 1
     while position < len(path):
         step = _STEP.match(path, position)
@@ -68,14 +68,14 @@ def select(root: JsonObject, path: str, pointer: str = "") -> list[Place]:
     return places
 
 
-def _value(place: Place, root: JsonObject) -> Json:
+def _value(place: _Place, root: JsonObject) -> Json:
     parent, key = place
     if parent is None:
         return root
     return parent[str(key)] if isinstance(parent, dict) else parent[int(key)]
 
 
-def _step(value: Json, step: re.Match[str], pointer: str) -> list[Place]:
+def _step(value: Json, step: re.Match[str], pointer: str) -> list[_Place]:
     deep = step["deep"]
     if deep is not None:
         return [found for each in _descendants(value) for found in _named(each, deep.strip("[]'\""))]
@@ -87,7 +87,7 @@ def _step(value: Json, step: re.Match[str], pointer: str) -> list[Place]:
     return _named(value, bracket[1:-1].replace("\\'", "'") if bracket[0] in "'\"" else bracket)
 
 
-def _named(value: Json, name: str) -> list[Place]:
+def _named(value: Json, name: str) -> list[_Place]:
     if isinstance(value, dict):
         return [(value, key) for key in value] if name == "*" else [(value, name)] if name in value else []
     if isinstance(value, list):
@@ -107,24 +107,19 @@ def _descendants(value: Json) -> list[Json]:
     return found
 
 
-def _filtered(value: Json, text: str, pointer: str) -> list[Place]:
+def _filtered(value: Json, text: str, pointer: str) -> list[_Place]:
     parts = _FILTER.fullmatch(text)
     if parts is None:
         raise DocumentError(f"the filter {text!r} is not supported; compare one member as in ?@.name=='x'", pointer)
     name, operator = parts["name"] or parts["quoted"], parts["operator"]
     wanted = _literal(parts["value"] or "")
-    found: list[Place] = []
+    found: list[_Place] = []
     for place in _named(value, "*"):
         each = _value(place, {})
         has = isinstance(each, dict) and name in each
         actual = cast("JsonObject", each)[name] if has else None
-        if (
-            has
-            if operator is None
-            else (has and actual == wanted)
-            if operator == "=="
-            else (not has or actual != wanted)
-        ):
+        is_equal = has and actual == wanted
+        if has if operator is None else is_equal if operator == "==" else not is_equal:
             found.append(place)
     return found
 
@@ -138,7 +133,7 @@ def _literal(text: str) -> Json:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def _remove(places: list[Place]) -> None:
+def _remove(places: list[_Place]) -> None:
     for parent, key in sorted(places, key=lambda each: each[1] if isinstance(each[1], int) else -1, reverse=True):
         if isinstance(parent, dict):
             parent.pop(str(key), None)

@@ -5,13 +5,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from agenttool.adapters.openapi.operations import ApiParameter, is_json
+from agenttool.adapters.openapi.operations import FORM, ApiParameter, is_json
 from agenttool.codec import write_own
 from agenttool.records import Json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _SEPARATOR = re.compile(r"[/\\]")
-_FORM = "application/x-www-form-urlencoded"
 _DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
 
 
@@ -131,7 +130,7 @@ def _deep(label: str, value: Json, style: Style) -> Iterable[str]:
 def query_of(parameter: ApiParameter, value: Json) -> list[str]:
     """Return the parts of the query that a parameter adds."""
     if parameter.content_type is not None:
-        if parameter.content_type == _FORM and isinstance(value, dict):
+        if parameter.content_type == FORM and isinstance(value, dict):
             return [
                 part for name, each in value.items() for part in query_pairs(name, each, Style("form", explode=True))
             ]

@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 
 from agenttool.adapters.openapi.body import encode_body
 from agenttool.adapters.openapi.declare import PAGES, OperationTool
-from agenttool.adapters.openapi.document import DocumentError
+from agenttool.adapters.openapi.document import DocumentError, object_of
 from agenttool.adapters.openapi.http import HttpRequest
 from agenttool.adapters.openapi.operations import ApiParameter, is_json
 from agenttool.adapters.openapi.parameters import ArgumentError, cookie_pairs, header_text, path_text, query_of
@@ -13,8 +13,6 @@ from agenttool.adapters.openapi.security import Carried
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.source_settings import fill_credentials
 from agenttool.records import Json, JsonObject
-
-_ANY = "*/*"
 
 
 def build_request(
@@ -112,13 +110,10 @@ def _accepted(responses: Mapping[str, JsonObject]) -> str:
     """Return the media types that a successful response may have, JSON first."""
     found: list[str] = []
     for status, response in responses.items():
-        content = response.get("content")
         if status.startswith("2") or status == "default":
-            found += content if isinstance(content, dict) else ()
+            found += object_of(response.get("content"))
     kinds = sorted(dict.fromkeys(found), key=lambda each: not is_json(each))
-    if not kinds:
-        return f"application/json, {_ANY};q=0.5"
-    return ", ".join(kinds[:4])
+    return ", ".join(kinds[:4]) or "application/json, */*;q=0.5"
 
 
 def arguments_of(tool: OperationTool, arguments: JsonObject) -> tuple[JsonObject, int]:

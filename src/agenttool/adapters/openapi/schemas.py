@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
-from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
 from agenttool.adapters.openapi.operations import SkippedPart
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
@@ -106,7 +106,7 @@ class SchemaConverter:
         except DocumentError:
             return schema
 
-    def definitions(self, names: Iterable[str], size: int = 0, limit: int | None = MAX_SCHEMA_BYTES) -> JsonObject:
+    def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
         """Return the definitions that are reached from names, nearest first, up to a size with placeholders beyond."""
         found: JsonObject = {}
         waiting = deque(names)
@@ -116,7 +116,7 @@ class SchemaConverter:
                 continue
             definition = self._definition(name)
             size += definition.size + len(name)
-            if limit is not None and size > limit:
+            if size > limit:
                 size -= definition.size
                 found[name] = _placeholder(definition.schema, name)
                 if len(found) > _MAX_PLACEHOLDERS:
@@ -124,7 +124,7 @@ class SchemaConverter:
                 continue
             found[name] = definition.schema
             waiting += definition.names
-        for name in waiting if limit is not None else ():
+        for name in waiting:
             found.setdefault(name, {})
         return found
 
@@ -208,9 +208,8 @@ class SchemaConverter:
         """Add a word whose value has schemas, or names members of one."""
         each, depth = value[word], depth + 1
         if word == "required":
-            members = value.get("properties")
-            hidden = self._hidden_in(members) if isinstance(members, dict) else ()
-            required = [name for name in _list(each) if isinstance(name, str) and name not in hidden]
+            hidden = self._hidden_in(object_of(value.get("properties")))
+            required = [name for name in list_of(each) if isinstance(name, str) and name not in hidden]
             found |= {word: list(dict.fromkeys(required))} if required else {}
         elif word in _MAP_WORDS:
             if isinstance(each, dict):
@@ -218,7 +217,7 @@ class SchemaConverter:
         elif word in _LIST_WORDS or (word == "items" and isinstance(each, list)):
             # Documents use oneOf for branches that overlap, and a service accepts those.
             name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
-            branches = [self._schema(branch, f"{pointer}/{word}", depth) for branch in _list(each)]
+            branches = [self._schema(branch, f"{pointer}/{word}", depth) for branch in list_of(each)]
             found |= {name: branches} if branches else {}
         else:
             found[word] = self._schema(each, f"{pointer}/{word}", depth)
@@ -239,8 +238,8 @@ class SchemaConverter:
 def _type(value: Json) -> Json:
     if isinstance(value, str):
         return "string" if value == "file" else value if value in _TYPES else None
-    kinds = [each for each in _list(value) if isinstance(each, str) and each in _TYPES]
-    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(_list(value)) else None
+    kinds = [each for each in list_of(value) if isinstance(each, str) and each in _TYPES]
+    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(list_of(value)) else None
 
 
 def _number(value: Json) -> Json:
@@ -262,7 +261,7 @@ def _note(value: Json) -> Json:
 _ReadWord = Callable[[Json], Json]
 """Returns the value of a word as JSON Schema allows it; None leaves the word out."""
 
-_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {"type": _type, "enum": lambda value: _list(value) or None}
+_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {"type": _type, "enum": lambda value: list_of(value) or None}
 """Services keep their own limits and formats less strictly than callers must."""
 
 _SCALARS: dict[str, _ReadWord] = {
@@ -291,8 +290,8 @@ def _nullable(schema: JsonObject) -> JsonObject:
     kind = schema.get("type")
     if isinstance(kind, str) and not {"anyOf", "allOf", "oneOf", "not", "const"} & schema.keys():
         found: JsonObject = {**schema, "type": [kind, "null"] if kind != "null" else kind}
-        if isinstance(schema.get("enum"), list) and None not in _list(schema["enum"]):
-            found["enum"] = [*_list(schema["enum"]), None]
+        if isinstance(schema.get("enum"), list) and None not in list_of(schema["enum"]):
+            found["enum"] = [*list_of(schema["enum"]), None]
         return found
     note = schema.get("description")
     inner: JsonObject = {key: each for key, each in schema.items() if key != "description"}
@@ -331,7 +330,3 @@ def _is_regex(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):
         return False
     return "(?" not in pattern.replace("(?:", "").replace("(?=", "").replace("(?!", "")
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []

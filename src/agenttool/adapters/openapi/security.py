@@ -5,16 +5,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
 from urllib.parse import quote, urlencode
 
-from agenttool.adapters.openapi.document import DocumentError, References, absolute_url
+from agenttool.adapters.openapi.document import DocumentError, References, absolute_url, object_of
 from agenttool.adapters.openapi.operations import ApiOperation, escape
 from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
 from agenttool.adapters.source_settings import credentials_in, fill_credentials
 from agenttool.codec import parse_value
 from agenttool.errors import RecordError
-from agenttool.records import Json, JsonObject
+from agenttool.records import JsonObject
 
 _EARLY_S = 30.0
 """How long before its end a token is fetched again."""
@@ -60,10 +59,8 @@ class SecuritySchemes:
     def __init__(self, service: OpenApiService, references: References) -> None:
         """Take the settings and the document."""
         self._service = service
-        components = references.root.get("components")
-        schemes = components.get("securitySchemes") if isinstance(components, dict) else None
         self._schemes: dict[str, JsonObject] = {}
-        for name in schemes if isinstance(schemes, dict) else ():
+        for name in object_of(object_of(references.root.get("components")).get("securitySchemes")):
             place = f"/components/securitySchemes/{escape(name)}"
             with suppress(DocumentError):
                 scheme = references.resolve({"$ref": f"#{quote(place)}"}, place)
@@ -161,9 +158,8 @@ def _is_complete(scheme: JsonObject) -> bool:
 
 
 def _token_url(scheme: JsonObject, base: str) -> str | None:
-    flows = scheme.get("flows")
-    places = [flows.get(name) for name in _TOKEN_FLOWS] if isinstance(flows, dict) else []
-    named = [scheme.get("openIdConnectUrl"), *(each.get("tokenUrl") for each in places if isinstance(each, dict))]
+    flows = object_of(scheme.get("flows"))
+    named = [scheme.get("openIdConnectUrl"), *(object_of(flows.get(name)).get("tokenUrl") for name in _TOKEN_FLOWS)]
     url = next((each for each in named if isinstance(each, str) and each), None)
     with suppress(DocumentError):
         return None if url is None else absolute_url(f"{base}/", url)
@@ -279,8 +275,6 @@ class TokenCache:
 
 
 def _read_object(body: bytes) -> JsonObject:
-    try:
-        found: Json = parse_value(body)
-    except RecordError:
-        return {}
-    return cast("JsonObject", found) if isinstance(found, dict) else {}
+    with suppress(RecordError):
+        return object_of(parse_value(body))
+    return {}

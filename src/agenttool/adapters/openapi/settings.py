@@ -140,16 +140,17 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
             ConfigError: says which value is invalid.
         """
         check_name(self.name)
-        if self.server is not None and not self.server.startswith(("http://", "https://")):
+        server = self.server or "https://"
+        if not server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
+        if "?" in server or "#" in server:
+            raise ConfigError(
+                f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"
+            )
         for pattern, facts in self.tools.items():
             if facts.name is not None and not _TOOL_NAME.fullmatch(facts.name):
                 reason = f"has letters, digits, '_' and '-', got {facts.name!r}; write another"
                 raise ConfigError(f"the name of {pattern!r} in tools of source {self.name!r} {reason}")
-        if self.server is not None and ("?" in self.server or "#" in self.server):
-            raise ConfigError(
-                f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"
-            )
 
     @property
     def kind(self) -> str:

@@ -167,29 +167,24 @@ class OpenApiSource(SourceWithReview):
     async def refresh(self) -> bool:
         """Read the document again, and declare what changed; return whether it could be read."""
         async with self._reading:
-            return await self._refresh()
-
-    async def _refresh(self) -> bool:
-        cached = self._cached
-        try:
-            data, etag = await self._read_document()
-            if data != self._body:
-                await self._use(data, etag)
-            self._fault = None
-        except (DocumentError, RequestFailed, OSError, CredentialMissing, StoreError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self._fault = f"the document of {self.name!r} cannot be read: {reason}"
-            log.warning("%s", self._fault)
-            if self.imported is None and cached is not None and cached.body:
-                self._fault += "; the last one is used"
-                with suppress(DocumentError):
-                    await self._use(zlib.decompress(cached.body), cached.etag)
-        is_ready = self.imported is not None
-        state = ProviderState.READY if is_ready else ProviderState.UNAVAILABLE
-        if state is not self._status.state:
-            self._status = replace(self._status, state=state, since_ns=self._host.now_ns())
-        await self._host.set_states({self.name: state})
-        return self._fault is None
+            try:
+                data, etag = await self._read_document()
+                if data != self._body:
+                    await self._use(data, etag)
+                self._fault = None
+            except (DocumentError, RequestFailed, OSError, CredentialMissing, StoreError) as error:
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                self._fault = f"the document of {self.name!r} cannot be read: {reason}"
+                log.warning("%s", self._fault)
+                if self.imported is None and self._cached is not None and self._cached.body:
+                    self._fault += "; the last one is used"
+                    with suppress(DocumentError):
+                        await self._use(zlib.decompress(self._cached.body), self._cached.etag)
+            state = ProviderState.UNAVAILABLE if self.imported is None else ProviderState.READY
+            if state is not self._status.state:
+                self._status = replace(self._status, state=state, since_ns=self._host.now_ns())
+            await self._host.set_states({self.name: state})
+            return self._fault is None
 
     async def _keep_current(self, first: asyncio.Task[bool]) -> None:
         is_read, delay_s = await first, FIRST_DELAY_S
@@ -209,13 +204,12 @@ class OpenApiSource(SourceWithReview):
         service = self.service
         if not service.is_remote:
             return await asyncio.to_thread(_read_file, service.document, service.max_document_bytes), None
-        cached = self._cached
-        is_known = cached is not None and cached.etag is not None and cached.body
-        known = {"If-None-Match": cached.etag or ""} if cached is not None and is_known else {}
+        cached = self._cached if self._cached is not None and self._cached.body else None
+        known = {"If-None-Match": cached.etag} if cached is not None and cached.etag is not None else {}
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5", **known, **await self._document_headers()}
         request = HttpRequest(method="GET", url=service.document, headers=headers)
         response = await self._client.send(request, service.max_document_bytes)
-        if response.status == _NOT_MODIFIED and cached is not None and cached.body:
+        if response.status == _NOT_MODIFIED and cached is not None:
             return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
         if not response.is_success:
             raise DocumentError(f"its URL answered {response.status}; check the URL and document_headers")
@@ -248,7 +242,7 @@ class OpenApiSource(SourceWithReview):
             client=self._client,
             tokens=self._tokens,
             now_ns=self._host.now_ns,
-            schemas=imported.responses,
+            responses=imported.responses,
         )
         digests = await asyncio.to_thread(imported.digests)
         definitions = imported.definitions(digests)
@@ -290,7 +284,8 @@ class OpenApiSource(SourceWithReview):
 
     def _make(self, tool: OperationTool) -> DeclaredTool:
         """Return a tool; one that waits for a review has the texts that were accepted, and cannot be called."""
-        work = PolledWork(self._host.documents, _WORK) if self._outlives(tool) else None
+        is_polled = self._host.is_durable and _ACCEPTED in tool.operation.responses
+        work = PolledWork(self._host.documents, _WORK) if is_polled else None
         declared = replace(declare(self.service, tool, OperationExecutor(self._state, tool, work)), later=work)
         advice = self._review.advice(tool.name)
         if advice is None:
@@ -308,15 +303,10 @@ class OpenApiSource(SourceWithReview):
         )
         return replace(declared, declaration=unreviewed, setup=advice)
 
-    def _outlives(self, tool: OperationTool) -> bool:
-        """Return whether accepted work outlives this process: its document says that there is some."""
-        return self._host.is_durable and _ACCEPTED in tool.operation.responses
-
     def _offer(self, tool: DeclaredTool) -> str | None:
-        tool_id = tool.declaration.tool_id
         fault = self._host.declare(tool)
         if fault is None:
-            self._declared[tool_id] = tool
+            self._declared[tool.declaration.tool_id] = tool
         return fault
 
     async def _store(self, imported: ImportedDocument, digests: dict[str, str], data: bytes, etag: str | None) -> None:

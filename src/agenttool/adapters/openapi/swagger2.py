@@ -1,9 +1,9 @@
 """The conversion of a Swagger 2.0 document to the form of OpenAPI 3; schemas stay where they are."""
 
 from collections.abc import Mapping
-from typing import cast
 
-from agenttool.adapters.openapi.document import DocumentError, References
+from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
+from agenttool.adapters.openapi.operations import FORM, MULTIPART
 from agenttool.records import Json, JsonObject
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
@@ -19,7 +19,6 @@ _SCHEMA_WORDS = (
     *("type", "format", "items", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
     *("minLength", "pattern", "maxItems", "minItems", "uniqueItems", "enum", "multipleOf", "x-nullable"),
 )
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) -> JsonObject:
@@ -29,12 +28,12 @@ def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) ->
     """
     references = References(root, place, external)
     paths: JsonObject = {}
-    for path, item in _object(root.get("paths")).items():
+    for path, item in object_of(root.get("paths")).items():
         paths[path] = _path_item(references, root, item) if isinstance(item, dict) else item
     components: JsonObject = {
-        "schemas": _object(root.get("definitions")),
+        "schemas": object_of(root.get("definitions")),
         "securitySchemes": {
-            name: _security_scheme(_object(each)) for name, each in _object(root.get("securityDefinitions")).items()
+            name: _security_scheme(object_of(each)) for name, each in object_of(root.get("securityDefinitions")).items()
         },
     }
     return {**root, "openapi": "3.0.3", "paths": paths, "components": components, "servers": _servers(root, place)}
@@ -56,7 +55,7 @@ def _path_item(references: References, root: JsonObject, item: JsonObject) -> Js
 def _operation(references: References, root: JsonObject, operation: JsonObject, shared: Json) -> JsonObject:
     parameters: dict[tuple[str, str], JsonObject] = {}
     for group in (shared, operation.get("parameters")):
-        for each in group if isinstance(group, list) else ():
+        for each in list_of(group):
             parameter = references.resolve(each, "")
             parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
     others = [each for (where, _), each in parameters.items() if where not in ("body", "formData")]
@@ -76,7 +75,7 @@ def _operation(references: References, root: JsonObject, operation: JsonObject, 
         }
     produces = _media_types(operation, root, "produces") or ["application/json"]
     found["responses"] = {
-        status: _response(references, each, produces) for status, each in _object(operation.get("responses")).items()
+        status: _response(references, each, produces) for status, each in object_of(operation.get("responses")).items()
     }
     return found
 
@@ -101,8 +100,8 @@ def _schema(parameter: JsonObject) -> JsonObject:
 
 def _form(fields: list[JsonObject], consumes: list[str]) -> JsonObject:
     has_file = any(each.get("type") == "file" for each in fields)
-    known = [each for each in consumes if each in (_FORM, _MULTIPART)]
-    kind = _MULTIPART if has_file else known[0] if known else _FORM
+    known = [each for each in consumes if each in (FORM, MULTIPART)]
+    kind = MULTIPART if has_file else known[0] if known else FORM
     encoding: JsonObject = {}
     for each in fields:
         if each.get("type") == "array":
@@ -139,8 +138,7 @@ def _security_scheme(scheme: JsonObject) -> JsonObject:
 
 def _servers(root: JsonObject, place: str) -> list[Json]:
     base = str(root.get("basePath") or "")
-    schemes = root.get("schemes")
-    named = [str(each) for each in schemes] if isinstance(schemes, list) else []
+    named = [str(each) for each in list_of(root.get("schemes"))]
     preferred = "https" if "https" in named or not named else named[0]
     if not named and place.startswith("http://"):
         preferred = "http"
@@ -149,9 +147,4 @@ def _servers(root: JsonObject, place: str) -> list[Json]:
 
 
 def _media_types(operation: JsonObject, root: JsonObject, member: str) -> list[str]:
-    found = operation.get(member, root.get(member))
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _object(value: Json) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
+    return [each for each in list_of(operation.get(member, root.get(member))) if isinstance(each, str)]

@@ -1,11 +1,11 @@
 """Responses as outputs: content by media type, errors with what a caller can change, and the next page."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from agenttool.adapters.openapi.document import DocumentError, absolute_url
+from agenttool.adapters.openapi.document import DocumentError, absolute_url, list_of, object_of
 from agenttool.adapters.openapi.http import HttpResponse, mask, origin_of
 from agenttool.adapters.openapi.operations import is_json
 from agenttool.codec import parse_value, write_own
@@ -47,14 +47,7 @@ _SERVER_ERROR, _FORBIDDEN, _TOO_MANY = 500, 403, 429
 _MAX_PAGE_DIGITS = 18
 _LINK = re.compile(r'<([^>]*)>\s*;[^,]*?\brel="?([^",;]+)"?')
 _CURSORS = (
-    "next_cursor",
-    "nextCursor",
-    "next_page_token",
-    "nextPageToken",
-    "next_token",
-    "nextToken",
-    "cursor",
-    "after",
+    *("next_cursor", "nextCursor", "next_page_token", "nextPageToken", "next_token", "nextToken", "cursor", "after"),
 )
 _CURSOR_PARAMETERS = (
     *("cursor", "page_token", "pageToken", "next_token", "nextToken", "after", "starting_after", "page[cursor]"),
@@ -201,15 +194,25 @@ def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping
         if "next" in relation.split():
             return same_origin(url, target)
     if isinstance(value, dict):
-        places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
-        for place in places:
-            found = _next_url(place, url) or _next_cursor(place, url, parameters)
-            if found is not None:
-                return found
-        if value.get("has_more") is False or value.get("hasMore") is False:
-            return None
-        return _after_last(value, url, parameters)
+        return _next_in_object(value, url, parameters)
     return _next_number(url, parameters) if isinstance(value, list) and value else None
+
+
+def _next_in_object(value: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
+    """Return the page that the members of a body name: by a URL, a cursor, the id of its last item, or a number."""
+    places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
+    for place in places:
+        found = _next_url(place, url) or _next_cursor(place, url, parameters)
+        if found is not None:
+            return found
+    has_more = value.get("has_more", value.get("hasMore"))
+    items = next((each for each in value.values() if isinstance(each, list) and each), None)
+    if has_more is False or items is None:
+        return None
+    last = items[-1]
+    if has_more is True and "starting_after" in parameters and isinstance(last, dict) and "id" in last:
+        return _with_query(url, parameters["starting_after"], str(last["id"]))
+    return _next_number(url, parameters) if has_more is not None or _counts_more(places, url) else None
 
 
 def _next_url(place: JsonObject, url: str) -> str | None:
@@ -223,28 +226,12 @@ def _next_url(place: JsonObject, url: str) -> str | None:
 
 def _next_cursor(place: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
     known = next((parameters[each.lower()] for each in _CURSOR_PARAMETERS if each.lower() in parameters), None)
-    for name in _CURSORS if known is not None else ():
-        cursor = place.get(name)
-        if isinstance(cursor, str) and cursor and known is not None:
-            return with_query(url, known, cursor)
-    return None
+    cursor = next((each for name in _CURSORS if isinstance(each := place.get(name), str) and each), None)
+    return None if known is None or cursor is None else _with_query(url, known, cursor)
 
 
-def _after_last(value: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
-    """Return the next page of a service that continues after the id of the last item, or by a number."""
-    items = next((each for each in value.values() if isinstance(each, list) and each), None)
-    has_more = value.get("has_more", value.get("hasMore"))
-    last = items[-1] if items else None
-    if has_more is True and "starting_after" in parameters and isinstance(last, dict) and "id" in last:
-        return with_query(url, parameters["starting_after"], str(last["id"]))
-    if items is None or (has_more is None and not _counts_more(value, url)):
-        return None
-    return _next_number(url, parameters)
-
-
-def _counts_more(value: JsonObject, url: str) -> bool:
+def _counts_more(places: Iterable[JsonObject], url: str) -> bool:
     """Return whether the body says that there are pages after this one."""
-    places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
     written = next((each for name, each in parse_qsl(urlsplit(url).query) if name in _PAGE_PARAMETERS), "1")
     page = _page_number(written)
     for place in places:
@@ -260,7 +247,7 @@ def _next_number(url: str, parameters: Mapping[str, str]) -> str | None:
     if known is None:
         return None
     page = _page_number(dict(parse_qsl(urlsplit(url).query)).get(known, "1"))
-    return None if page is None else with_query(url, known, str(page + 1))
+    return None if page is None else _with_query(url, known, str(page + 1))
 
 
 def _page_number(text: str) -> int | None:
@@ -276,7 +263,7 @@ def same_origin(url: str, target: str) -> str | None:
     return found if origin_of(found) == origin_of(url) else None
 
 
-def with_query(url: str, name: str, value: str) -> str:
+def _with_query(url: str, name: str, value: str) -> str:
     """Return a URL with another value of one query parameter."""
     head, _, query = url.partition("?")
     label = quote(name, safe="")
@@ -296,7 +283,5 @@ def joined(pages: list[Json]) -> Json:
         return pages
     items: list[Json] = []
     for page in pages:
-        found = page.get(name) if isinstance(page, dict) else None
-        items += found if isinstance(found, list) else []
-    last = pages[-1]
-    return {**first, **(last if isinstance(last, dict) else {}), name: items}
+        items += list_of(object_of(page).get(name))
+    return {**first, **object_of(pages[-1]), name: items}
