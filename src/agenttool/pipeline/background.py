@@ -1,7 +1,6 @@
-"""Calls without a waiting caller: started in the background, or waiting for a deferred result."""
+"""Calls in the background, idempotency keys, and waiting for the result of a call in any process."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import scrypt, sha256
 from typing import cast
@@ -20,7 +19,6 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import running_within, waiting_for_end
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.calls import CallObserver, StartedCall
-from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.records import (
     INVOCATION,
@@ -36,7 +34,7 @@ POLL_S, MAX_POLL_S = 0.1, 2.0
 """How often `wait` polls for the end of a call in another process; the interval grows."""
 
 OWN_POLL_S = 15.0
-"""How often it polls for the end of a call in this process, which wakes it; another process may have recovered it."""
+"""How often it polls for the end of a call in this process, whose end wakes it unless another process recovers it."""
 
 MAX_KEY = 255
 """The maximum length of an idempotency key."""
@@ -58,41 +56,45 @@ class BackgroundCalls:
     async def start(self, call: Call, key: str | None = None, observer: CallObserver | None = None) -> ToolInvocation:
         """Run a call in a task; return its invocation once it has ended, or it or a nested call of it waits.
 
-        If an earlier call has the key, that one is returned, and nothing runs; a call that is refused now does not
-        get an earlier result.
+        If an earlier call has the key, that one is returned, and nothing runs. A call that rules deny now does not get
+        an earlier result.
 
         Raises:
             ConfigError: the earlier call is of another tool or has other arguments.
             StoreError: the key cannot be reserved.
         """
-        first = await self._run_until_idle(call, key, observer)
-        invocation = invocation_of(_facts_of(call)) if first is None else first
+        earlier = await self._run_until_idle(call, key, observer)
+        if earlier is not None:
+            return earlier
+        # Facts in memory come first, because reading the log is slow.
+        facts = (call.background and call.background.facts) or call.core.journal.log.facts_of(call.invocation_id)
+        invocation = invocation_of(facts)
         if invocation is None:
             raise AssertionError("a call that was started has facts")
         return invocation
 
     async def submit(self, call: Call, key: str | None = None, observer: CallObserver | None = None) -> StartedCall:
-        """Run a call as `start` does; return what its caller needs to know, without a projection of its facts."""
-        first = await self._run_until_idle(call, key, observer)
-        if first is not None:
-            return StartedCall(first.invocation_id, first.tool_id, first.status)
+        """Run a call as `start` does; return only its id, tool and status, without a projection of its facts."""
+        earlier = await self._run_until_idle(call, key, observer)
+        if earlier is not None:
+            return StartedCall(earlier.invocation_id, earlier.tool_id, earlier.status)
         return StartedCall(call.invocation_id, call.tool_id, call.status or InvocationStatus.PLANNED)
 
     async def _run_until_idle(
         self, call: Call, key: str | None, observer: CallObserver | None
     ) -> ToolInvocation | None:
         """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
-        first = None if key is None else await self._find_first(call, key)
-        if first is not None:
-            return first
+        earlier = None if key is None else await self._reserve_key(call, key)
+        if earlier is not None:
+            return earlier
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [], is_known=key is not None)
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
-        task = asyncio.create_task(_run_keyed(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
+        task = asyncio.create_task(_run_registered(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
-        task.add_done_callback(lambda _: self._forget(task, call, background))
+        task.add_done_callback(lambda _: self._task_ended(task, call, background))
         await idle
         return None
 
@@ -103,38 +105,38 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments, or waits for this one.
             StoreError: the key cannot be reserved.
         """
-        first = await self._find_first(call, key)
-        if first is None:
-            try:
-                return await _run_keyed(call)
-            finally:
-                self._forget_key(call)
-        return await self.wait_forever(first.invocation_id)
+        earlier = await self._reserve_key(call, key)
+        if earlier is not None:
+            return await self.wait_forever(earlier.invocation_id)
+        try:
+            return await _run_registered(call)
+        finally:
+            self._release_key(call)
 
-    async def _find_first(self, call: Call, key: str) -> ToolInvocation | None:
+    async def _reserve_key(self, call: Call, key: str) -> ToolInvocation | None:
         """Reserve a key for a call; return the earlier call that has it, once that is recorded."""
         calls = self._core.durability.deferred
         if calls is None:
             raise AssertionError("every store has open calls")
         await call.core.host.ensure_lease()
         known = self._recorded(call.invocation_id) if key == call.invocation_id else None
-        if known is not None and not _may_be_of(known, call):
+        if known is not None and not _may_be_same_request(known, call):
             raise KeyConflict(_OTHER_REQUEST)
         if key != call.invocation_id and _tool_of(call) is None:
             return None  # it is refused
-        request = await request_digest(call, call.invocation_id)
+        request = await _request_digest(call, call.invocation_id)
         while True:
             self._keyed.setdefault(call.invocation_id, call)
             now = call.core.clock.moment()
             reserved = await calls.reserve(key, call.invocation_id, request=request, now=now)
             if reserved is None:
                 return known  # it may have been started without a key
-            self._forget_key(call)
-            first = self._recorded(reserved.invocation_id)
-            if first is not None:
-                if reserved.request != await request_digest(call, reserved.invocation_id):
+            self._release_key(call)
+            earlier = self._recorded(reserved.invocation_id)
+            if earlier is not None:
+                if reserved.request != await _request_digest(call, reserved.invocation_id):
                     raise KeyConflict(_OTHER_REQUEST)
-                return None if key != call.invocation_id and _is_refused(call) else first
+                return None if key != call.invocation_id and _is_refused(call) else earlier
             if reserved.owner == calls.owner and reserved.invocation_id not in self._keyed:
                 raise StoreError(
                     f"the journal has no record of {reserved.invocation_id}, which was started before with this key:"
@@ -142,14 +144,14 @@ class BackgroundCalls:
                 )
             await asyncio.sleep(POLL_S)  # the process that reserved the key records its call soon, or has died
 
-    def _forget(self, task: asyncio.Task[ToolResult], call: Call, background: BackgroundState) -> None:
+    def _task_ended(self, task: asyncio.Task[ToolResult], call: Call, background: BackgroundState) -> None:
         self._tasks.discard(task)
         background.become_idle()
         if not call.is_parked:
             background.on_progress = None  # it refers to the call, which the garbage collector would have to find
-        self._forget_key(call)
+        self._release_key(call)
 
-    def _forget_key(self, call: Call) -> None:
+    def _release_key(self, call: Call) -> None:
         if self._keyed.get(call.invocation_id) is call:
             del self._keyed[call.invocation_id]
 
@@ -173,7 +175,7 @@ class BackgroundCalls:
             return await self.wait_forever(invocation_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                return await self._until_ended(invocation_id)
+                return await self._wait_until_stored(invocation_id)
         return None
 
     async def wait_forever(self, invocation_id: InvocationId) -> ToolResult:
@@ -191,9 +193,9 @@ class BackgroundCalls:
                     f"{invocation_id} waits for the call that wants to wait for it here, so neither would end;"
                     " use another idempotency key, or do not wait for it within that call"
                 )
-            return await self._until_ended(invocation_id)
+            return await self._wait_until_stored(invocation_id)
 
-    async def _until_ended(self, invocation_id: InvocationId) -> ToolResult:
+    async def _wait_until_stored(self, invocation_id: InvocationId) -> ToolResult:
         pause_s, registry = POLL_S, self._core.registry
         with registry.waiter(invocation_id) as call_ended:
             while True:
@@ -218,19 +220,13 @@ class BackgroundCalls:
         return result_in(log.stored_facts_of(invocation_id))
 
 
-def _facts_of(call: Call) -> Sequence[Fact]:
-    """Return all facts of a call that has ended or waits; from memory, if they are there: reading the log is slow."""
-    facts = None if call.background is None else call.background.facts
-    return facts or call.core.journal.log.facts_of(call.invocation_id)
-
-
 def _tool_of(call: Call) -> Tool | None:
     """Return the tool that a call names, if its surface has it."""
     found = None if call.surface is None else call.surface.resolve(call.request.name)
     return call.core.tools[found] if isinstance(found, Entry) else None
 
 
-async def request_digest(call: Call, salt: InvocationId) -> bytes:
+async def _request_digest(call: Call, salt: InvocationId) -> bytes:
     """Return a digest of the tool and the arguments of a call.
 
     A digest of sensitive arguments is slow to compute, so that it does not reveal them. It takes a worker thread about
@@ -249,8 +245,8 @@ async def request_digest(call: Call, salt: InvocationId) -> bytes:
     return await asyncio.to_thread(scrypt, plain, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32)
 
 
-def _may_be_of(known: ToolInvocation, call: Call) -> bool:
-    """Return whether a recorded call may be of the same request; sensitive arguments are not in the record."""
+def _may_be_same_request(known: ToolInvocation, call: Call) -> bool:
+    """Return whether a recorded call may have the same tool and arguments; sensitive ones are not recorded."""
     tool = _tool_of(call)
     if tool is None or tool.tool_id != known.tool_id:
         return tool is None and call.request.name == known.tool_id
@@ -264,7 +260,7 @@ def _may_be_of(known: ToolInvocation, call: Call) -> bool:
 
 
 def _is_refused(call: Call) -> bool:
-    """Return whether rules surely deny a call, so that it cannot run; a hook may change an input that they deny."""
+    """Return whether rules deny a call whatever hooks do; a hook may change an input that rules deny."""
     tool = _tool_of(call)
     if tool is None or tool.hooks:
         verdict = None if tool is None else call.core.policy.standing(tool.subject)
@@ -281,12 +277,11 @@ def progress_record(call: Call, update: Progressed) -> ToolProgress:
     return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
-async def _run_keyed(call: Call, observer: CallObserver | None = None) -> ToolResult:
+async def _run_registered(call: Call, observer: CallObserver | None = None) -> ToolResult:
     call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
     with running_within(call.invocation_id):
         result = await run_call(call)
-    is_parked = call.recovery is not None and call.recovery.is_parked
-    if observer is not None and not is_parked:
+    if observer is not None and not call.is_parked:
         observer.ended(result)
     if call.background is not None:
         call.background.become_idle()  # the caller does not wait for the end of the task
@@ -297,7 +292,7 @@ def key_of_caller(idempotency_key: str, actor: str | Principal | None) -> str:
     """Return the key under which a call is reserved; actors do not share their keys.
 
     Raises:
-        ConfigError: it is no text of 1 to 255 printable characters.
+        ConfigError: it is not a text of 1 to 255 printable characters.
     """
     if type(idempotency_key) is not str or not 0 < len(idempotency_key) <= MAX_KEY or not idempotency_key.isprintable():
         raise ConfigError(f"an idempotency key is a text of 1 to {MAX_KEY} printable characters")
@@ -308,7 +303,7 @@ def call_key(invocation_id: str | None, idempotency_key: str | None, actor: str 
     """Return the key under which a started call is reserved, if it has one.
 
     Raises:
-        ConfigError: it has both an id and a key, or the key is no text of 1 to 255 printable characters.
+        ConfigError: it has both an id and a key, or the key is not a text of 1 to 255 printable characters.
     """
     if idempotency_key is None:
         return invocation_id
@@ -318,10 +313,10 @@ def call_key(invocation_id: str | None, idempotency_key: str | None, actor: str 
 
 
 def unique_part(invocation_id: InvocationId | None) -> str | None:
-    """Return the unique part of an id that `new_invocation_id` made; None for none.
+    """Return the unique part of an id of `new_invocation_id`; None without an id.
 
     Raises:
-        ConfigError: it is another id.
+        ConfigError: `new_invocation_id` did not create the id.
     """
     if invocation_id is None:
         return None

@@ -67,15 +67,15 @@ from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, R
 from agenttool.server.tenants import TenantSpace
 
 DEFAULT_WAIT_S = 20.0
-"""So long a call is awaited if the caller does not say how long."""
+"""How long a request waits for its call without the parameter `wait`."""
 
 MIN_WAIT_S = 0.05
-"""A call is awaited at least so long, so that most calls that end at once are answered with their result."""
+"""How long a request waits at least, so that it returns the result of most calls that end at once."""
 
 _BATCH_POLICY = SchedulerPolicy(
     scheduler_policy_id=SchedulerPolicyId("sched_http"), ordering_policy=OrderingPolicy.ALLOW_UNORDERED
 )
-"""Callers read each result by its call, so that none waits for the results of other calls."""
+"""No call waits for the results of others, because clients read each result by its call."""
 
 _NOT_RECORDED = "the call was not recorded in time, and did not run; send it again"
 _RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
@@ -121,20 +121,20 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
 
 
 class _Observer:
-    """Notes the id of a call that was started, and its result."""
+    """Stores the id of a call, and its result."""
 
     invocation_id: InvocationId | None = None
     result: ToolResult | None = None
 
     def started(self, invocation_id: InvocationId, /) -> None:
-        """Note the id."""
+        """Store the id."""
         self.invocation_id = invocation_id
 
     def progressed(self, update: object, /) -> None:
         """Do nothing."""
 
     def ended(self, result: ToolResult, /) -> None:
-        """Note the result, which is stored."""
+        """Store the result, which is durable."""
         self.result = result
 
 
@@ -220,7 +220,7 @@ def summary_of(call: ListedCall) -> CallSummary:
 async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     """Return everything that is recorded of a call; with `wait`, once it has ended or after so many seconds."""
     invocation_id = request.path["invocation_id"]
-    await own_invocation(request.space, request.principal, invocation_id)
+    await _own_invocation(request.space, request.principal, invocation_id)
     if request.query.wait:
         with request.server.within(request.query.wait, request.identity):
             await request.space.wait(invocation_id)
@@ -233,38 +233,34 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     except ConfigError as error:
         planned = await request.space.invocation(invocation_id)
         if planned is None:
-            raise unknown_call(invocation_id) from error
-        call = _unstarted(planned)
+            raise _unknown_call(invocation_id) from error
+        call = RecordedCall(
+            position=0,
+            invocation=planned,
+            began_ns=time.time_ns(),
+            facts=(),
+            events=(),
+            records=(),
+            children=(),
+            owner=None,
+        )
     return Reply(value=_detail(call))
 
 
-def _unstarted(invocation: ToolInvocation) -> RecordedCall:
-    return RecordedCall(
-        position=0,
-        invocation=invocation,
-        began_ns=time.time_ns(),
-        facts=(),
-        events=(),
-        records=(),
-        children=(),
-        owner=None,
-    )
-
-
-def unknown_call(invocation_id: str) -> Problem:
-    """Return the problem of a call that does not exist, or that the identity may not see."""
+def _unknown_call(invocation_id: str) -> Problem:
+    """Return the problem of a call that does not exist, or that the principal may not read."""
     return Problem(HTTPStatus.NOT_FOUND, f"there is no call {invocation_id!r}; GET /v1/calls lists yours")
 
 
-async def own_invocation(space: TenantSpace, principal: Principal, invocation_id: str) -> ToolInvocation:
-    """Return the invocation of a call that an identity may see.
+async def _own_invocation(space: TenantSpace, principal: Principal, invocation_id: str) -> ToolInvocation:
+    """Return the invocation of a call that a principal may read.
 
     Raises:
         Problem: there is none.
     """
     invocation = await space.invocation(invocation_id)
     if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
-        raise unknown_call(invocation_id)
+        raise _unknown_call(invocation_id)
     return invocation
 
 
@@ -287,7 +283,7 @@ def _detail(call: RecordedCall) -> CallDetail:
         phases=_phases(call, end_ns),
         payloads=[
             PayloadItem(digest=str(each.digest), media_type=each.media_type, size_bytes=each.size_bytes)
-            for each in stored_refs(call.records).values()
+            for each in _stored_refs(call.records).values()
         ],
         process=None if call.owner is None else call.owner.process,
     )
@@ -310,8 +306,8 @@ def _phases(call: RecordedCall, end_ns: int) -> list[PhaseItem]:
     ]
 
 
-def stored_refs(records: "tuple[Record, ...] | list[Record]") -> dict[Digest, Ref]:
-    """Return the stored bytes that the records of a call name, by digest; texts of tools do not count."""
+def _stored_refs(records: Sequence[Record]) -> dict[Digest, Ref]:
+    """Return the references to stored payloads in the records of a call, by digest; other references are left out."""
     refs: list[Ref | None] = []
     for record in records:
         if isinstance(record, ResultPersistence):
@@ -329,7 +325,7 @@ def stored_refs(records: "tuple[Record, ...] | list[Record]") -> dict[Digest, Re
 async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Request the cancellation of a call. A caller may cancel its own calls, an operator every call."""
     invocation_id, principal = request.path["invocation_id"], request.principal
-    invocation = await own_invocation(request.space, principal, invocation_id)
+    invocation = await _own_invocation(request.space, principal, invocation_id)
     if invocation.actor_ref != principal.subject and "operator" not in principal.roles:
         raise Problem(HTTPStatus.FORBIDDEN, "only an operator may cancel the calls of others", reason="role")
     accepted = await request.space.runtime.cancel(
@@ -415,13 +411,13 @@ def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:
 async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
     invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
-    await own_invocation(request.space, request.principal, invocation_id)
+    await _own_invocation(request.space, request.principal, invocation_id)
     journal = request.space.runtime.journal
 
     def read(reader: JournalReader) -> list[Record]:
         return list(records_of([fact for _, fact in reader.facts_of(InvocationId(invocation_id))]))
 
-    ref = stored_refs(await request.space.read(read)).get(Digest(digest))
+    ref = _stored_refs(await request.space.read(read)).get(Digest(digest))
     missing = Problem(HTTPStatus.NOT_FOUND, f"the call {invocation_id!r} has no stored output {digest!r}")
     if ref is None:
         raise missing
@@ -436,11 +432,10 @@ async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     media = ref.media_type or "application/octet-stream"
     if wanted is None:
         return Response(data, headers=headers, media_type=media)
+    size = "*" if ref.size_bytes is None else str(ref.size_bytes)
     if not data or length == 0:
-        size = "*" if ref.size_bytes is None else str(ref.size_bytes)
         status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
         detail = "the range begins after the end; send another"
         raise Problem(status, detail, headers={"content-range": f"bytes */{size}"})
-    total = "*" if ref.size_bytes is None else str(ref.size_bytes)
-    headers["content-range"] = f"bytes {start}-{start + len(data) - 1}/{total}"
+    headers["content-range"] = f"bytes {start}-{start + len(data) - 1}/{size}"
     return Response(data, HTTPStatus.PARTIAL_CONTENT, headers, media)

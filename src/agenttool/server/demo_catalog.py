@@ -14,7 +14,7 @@ from agenttool.records import JsonObject, ResourceLock
 from agenttool.runtime import Runtime
 
 DEFERRED = 500
-"""So many tools of a large catalog are found by search only."""
+"""How many tools of the demo are found by search only, as in a large catalog."""
 
 ACTOR = "agent:demo"
 """The actor of the calls that the demo makes."""
@@ -34,6 +34,15 @@ _OBJECTS = ("invoice", "customer", "order", "ticket", "shipment", "contract", "r
 _VERBS = ("list", "get", "create", "update", "archive")
 _WHERE = ("north", "south", "east", "west", "central", "online", "retail", "export", "service", "partner")
 _STEP, _BAR = 16, 12
+_INVOICE: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
+_FIRST_CALLS: tuple[tuple[str, JsonObject], ...] = (
+    ("files.list_files", {}),
+    ("demo.make_chart", {}),
+    ("demo.flaky", {}),
+    ("demo.large_table", {"rows": 3000}),
+    ("demo.send_invoice", {**_INVOICE, "amount": 12500.0}),
+    ("demo.send_invoice", _INVOICE),
+)
 _FILES = {
     "welcome.txt": "These files belong to the demo. Nothing else of this machine can be read.\n",
     "prices.csv": "article,price\ntea,4.20\ncoffee,5.10\n",
@@ -53,7 +62,7 @@ def demo_tools(folder: Path) -> list[Tool]:
                 (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot use the demo folder {str(folder)!r}: {error.strerror}; use --no-demo") from error
-    return [*_file_tools(folder), *_kinds(), *(_deferred(number) for number in range(DEFERRED))]
+    return [*_file_tools(folder), *_example_tools(), *(_deferred(number) for number in range(DEFERRED))]
 
 
 def _file_tools(folder: Path) -> list[Tool]:
@@ -72,13 +81,7 @@ def _file_tools(folder: Path) -> list[Tool]:
         """Read a file of the demo folder."""
         return inside(name).read_text(encoding="utf-8")
 
-    @tool(
-        namespace="files",
-        destructive=True,
-        concurrency_safe=True,
-        open_world=False,
-        locks=_file_lock,
-    )
+    @tool(namespace="files", destructive=True, concurrency_safe=True, open_world=False, locks=_file_lock)
     def write_file(name: str, content: str) -> str:
         """Write a file of the demo folder; a person is asked first."""
         inside(name).write_text(content, encoding="utf-8")
@@ -91,7 +94,7 @@ def _file_lock(given: JsonObject) -> list[ResourceLock]:
     return [ResourceLock(resource=f"file:{given['name']}", mode="exclusive")]
 
 
-def _kinds() -> list[Tool]:
+def _example_tools() -> list[Tool]:
     failures = iter([True, False] * 100_000)
 
     @tool(namespace="demo", read_only=True, concurrency_safe=True, open_world=False)
@@ -165,20 +168,11 @@ def _deferred(number: int) -> Tool:
 
 
 async def make_calls(runtime: Runtime) -> None:
-    """Start a call that runs long; on an empty journal, first some that wait, failed or ended."""
+    """Start a long call; on an empty journal, first make calls that wait, fail or succeed."""
     if not runtime.inspection.log.last or not await _has_calls(runtime):
-        await _make_first_calls(runtime)
+        for name, arguments in _FIRST_CALLS:
+            await runtime.start(name, arguments, actor_ref=ACTOR)
     await runtime.start("demo.slow_report", {"seconds": 300}, actor_ref=ACTOR)
-
-
-async def _make_first_calls(runtime: Runtime) -> None:
-    await runtime.start("files.list_files", {}, actor_ref=ACTOR)
-    await runtime.start("demo.make_chart", {}, actor_ref=ACTOR)
-    await runtime.start("demo.flaky", {}, actor_ref=ACTOR)
-    await runtime.start("demo.large_table", {"rows": 3000}, actor_ref=ACTOR)
-    invoice: JsonObject = {"customer": "Ada Lovelace", "amount": 1250.0, "note": "analytical engine, first part"}
-    await runtime.start("demo.send_invoice", {**invoice, "amount": 12500.0}, actor_ref=ACTOR)
-    await runtime.start("demo.send_invoice", invoice, actor_ref=ACTOR)
 
 
 async def _has_calls(runtime: Runtime) -> bool:

@@ -1,4 +1,4 @@
-"""The events of a journal for many readers: encoded once for all, retained a while, read at the pace of each reader."""
+"""The events of a journal for many streams: each is encoded once, and retained for slow readers."""
 
 import asyncio
 import random
@@ -17,21 +17,21 @@ from agenttool.records import EventType, JsonObject
 from agenttool.runtime import Runtime
 
 RETAINED = 5_000
-"""At least so many messages are retained for readers that are slow or come back, at most twice as many."""
+"""How many messages are retained at least, for readers that are slow or reconnect; at most twice as many."""
 
 HEARTBEAT_S = 15.0
 CHECK_S = 2.0
 """How often a stream checks whether its credentials are still valid."""
 
 BATCH = 100
-"""So many messages are sent at a time."""
+"""The maximum number of messages that are sent at a time."""
 
 SPREAD_S = 0.005
-"""All streams together wake up about once in this time, so that many readers do not delay calls."""
+"""The mean time between the wake-ups of two streams, so that many readers do not delay calls."""
 
 
 _DETAILED = frozenset(each for each in EventType if each.is_terminal) | {EventType.PERMISSION_REQUESTED}
-"""The events of which a message has more than the type: the approval, or the class of the error."""
+"""The events whose message has more members than the type: the approval, or the class of the error."""
 
 
 class StreamMessage(NamedTuple):
@@ -48,7 +48,7 @@ def encode(event: str, data: JsonObject, position: int | None = None) -> bytes:
 
 
 class EventHub:
-    """Follows the journal of a runtime, which has the events of all processes on its store, while a stream is open."""
+    """Follows the journal of a runtime while a stream is open; the journal has the events of all processes."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Take a runtime; `run` follows its journal."""
@@ -59,6 +59,7 @@ class EventHub:
         self.streams = 0
         """How many streams are open."""
         self.closed: str | None = None
+        """Why all streams end; None while they may continue."""
         self._is_needed = asyncio.Event()
         """Set while the journal is followed."""
         self._first = self._followed = 0
@@ -100,7 +101,7 @@ class EventHub:
 
     @contextmanager
     def _following(self, begin: int) -> Generator[None]:
-        """Follow the journal within this context, from a position on if no other stream is open."""
+        """Follow the journal within this context; the first open stream sets the position to begin at."""
         self.streams += 1
         if not self._is_needed.is_set():
             self._first = self._followed = begin
@@ -112,9 +113,9 @@ class EventHub:
             self.streams -= 1
 
     async def stream(self, after: int | None) -> AsyncGenerator[bytes]:
-        """Yield messages after a position, or new ones; empty bytes when nothing happened for a while.
+        """Yield messages after a position, or new ones; empty bytes every `CHECK_S` without messages.
 
-        A reader that missed messages, because its position is too old or it is too slow, gets `reset`.
+        A reader that missed messages gets `reset`: its position is too old, or it reads too slowly.
         """
         last = self.position
         is_known = after is not None and max(0, last - RETAINED) <= after <= last
@@ -149,7 +150,7 @@ class EventHub:
             yield b"".join(text for text in texts if text is not None)
 
     async def _wait_for_news(self) -> bool:
-        """Wait for the next message, and for the turn of one stream among many; return False if none came."""
+        """Wait for the next message, and a random time that spreads the streams; return False after `CHECK_S`."""
         if self.closed is None:
             self._news.clear()
         try:

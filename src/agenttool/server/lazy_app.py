@@ -1,4 +1,4 @@
-"""Things that open with their first use, because most servers need only some of them, or because they are slow."""
+"""Contexts and applications that open at their first use, because they are slow or often unused."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -14,14 +14,14 @@ class LazyContext(Generic[T]):
     """Enters a context manager at its first use, in a task of its own, and leaves it when the server stops."""
 
     def __init__(self, make: Callable[[], AbstractAsyncContextManager[T]], group: asyncio.TaskGroup) -> None:
-        """Take what makes the context manager, and the group of the task that keeps it entered."""
+        """Take a function that creates the context manager, and the group for the task that enters it."""
         self._make = make
         self._group = group
         self._task: asyncio.Task[None] | None = None
         self._entered: asyncio.Future[T] | None = None
 
     async def get(self) -> T:
-        """Return what the context manager yields; one that failed is entered again at the next use."""
+        """Return what the context manager yields; after a failure, the next use enters it again."""
         if self._entered is None:
             self._entered = asyncio.get_running_loop().create_future()
             self._task = self._group.create_task(self._keep_entered(self._entered))

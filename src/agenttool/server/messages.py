@@ -1,6 +1,6 @@
-"""The requests and responses of the HTTP API; the OpenAPI document is made from these types.
+"""The requests and responses of the HTTP API; the OpenAPI document is generated from these types.
 
-A member that holds a record of the standard is written as it is: its schema is in the folder `schemas`.
+A member that is a record of the standard has its schema in the folder `schemas`.
 """
 
 from typing import Annotated, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the HTTP API, made from the route table."""
+"""The OpenAPI 3.1 document of the HTTP API, generated from the route table."""
 
 import inspect
 from collections.abc import Sequence

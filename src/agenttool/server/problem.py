@@ -83,7 +83,7 @@ def parse_cursor(text: str | None) -> int | None:
 
 
 def invalid_member(error: Exception, known: Collection[str], *, prefix: str = "/") -> Problem:
-    """Return the problem of a document that msgspec rejects, with a pointer to the member; `known` are its members."""
+    """Return the problem of a document that msgspec rejects, with a pointer; `known` are the valid members."""
     text = str(error)
     found, named = _PLACE.search(text), _NAMED.search(text)
     steps = [] if found is None else [name or index for name, index in _STEP.findall(found["path"])]

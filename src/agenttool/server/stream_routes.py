@@ -1,4 +1,4 @@
-"""The routes that every client may watch a server by: events, health, status and metrics."""
+"""The routes that observe a server: events, health, status and metrics."""
 
 import time
 from collections import Counter
@@ -22,13 +22,14 @@ from agenttool.server.problem import Problem
 from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
 
 MAX_LISTED = 1000
-"""The status lists at most this many entries of each kind."""
+"""The maximum number of entries in each list of the status."""
 
 MAX_STREAMS = 8
-"""So many event streams one key, session or token may have."""
+"""The maximum number of open event streams of one key, session or token."""
 
 # `/healthz` is open to every client, so its messages name no path of this machine.
-_UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /v1/status says why" for done in ("read", "used"))
+_UNREADABLE = "the store cannot be read; /v1/status says why"
+_UNUSABLE = "the store cannot be used; /v1/status says why"
 
 
 async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
@@ -70,7 +71,7 @@ def _position(last: str) -> int:
 
 
 class _EventStream(StreamingResponse):
-    """An event stream that counts from the moment when it is accepted until it has ended."""
+    """An event stream that is counted from its acceptance to its end."""
 
     def __init__(self, body: AsyncGenerator[bytes], counts: Counter[str], owner: str) -> None:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
@@ -154,20 +155,18 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
 
 async def status_of(runtime: Runtime) -> JsonObject:
-    """Return what is waiting in a runtime: calls, prompts, approvals, sources, subscriptions and views.
-
-    The page contains no arguments, texts or URLs.
-    """
-    found, asked = await runtime.deferred.list(limit=MAX_LISTED + 1), await runtime.prompts.list(limit=MAX_LISTED + 1)
+    """Return the members of the status that need the role operator or auditor."""
+    waiting = await runtime.deferred.list(limit=MAX_LISTED + 1)
+    prompts = await runtime.prompts.list(limit=MAX_LISTED + 1)
     approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
-    listed = (("waiting", found), ("prompts", asked), ("approvals", approvals))
+    listed = (("waiting", waiting), ("prompts", prompts), ("approvals", approvals))
     page: JsonObject = {
         "store_fault": runtime.store_fault,
         "waiting": [
             _members(each, "invocation_id", "tool_id", "is_sent", "expires_at_ns", thread=each.thread)
-            for each in found[:MAX_LISTED]
+            for each in waiting[:MAX_LISTED]
         ],
-        "prompts": [_members(each, "prompt_id", "invocation_id", "kind") for each in asked[:MAX_LISTED]],
+        "prompts": [_members(each, "prompt_id", "invocation_id", "kind") for each in prompts[:MAX_LISTED]],
         "approvals": min(len(approvals), MAX_LISTED),
         "more": [name for name, entries in listed if len(entries) > MAX_LISTED],
         **{name: [] for name in ("unsettled", "sources", "subscriptions", "views", "faults")},

@@ -1,4 +1,4 @@
-"""The route table of the HTTP API: decoding, authorization and the OpenAPI document are made from it."""
+"""The route table of the HTTP API, which decoding, authorization and the OpenAPI document use."""
 
 from http import HTTPStatus as S
 
@@ -114,4 +114,4 @@ ROUTES = (
     Route("GET", "/metrics", get_metrics, AUDITING, str, media="text/plain"),
     Route("GET", "/openapi.json", get_openapi, None, AnyObject),
 )
-"""Every route; the reference of the HTTP API is made from it and the docstrings of the handlers."""
+"""Every route; the reference of the HTTP API is generated from it and the docstrings of the handlers."""

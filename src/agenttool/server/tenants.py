@@ -1,4 +1,4 @@
-"""Tenants: each has a runtime and a store of its own, so no query can cross from one to another."""
+"""Tenants: each has its own runtime and store, so no query can read the data of another tenant."""
 
 import asyncio
 import re
@@ -23,10 +23,10 @@ from agenttool.server.problem import Problem
 from agenttool.stores.sqlite.reader import SqliteReader
 
 MAX_TENANTS = 100
-"""So many tenants are open at once."""
+"""The maximum number of open tenants."""
 
 MAX_CALLERS = 10_000
-"""So many callers have a surface of their own; of more, the oldest is forgotten."""
+"""The maximum number of surfaces, and of conversations, that are cached; the oldest is removed first."""
 
 _OWNER = "caller:"
 _T = TypeVar("_T")
@@ -39,19 +39,19 @@ def is_tenant_name(name: str) -> bool:
 
 
 def tenant_store(place: Path, tenant: str) -> Path:
-    """Return the file of a tenant's store, which is beside that of the default tenant."""
+    """Return the file of a tenant's store, in the folder of the default tenant's store."""
     return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
 
 
 class _PlannedCall(NamedTuple):
-    """A call of a batch that runs; it is not recorded before it starts."""
+    """A call of a running batch, which is not recorded before it starts."""
 
     invocation: ToolInvocation
     batch: "asyncio.Task[list[ToolResult]]"
 
 
 class TenantSpace:
-    """The runtime of one tenant, with what its requests use.
+    """The runtime of one tenant, with its event streams, surfaces and batches.
 
     Attributes:
         mcp: the application of `/mcp`; None if there is none.
@@ -91,7 +91,7 @@ class TenantSpace:
         return found
 
     async def session_surface(self, caller: Principal) -> ToolSurface:
-        """Return the current version of the surface of all requests of a caller that name none."""
+        """Return the current surface for requests of a caller that name none."""
         runtime, previous = self.runtime, self._session_surfaces.get(caller.subject)
         known = None if previous is None else runtime.find_surface(previous.surface_id)
         if previous is None and len(self._session_surfaces) >= MAX_CALLERS:
@@ -128,7 +128,7 @@ class TenantSpace:
     def start_batch(
         self, planned: Sequence[ToolInvocation], results: Coroutine[object, object, list[ToolResult]]
     ) -> "asyncio.Task[list[ToolResult]]":
-        """Run a batch in a task that no request owns; its calls are known from now on."""
+        """Run a batch in a task that outlives its request; `invocation` and `wait` know its calls at once."""
         task = asyncio.create_task(results)  # noqa: TID251 -- it ends with its calls, which the runtime ends
         self._planned |= {each.invocation_id: _PlannedCall(each, task) for each in planned}
 
@@ -158,7 +158,7 @@ class TenantSpace:
             await self.runtime.wait(invocation_id)
 
     async def read(self, use: Callable[[JournalReader], _T]) -> _T:
-        """Return what a function reads in the journal: in a thread for a file, here for a log in memory."""
+        """Return what a function reads from the journal; it runs in a thread if the journal is a file."""
         file = self.file
         if file is None:
             asked = await self.runtime.approvals.list()

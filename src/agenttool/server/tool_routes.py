@@ -1,4 +1,4 @@
-"""The routes about tools: list them with the reason of every absence, search, and make surfaces."""
+"""The routes about tools: list them, with the reason if a model does not see one, search, and create surfaces."""
 
 import dataclasses
 from contextlib import suppress
@@ -182,7 +182,11 @@ async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
 
 
 def _part(text: bytes, name: str, kind: type[_K]) -> _K:
-    """Read a member of the body as a dataclass."""
+    """Decode a member of the body as a dataclass.
+
+    Raises:
+        Problem: it is no object, or a member is unknown or invalid.
+    """
     known, pointer = [each.name for each in dataclasses.fields(kind)], f"/{name}"
     with suppress(RecordError):
         unknown = [each for each in parse_object(text) if each not in known]
