@@ -71,12 +71,6 @@ REFRESH_S = 1.0
 SUBSCRIBE_S = 5.0
 """How long a subscription waits until the server has confirmed it."""
 
-_CHANGES: dict[type[object], OfferKind] = {
-    PromptListChangedNotification: OfferKind.PROMPTS,
-    ResourceListChangedNotification: OfferKind.RESOURCES,
-}
-"""The lists that notifications are about; others are about tools."""
-_NOTIFICATIONS = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 _MAX_DOUBLINGS = 16
 _NO_CALL = "the request belongs to no call, or calls of several actors are running"
 _SHOWN_CHARS = 300
@@ -123,7 +117,7 @@ class ConnectionOptions:
     sample: "SampleForCall | None" = None
     roots: tuple[str, ...] = ()
     idle_s: float | None = None
-    on_end: Callable[[], None] | None = None
+    on_end: Callable[[], object] | None = None
 
 
 SampleForCall = Callable[[JsonObject, CallingClient | None], Awaitable[JsonObject]]
@@ -294,7 +288,7 @@ class Connection:
         return True
 
     async def _run_session(self) -> tuple[str, bool]:
-        """Open a session and keep it until it ends; return why it ended, and whether the settings must change."""
+        """Open a session and wait for its end; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
         callbacks = SessionCallbacks(
@@ -364,7 +358,7 @@ class Connection:
             async with session.client.listen(
                 tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
             ) as changes:
-                await _drain(changes)
+                await _read_to_end(changes)
 
     async def _keep_subscriptions(self, session: McpSession) -> None:
         """Subscribe to the resources that callers subscribed to, and again when their set changes."""
@@ -386,21 +380,22 @@ class Connection:
         with suppress(MCPError, Exception):
             async with session.client.listen(resource_subscriptions=sorted(uris)) as changes:
                 self._confirmed.set()
-                await _drain(changes)
+                await _read_to_end(changes)
 
     async def on_message(self, message: ServerNotification | Exception) -> None:
-        """Handle a notification."""
-        if isinstance(message, ResourceUpdatedNotification):
-            self.options.on_offers(OfferKind.RESOURCES, str(message.params.uri))
-        elif isinstance(message, _NOTIFICATIONS):
-            self._note_change(_CHANGES.get(type(message)))
-
-    def _note_change(self, kind: OfferKind | None) -> None:
-        """Read the tools again, or report that another list changed; the features of a server show with its prompts."""
-        if kind is not None:
-            self.options.on_offers(kind, None)
-        if kind is not OfferKind.RESOURCES:
-            self.refresh()
+        """Report a changed resource or list; read the tools again if they or the prompts changed."""
+        match message:
+            case ResourceUpdatedNotification():
+                self.options.on_offers(OfferKind.RESOURCES, str(message.params.uri))
+            case ResourceListChangedNotification():
+                self.options.on_offers(OfferKind.RESOURCES, None)
+            case PromptListChangedNotification():
+                self.options.on_offers(OfferKind.PROMPTS, None)
+                self.refresh()
+            case ToolListChangedNotification():
+                self.refresh()
+            case _:
+                pass
 
     @property
     def _asking(self) -> tuple[Job, CallingClient | None] | None:
@@ -482,7 +477,7 @@ def _reports_changes(session: McpSession) -> bool:
     return resources is not None and bool(resources.subscribe)
 
 
-async def _drain(changes: AsyncIterator[object]) -> None:
+async def _read_to_end(changes: AsyncIterator[object]) -> None:
     """Read a stream of changes until it ends; `on_message` gets each as a notification, too."""
     async for _ in changes:
         pass

@@ -44,11 +44,6 @@ _TRANSLATED = frozenset({"name", "title", "description", "inputSchema", "outputS
 _EMPTY_OBJECT: JsonObject = {"type": "object"}
 
 
-def tool_id_of(server: str, name: str) -> ToolId:
-    """Return the id of a tool of a server."""
-    return ToolId(f"tool_{server}.{name}")
-
-
 def definition_fault(definition: JsonObject, *, is_modern: bool) -> str | None:
     """Return why a definition cannot be used; None if it can.
 
@@ -79,7 +74,7 @@ def declare(
     is_read_only = server.trust and stated.get("readOnlyHint") is True
     is_destructive = stated.get("destructiveHint") is True and not is_read_only
     is_harmless = is_read_only or (server.trust and stated.get("destructiveHint") is False)
-    tool_id = tool_id_of(server.name, name)
+    tool_id = ToolId(f"tool_{server.name}.{name}")
     interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
     permission_id = PermissionProfileId(f"permission:{tool_id}")
     schema = _object(definition.get("inputSchema")) or _EMPTY_OBJECT

@@ -6,7 +6,6 @@ denies it. So questions are recorded, stored and answered as all other approvals
 
 import logging
 import re
-from collections.abc import Collection
 
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.adapters.ssrf import auth_url_error
@@ -19,6 +18,7 @@ from agenttool.schema.compile import compile_schema
 log = logging.getLogger("agenttool.mcp")
 
 ASK_USER = "ask_user"
+_REFUSALS = (ErrorClass.APPROVAL_REJECTED, ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED)
 
 _SECRET = re.compile(
     r"passw|passphrase|passcode|pwd|secret|token(?!s)|(api|access|private|auth\w*|recovery).?key|credential|bearer"
@@ -81,35 +81,22 @@ def ask_tool(server: McpServer, name: str) -> DeclaredTool:
     )
 
 
-def ask_name(listed: Collection[str]) -> str:
-    """Return the name of that tool, which no tool of the server has: an approval is never taken for a question."""
-    name = ASK_USER
-    while name in listed:
-        name += "_"
-    return name
-
-
 async def elicit(server: McpServer, tool: str, job: Job, params: JsonObject) -> JsonObject:
-    """Ask the user a question of a server within a call, by its tool for that; return the result of the elicitation."""
-    message, url, schema = params.get("message"), params.get("url"), params.get("requestedSchema")
-    question: JsonObject = {"message": message if isinstance(message, str) else ""}
-    if params.get("mode") == "url" or isinstance(url, str):
-        fault = auth_url_error(str(url), allows_http=True)
-        if fault is not None:
-            log.warning("a question of the server %r is declined: its URL: %s", server.name, fault)
-            return {"action": "decline"}
-        question["url"] = str(url)
-    else:
-        form: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
-        secret = secret_field(form, question["message"])
-        if secret is not None:
-            log.warning("a question of the server %r is declined: its form asks for %r", server.name, secret)
-            return {"action": "decline"}
-        question |= {"schema": form, "answer": _defaults(form)}
+    """Ask the user a question of a server within a call; return the result of the elicitation.
+
+    Args:
+        server: the server that asks.
+        tool: its tool for questions.
+        job: the call.
+        params: the parameters of `elicitation/create`.
+    """
+    question, fault = _question(params)
+    if fault is not None:
+        log.warning("a question of the server %r is declined: %s", server.name, fault)
+        return {"action": "decline"}
     result = await job.call(f"{server.name}.{tool}", question)
     if result.error is not None:
-        is_refusal = result.error.error_class in _REFUSALS
-        return {"action": "decline" if is_refusal else "cancel"}
+        return {"action": "decline" if result.error.error_class in _REFUSALS else "cancel"}
     if "url" in question:
         return {"action": "accept"}
     found = result.structured_content
@@ -117,11 +104,17 @@ async def elicit(server: McpServer, tool: str, job: Job, params: JsonObject) -> 
     return {"action": "accept", "content": answer if isinstance(answer, dict) else {}}
 
 
-_REFUSALS: Collection[ErrorClass] = (
-    ErrorClass.APPROVAL_REJECTED,
-    ErrorClass.PERMISSION_DENIED,
-    ErrorClass.POLICY_BLOCKED,
-)
+def _question(params: JsonObject) -> tuple[JsonObject, str | None]:
+    """Return the input of the tool for questions, and why the question is declined; None if it is not."""
+    message, url, schema = params.get("message"), params.get("url"), params.get("requestedSchema")
+    question: JsonObject = {"message": message if isinstance(message, str) else ""}
+    if params.get("mode") == "url" or isinstance(url, str):
+        fault = auth_url_error(str(url), allows_http=True)
+        return {**question, "url": str(url)}, None if fault is None else f"its URL: {fault}"
+    form: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
+    secret = secret_field(form, question["message"])
+    asked: JsonObject = {**question, "schema": form, "answer": _defaults(form)}
+    return asked, None if secret is None else f"its form asks for {secret!r}"
 
 
 def secret_field(form: JsonObject, message: Json = None) -> str | None:

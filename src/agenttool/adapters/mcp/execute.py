@@ -35,7 +35,6 @@ _CLASSES = {
     UNAUTHORIZED: ErrorClass.CREDENTIAL_MISSING,
 }
 
-
 MAX_ROUNDS = 10
 """How often a server may ask for input during one call."""
 
@@ -43,8 +42,8 @@ MAX_ROUNDS = 10
 class ConnectionPool(Protocol):
     """Finds the connection of a call."""
 
-    def connection_of(self, job: Job, /) -> Connection:
-        """Return the connection that serves the actor of a call.
+    def connection_of(self, actor: str | None, /) -> Connection:
+        """Return the connection that serves an actor.
 
         Raises:
             Unavailable: too many actors use the server now.
@@ -85,7 +84,7 @@ class McpExecutor:
             ToolFailure: the server cannot be used, answered with an error, or was lost.
         """
         try:
-            connection = self.pool.connection_of(job)
+            connection = self.pool.connection_of(job.actor_ref)
         except Unavailable as error:
             raise self._unavailable(error) from error
         connection.begin_call(job)
@@ -202,8 +201,7 @@ class McpExecutor:
                 f"the server {self.server!r} was lost during the call ({error.message}); it may have run,"
                 " so check its effects before you call again"
             )
-            error_class, is_safe = ErrorClass.DEPENDENCY_UNAVAILABLE, self.may_repeat
-            return _failure(error_class, message, code=fault, is_safe=is_safe)
+            return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code=fault, is_safe=self.may_repeat)
         if fault == TOO_LARGE:
             return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
         if fault == INVALID:
@@ -219,8 +217,8 @@ class McpExecutor:
             **({} if error.data is None else {"data": error.data}),
         }
         message = f"the server {self.server!r} answered with the error {error.code}: {error.message}"
-        is_safe, error_class = self.may_repeat, ErrorClass.EXECUTION_FAILED
-        return _failure(error_class, message, code=str(error.code), is_safe=is_safe, native=native)
+        code, is_safe = str(error.code), self.may_repeat
+        return _failure(ErrorClass.EXECUTION_FAILED, message, code=code, is_safe=is_safe, native=native)
 
     def _invalid(self, reason: str) -> ToolFailure:
         message = f"the result of the server {self.server!r} is not valid MCP: {reason}; report this to its author"
@@ -229,16 +227,9 @@ class McpExecutor:
 
 def _id_recorder(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
     """Return the function that records the native ids of a call, which takes the id of its request."""
-    ids: JsonObject = {
-        "server_id": mapping.server_id,
-        "server_name": mapping.server_name,
-        "mcp_session_id": mapping.mcp_session_id,
-        "mcp_protocol_version": mapping.mcp_protocol_version,
-        "method": mapping.method,
-        "tool_name": mapping.tool_name,
-    }
-    known: JsonObject = {name: value for name, value in ids.items() if value is not None}
-    return lambda request_id: job.add_native_ids("mcp", {**known, "jsonrpc_request_id": request_id})
+    names = ("server_id", "server_name", "mcp_session_id", "mcp_protocol_version", "method", "tool_name")
+    ids: JsonObject = {name: value for name in names if (value := getattr(mapping, name)) is not None}
+    return lambda request_id: job.add_native_ids("mcp", {**ids, "jsonrpc_request_id": request_id})
 
 
 def _progress_reporter(job: Job) -> ProgressFnT:

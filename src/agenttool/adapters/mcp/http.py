@@ -23,7 +23,6 @@ from agenttool.adapters.mcp.session import (
 )
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.adapters.pinned_transport import PinnedTransport, policy_for
-from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
 from agenttool.records import JsonObject
@@ -40,15 +39,6 @@ _MAX_ERROR_BYTES = 2**20
 _PASSED_ON = ("www-authenticate", "retry-after")
 _EVENT_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _MAX_END_BYTES = 3
-
-
-def policy_of(server: McpServer) -> SsrfPolicy:
-    """Return which addresses the requests of a server may lead to: public ones, those allowed, and the one in its URL.
-
-    Raises:
-        ConfigError: an entry of `allow` is invalid.
-    """
-    return policy_for((server.url or "",), server.allow)
 
 
 class _LimitedEvents(httpx2.AsyncByteStream):
@@ -102,11 +92,15 @@ async def _read(body: httpx2.AsyncByteStream, max_bytes: int) -> bytes | None:
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Connects to checked addresses only, limits responses, and notes the session id."""
+    """Connects to public and allowed addresses, and the one in the URL; limits responses; stores the session id."""
 
     def __init__(self, server: McpServer, session_id: SessionId) -> None:
-        """Take the settings, and where to note the id."""
-        self._inner = PinnedTransport(policy_of(server))
+        """Take the settings, and the object that stores the id.
+
+        Raises:
+            ConfigError: an entry of `allow` is invalid.
+        """
+        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow))
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id
         login = f"a user must log in: run `agenttool sources login {server.name}`"
@@ -188,7 +182,7 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
     with suppress(httpx2.HTTPError):
         content = await _read(cast("httpx2.AsyncByteStream", response.stream), _MAX_ERROR_BYTES)
     await response.aclose()
-    is_lost = status == _NOT_FOUND and _SESSION_HEADER in request.headers and not _is_unknown_method(content)
+    is_lost = status == _NOT_FOUND and _SESSION_HEADER in request.headers and _error_code(content) != METHOD_NOT_FOUND
     if is_lost:
         return _failed(request, UNKNOWN_SESSION, "the server does not know the session any more", status)
     if content is not None and status != _UNAUTHORIZED[0] and _is_message(content):
@@ -204,21 +198,22 @@ async def _explained(request: httpx2.Request, response: httpx2.Response, advice:
     return explained
 
 
-def _is_unknown_method(content: bytes | None) -> bool:
-    """Return whether a body is the JSON-RPC error for a method that the server does not have."""
-    try:
-        error = parse_object(content or b"").get("error")
-    except RecordError:
-        return False
-    return isinstance(error, dict) and error.get("code") == METHOD_NOT_FOUND
+def _error_code(content: bytes | None) -> object:
+    """Return the code of the JSON-RPC error in a body; None if there is none."""
+    error = _object_in(content or b"").get("error")
+    return error.get("code") if isinstance(error, dict) else None
 
 
 def _is_message(content: bytes) -> bool:
     """Return whether a body is a JSON-RPC message; those of OAuth are not."""
+    return "jsonrpc" in _object_in(content)
+
+
+def _object_in(content: bytes) -> JsonObject:
     try:
-        return "jsonrpc" in parse_object(content)
+        return parse_object(content)
     except RecordError:
-        return False
+        return {}
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ sends a user to a page.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -109,24 +109,13 @@ def _is_news(record: logging.LogRecord) -> bool:
 logging.getLogger("mcp.client.auth.oauth2").addFilter(_is_news)
 
 
-class NoLogin:
-    """The login of a runtime, in which no user is at hand."""
+async def _refuse_login(*_: str) -> NoReturn:
+    """Refuse, because no user is at hand.
 
-    async def open(self, url: str) -> None:
-        """Refuse.
-
-        Raises:
-            LoginNeeded: always.
-        """
-        raise LoginNeeded("a user must log in")
-
-    async def result(self) -> AuthorizationCodeResult:
-        """Refuse.
-
-        Raises:
-            LoginNeeded: always.
-        """
-        raise LoginNeeded("a user must log in")
+    Raises:
+        LoginNeeded: always.
+    """
+    raise LoginNeeded("a user must log in")
 
 
 class LoopbackLogin:
@@ -228,8 +217,12 @@ def make_auth(
         response_types=["code"],
         scope=settings.scope,
     )
-    chosen = login or NoLogin()
     provider = OAuthClientProvider(
-        url, metadata, storage, chosen.open, chosen.result, client_metadata_url=settings.client_metadata_url
+        url,
+        metadata,
+        storage,
+        _refuse_login if login is None else login.open,
+        _refuse_login if login is None else login.result,
+        client_metadata_url=settings.client_metadata_url,
     )
     return QuietAuth(provider)

@@ -1,13 +1,13 @@
 """One open MCP session: requests with their native ids and unchanged results, and limits on what a server may send.
 
-The SDK validates messages, and drops members that it does not know. So the streams between it and the transport note
+The SDK validates messages, and drops members that it does not know. So the streams between it and the transport record
 the id and the raw result of each request.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -115,7 +115,7 @@ class NotificationLimit:
 
 
 class _StreamContext:
-    """The parts that both ends of a noted stream share."""
+    """The parts that the reader and the writer share."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]) -> None:
         self._closable = stream
@@ -133,8 +133,8 @@ class _StreamContext:
         return await self._closable.__aexit__(exc_type, exc_val, exc_tb)
 
 
-class NotedReader(_StreamContext):
-    """Notes raw results, limits notifications, and reports the end of the stream."""
+class RecordingReader(_StreamContext):
+    """Records raw results, limits notifications, and reports the end of the stream."""
 
     def __init__(
         self, stream: ReadStream[SessionMessage | Exception], open_: dict[int | str, Exchange], closed: asyncio.Event
@@ -181,8 +181,8 @@ class NotedReader(_StreamContext):
         return True
 
 
-class NotedWriter(_StreamContext):
-    """Notes the ids of requests, and adds the headers of a call."""
+class RecordingWriter(_StreamContext):
+    """Records the ids of requests, and adds the headers of a call."""
 
     def __init__(self, stream: WriteStream[SessionMessage], open_: dict[int | str, Exchange]) -> None:
         """Take the stream of a transport."""
@@ -228,7 +228,7 @@ class SessionCallbacks:
 class McpSession:
     """One open session with a server."""
 
-    def __init__(self, client: Client, writer: NotedWriter, closed: asyncio.Event, session_id: SessionId) -> None:
+    def __init__(self, client: Client, writer: RecordingWriter, closed: asyncio.Event, session_id: SessionId) -> None:
         """Take a client that is connected; `open_session` does so."""
         self.client = client
         self._writer = writer
@@ -270,27 +270,29 @@ class McpSession:
         """
         exchange = exchange or Exchange()
         exchange.result, exchange.is_raw = None, True
+        with self._recording(exchange):
+            await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)
+        return exchange.result or {}
+
+    @contextmanager
+    def _recording(self, exchange: Exchange) -> Generator[None]:
+        """Record the id and the raw result of the request that the block sends.
+
+        Raises:
+            InvalidResult: the SDK rejects the response, and there is no raw result.
+        """
         token = _EXCHANGE.set(exchange)
         try:
-            await self.client.session.send_request(request, _AnyResult, progress_callback=on_progress)
+            yield
         except ValidationError as error:
             if exchange.result is None:
                 raise InvalidResult(_first_fault(error)) from error
         finally:
             _EXCHANGE.reset(token)
             self._writer.forget(exchange)
-        return exchange.result or {}
 
     async def list_tools(self) -> list[JsonObject]:
-        """Return the definitions of all tools, as the server sent them, page by page."""
-
-        async def page(cursor: str | None) -> None:
-            await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-
-        return await self.pages(page, "tools")
-
-    async def pages(self, fetch: Callable[[str | None], Awaitable[None]], member: str) -> list[JsonObject]:
-        """Return the entries of all pages of a list; an entry that is no object is left out.
+        """Return the definitions of all tools, as the server sent them; an entry that is no object is left out.
 
         Raises:
             InvalidResult: the server sent no list, or too many pages.
@@ -299,25 +301,17 @@ class McpSession:
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             exchange = Exchange()
-            token = _EXCHANGE.set(exchange)
-            try:
-                await fetch(cursor)
-            except ValidationError as error:  # one invalid entry costs only itself
-                if exchange.result is None:
-                    raise InvalidResult(_first_fault(error)) from error
-            finally:
-                _EXCHANGE.reset(token)
-                self._writer.forget(exchange)
+            with self._recording(exchange):  # an invalid entry does not invalidate the others
+                await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             result = exchange.result or {}
-            entries = result.get(member)
-            if not isinstance(entries, list):
-                raise InvalidResult(f"its list has no {member!r}")
-            found += [each for each in entries if isinstance(each, dict)]
-            following = result.get("nextCursor")
+            tools, following = result.get("tools"), result.get("nextCursor")
+            if not isinstance(tools, list):
+                raise InvalidResult("its list has no 'tools'")
+            found += [each for each in tools if isinstance(each, dict)]
             if not isinstance(following, str) or following == cursor:
                 return found
             cursor = following
-        raise InvalidResult(f"its list of {member} has more than {MAX_PAGES} pages")
+        raise InvalidResult(f"its list of tools has more than {MAX_PAGES} pages")
 
 
 def fault_of(error: MCPError) -> str | None:
@@ -346,16 +340,16 @@ async def open_session(
     """
     open_: dict[int | str, Exchange] = {}
     closed = asyncio.Event()
-    writers: list[NotedWriter] = []
+    writers: list[RecordingWriter] = []
 
     @asynccontextmanager
-    async def noted() -> AsyncGenerator[MessageStreams]:
+    async def recorded() -> AsyncGenerator[MessageStreams]:
         async with transport as (reader, writer):
-            writers.append(NotedWriter(writer, open_))
-            yield NotedReader(reader, open_, closed), writers[0]
+            writers.append(RecordingWriter(writer, open_))
+            yield RecordingReader(reader, open_, closed), writers[0]
 
     client = Client(
-        noted(),
+        recorded(),
         mode=mode,
         cache=None,
         client_info=Implementation(name="agenttool", version=version("agenttool")),

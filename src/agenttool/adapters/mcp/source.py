@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx2
-from mcp_types import CompleteRequest
+from mcp_types import ClientRequest, CompleteRequest
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions, Unavailable
 from agenttool.adapters.mcp.declare import declare, definition_fault
-from agenttool.adapters.mcp.elicitation import ask_name, ask_tool, elicit
+from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
@@ -60,7 +60,6 @@ _DECISIVE = ("name", "title", "description", "inputSchema", "outputSchema", "ann
 
 _DECLARED_AT_A_TIME = 50
 """How many tools are declared before the event loop runs other work."""
-
 
 SAMPLING = "sampling/createMessage"
 
@@ -179,15 +178,12 @@ class McpSource(SourceWithReview):
         connections = [*self._actors.values(), *([self._main] if hasattr(self, "_main") else [])]
         await asyncio.gather(*(each.close() for each in connections), *self._closing)
 
-    def connection_of(self, job: Job, /) -> Connection:
-        """Return the connection that serves the actor of a call.
+    def connection_of(self, actor: str | None, /) -> Connection:
+        """Return the connection that serves an actor.
 
         Raises:
             Unavailable: too many actors use the server now.
         """
-        return self._of_actor(job.actor_ref)
-
-    def _of_actor(self, actor: str | None) -> Connection:
         if self.server.sessions == "shared" or actor is None:
             return self._main
         found = self._actors.get(actor)
@@ -245,8 +241,14 @@ class McpSource(SourceWithReview):
 
     @property
     def ask_tool(self) -> str:
-        """The tool by which the questions of the server reach the user; no tool of the server ever had this name."""
-        return ask_name({*self._listed, *self._review.tools.accepted})
+        """The tool by which the questions of the server reach the user.
+
+        No tool of the server has or had this name, so an approval is never taken for a question.
+        """
+        name, taken = ASK_USER, {*self._listed, *self._review.tools.accepted}
+        while name in taken:
+            name += "_"
+        return name
 
     async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
@@ -262,9 +264,8 @@ class McpSource(SourceWithReview):
         """
         if operation not in OPERATIONS:
             raise ConfigError(f"no operation is named {operation!r}; {suggestion(operation, OPERATIONS)}")
-        session = await self._of_actor(actor_ref).session(lambda: None)
-        exchange = Exchange(headers=await self._filled(self._headers_with_credentials, actor_ref))
-        return await session.request(request_of(operation, members), exchange)
+        session = await self.connection_of(actor_ref).session(lambda: None)
+        return await self._send(session, request_of(operation, members), actor_ref)
 
     async def complete(self, params: JsonObject, actor_ref: str | None = None) -> JsonObject | None:
         """Return the reply to `completion/complete`; None if the server does not have this feature.
@@ -274,11 +275,14 @@ class McpSource(SourceWithReview):
             Unavailable: the server cannot be used now.
             MCPError: the server answered with an error.
         """
-        session = await self._of_actor(actor_ref).session(lambda: None)
+        session = await self.connection_of(actor_ref).session(lambda: None)
         if session.client.server_capabilities.completions is None:
             return None
-        exchange = Exchange(headers=await self._filled(self._headers_with_credentials, actor_ref))
-        return await session.request(CompleteRequest.model_validate({"params": params}), exchange)
+        return await self._send(session, CompleteRequest.model_validate({"params": params}), actor_ref)
+
+    async def _send(self, session: McpSession, request: ClientRequest, actor: str | None) -> JsonObject:
+        headers = await self._filled(self._headers_with_credentials, actor)
+        return await session.request(request, Exchange(headers=headers))
 
     def watch_offers(self, changed: OfferChanged) -> None:
         """Report changes of the lists of resources and prompts from now on, and of the resources subscribed to."""
@@ -294,7 +298,7 @@ class McpSource(SourceWithReview):
         Raises:
             Unavailable: the server cannot be used now.
         """
-        return await self._of_actor(actor_ref).subscribe(uri)
+        return await self.connection_of(actor_ref).subscribe(uri)
 
     def _connection(self, actor: str | None) -> Connection:
         server = self.server
@@ -312,12 +316,9 @@ class McpSource(SourceWithReview):
                 now_ns=self._host.now_ns,
                 roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
                 idle_s=None if actor is None else IDLE_S,
-                on_end=None if actor is None else lambda: self._forget(actor),
+                on_end=None if actor is None else lambda: self._actors.pop(actor, None),
             )
         )
-
-    def _forget(self, actor: str) -> None:
-        self._actors.pop(actor, None)
 
     @asynccontextmanager
     async def _transport(
@@ -342,10 +343,9 @@ class McpSource(SourceWithReview):
         settings = self.server.oauth
         if settings is None:
             return None
-        secret = None if settings.client_secret is None else {"secret": settings.client_secret}
-        filled = {} if secret is None else await self._filled(secret, None)
+        secret = {} if settings.client_secret is None else await self._filled({"secret": settings.client_secret}, None)
         owner = None if self.server.sessions == "shared" else actor
-        return make_auth(self.server, TokenFile(self.server, owner), filled.get("secret"), self.login)
+        return make_auth(self.server, TokenFile(self.server, owner), secret.get("secret"), self.login)
 
     async def _filled(self, texts: Mapping[str, str], actor: str | None) -> dict[str, str]:
         """Return texts with an actor's credentials filled in; without an actor, texts that need one are left out.
