@@ -47,12 +47,6 @@ def principal_of(context: RequestContext) -> Principal | None:
     return principal_in(cast("Mapping[str, object]", scope)) if isinstance(scope, Mapping) else None
 
 
-def actor_of(context: RequestContext, default: str | None) -> str | None:
-    """Return the actor of a request: the subject of its token; without a token the default of the server."""
-    principal = principal_of(context)
-    return default if principal is None else principal.subject
-
-
 def approver_of(context: RequestContext) -> Approver:
     """Return who answers a question in a client, or cancels a call there; never the user of this server."""
     params = context.session.client_params

@@ -192,15 +192,19 @@ class ToolRun:
 
     async def _elicit(self, question: Question) -> Answer | None:
         """Show a form, and return the answer of the person at the client; None if there is none."""
-        form = self._form_of_server(question)
-        params: JsonObject = {"mode": "form", "message": self._message(question), "requestedSchema": form or _FORM}
-        try:
-            reply = await self.exchange.request("elicitation/create", params, key=question.approval_id)
-        except CallerError:
-            return None
-        if form is not None and reply.get("action") == "accept":
-            return Edit(input={**cast("JsonObject", question.shown), "answer": reply.get("content") or {}})
-        return _answer_in(reply)
+        asked = self._asked_by_server(question) or {}
+        form = asked.get("schema")
+        reply = await self._request(question, {"mode": "form", "requestedSchema": form or _FORM})
+        if reply is not None and isinstance(form, dict) and reply.get("action") == "accept":
+            return Edit(input={**asked, "answer": reply.get("content") or {}})
+        return None if reply is None else _answer_in(reply)
+
+    async def _request(self, question: Question, members: JsonObject) -> JsonObject | None:
+        """Return the reply of the client to an elicitation; None if it gives none."""
+        params: JsonObject = {**members, "message": self._message(question)}
+        with suppress(CallerError):
+            return await self.exchange.request("elicitation/create", params, key=question.approval_id)
+        return None
 
     def _page_of(self, question: Question) -> str | None:
         """Return the page to show in place of a form; None if there is none, or the client shows no pages.
@@ -217,23 +221,13 @@ class ToolRun:
         return f"{self.approvals_url}/{question.approval_id}"
 
     async def _show_page(self, question: Question, page: str) -> Answer | None:
-        """Let the client show a page; return the answer if the page is of the server that asks, else None after a wait.
+        """Show a page in the client; return the answer if the page is of the server that asks.
 
-        Who decides on the approval page answers there, which closes the question.
+        On the approval page, the approver answers and so closes the question: None is returned after a wait.
         """
-        asked = self._asked_by_server(question)
-        params: JsonObject = {
-            "mode": "url",
-            "message": self._message(question),
-            "url": page,
-            "elicitationId": question.approval_id,
-        }
-        try:
-            reply = await self.exchange.request("elicitation/create", params, key=question.approval_id)
-        except CallerError:
-            return None
-        if reply.get("action") == "accept":
-            if asked is not None:
+        reply = await self._request(question, {"mode": "url", "url": page, "elicitationId": question.approval_id})
+        if reply is not None and reply.get("action") == "accept":
+            if self._asked_by_server(question) is not None:
                 return Allow()
             await asyncio.sleep(PAGE_S)
         return None
@@ -251,11 +245,6 @@ class ToolRun:
         if not isinstance(source, McpSource) or name != source.ask_tool:
             return None
         return question.shown if isinstance(question.shown, dict) else None
-
-    def _form_of_server(self, question: Question) -> JsonObject | None:
-        """Return the form of a question that an MCP server asks its user; None if this is an approval."""
-        form = (self._asked_by_server(question) or {}).get("schema")
-        return form if isinstance(form, dict) else None
 
     def _message(self, question: Question) -> str:
         asked = self._asked_by_server(question)

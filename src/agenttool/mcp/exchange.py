@@ -112,11 +112,20 @@ class ClientExchange:
         self.task = group.create_task(run())
         self.task.add_done_callback(lambda _: self._changed.set())  # it may be canceled before it begins
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the work was started and has ended."""
+        return self.task is not None and self.task.done()
+
+    def cancel(self) -> None:
+        """Cancel the work; work that has ended stays as it is."""
+        if self.task is not None:
+            self.task.cancel()
+
     def leave(self) -> None:
         """Stop, because the server does; a governed call that waits is left to the next process."""
         self.is_left = True
-        if self.task is not None:
-            self.task.cancel()
+        self.cancel()
 
     def progressed(self, update: ToolProgress) -> None:
         """Queue a progress update for the client."""
@@ -147,8 +156,7 @@ class ClientExchange:
                 except TimeoutError:
                     return None
         except asyncio.CancelledError:
-            if not self.task.done():
-                self.task.cancel()
+            self.cancel()
             raise
 
     def _returned(self, outcome: types.Result | Exception) -> types.Result:
@@ -186,17 +194,13 @@ class ClientExchange:
         declared = self.context.session.client_capabilities
         if declared is None:
             return False
-        match method:
-            case "elicitation/create":
-                return declared.elicitation is not None and (
-                    declared.elicitation.form is not None or declared.elicitation.url is None
-                )
-            case "sampling/createMessage":
-                return declared.sampling is not None
-            case "roots/list":
-                return declared.roots is not None
-            case _:
-                return False
+        elicitation = declared.elicitation
+        accepted = {
+            "elicitation/create": elicitation is not None and (elicitation.form is not None or elicitation.url is None),
+            "sampling/createMessage": declared.sampling is not None,
+            "roots/list": declared.roots is not None,
+        }
+        return accepted.get(method, False)
 
     @property
     def accepts_pages(self) -> bool:

@@ -193,7 +193,8 @@ def _described(name: str, tool: OfferedTool) -> types.Tool:
         "title": declaration.title,
         "description": tool.description,
         "inputSchema": {**(tool.input_schema or {}), "type": "object"},
-        "outputSchema": output_schema if _is_object_schema(output_schema) else None,
+        # Older revisions accept only the schema of an object.
+        "outputSchema": output_schema if output_schema and output_schema.get("type") == "object" else None,
         "icons": native.get("icons"),
         "annotations": _annotations(declared, native),
         "_meta": {**(meta if isinstance(meta, dict) else {}), NAME_KEY: tool.qualified_name},
@@ -234,8 +235,3 @@ def _annotations(declared: DeclaredTool, native: JsonObject) -> JsonObject:
     }
     hints |= {name: value for name, value in facts.items() if isinstance(value, bool)}
     return hints if declared.declaration.title is None else {"title": declared.declaration.title, **hints}
-
-
-def _is_object_schema(schema: JsonObject | None) -> bool:
-    """Return whether every revision of the protocol accepts this output schema."""
-    return schema is not None and schema.get("type") == "object"

@@ -7,12 +7,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.mcp.connection import Unavailable
+from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import parse_object
@@ -37,6 +38,32 @@ RELIST_S = 10.0
 MAX_READ_BYTES = 20_000_000
 """Larger output is read in parts, with the tool `read_result`."""
 
+MAX_PAGES = 100
+"""How many pages of a server's list are read."""
+
+OLD_NOT_FOUND = -32002
+"""The code for an unknown resource before revision 2026-07-28."""
+
+
+class OfferList(NamedTuple):
+    """One list of a server.
+
+    Attributes:
+        operation: the operation that reads the list.
+        reader: the tool that reads an entry.
+        key: the member by which an entry is read.
+    """
+
+    operation: str
+    reader: str
+    key: str
+
+
+_LISTS = {
+    OfferKind.RESOURCES: OfferList("list_resources", "read_resource", "uri"),
+    OfferKind.TEMPLATES: OfferList("list_resource_templates", "read_resource", "uriTemplate"),
+    OfferKind.PROMPTS: OfferList("list_prompts", "get_prompt", "name"),
+}
 
 Reply = TypeVar("Reply")
 
@@ -75,7 +102,7 @@ class Offers:
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
         for each in (*sources.all_of(ResourceProvider), *servers):
-            if any(has_tool(self._role, f"{each.name}.{_TOOLS[kind]}") for kind in kinds):
+            if any(has_tool(self._role, f"{each.name}.{_LISTS[kind].reader}") for kind in kinds):
                 yield each
 
     def watch(self, changed: OfferChanged) -> None:
@@ -85,7 +112,7 @@ class Offers:
             if uri is None:
                 self._owners.clear()
                 self._listed_at.clear()
-            if has_tool(self._role, f"{source}.{_TOOLS[kind]}"):
+            if has_tool(self._role, f"{source}.{_LISTS[kind].reader}"):
                 changed(kind, uri)
 
         for each in self._providers(*OfferKind):
@@ -99,11 +126,11 @@ class Offers:
         owners: dict[str, Owner] = {}
         for provider, offered in zip(providers, lists, strict=True):
             for each in offered:
-                key = shown = str(each[_KEYS[kind]])
+                key = shown = str(each[_LISTS[kind].key])
                 if kind is OfferKind.PROMPTS and key in found:
                     shown = f"{provider.name}__{key}"
                 if shown not in found:
-                    found[shown] = {**each, _KEYS[kind]: shown}
+                    found[shown] = {**each, _LISTS[kind].key: shown}
                     owners[shown] = Owner(provider, key, is_listed=True)
         self._owners[kind] = owners
         self._listed_at[kind] = time.monotonic()
@@ -255,7 +282,7 @@ async def _entries_of(provider: "ResourceProvider | ServerOffers", kind: OfferKi
     except (CallerError, ConnectionError, TimeoutError) as error:
         log.info("the %s of the source %r are not listed: %s", kind.value, provider.name, error)
         return []
-    valid = [each for each in offered if is_valid(_METHODS[kind], {kind.value: [each]})]
+    valid = [each for each in offered if is_valid(OPERATIONS[_LISTS[kind].operation].method, {kind.value: [each]})]
     if len(valid) < len(offered):
         log.warning("%d of the %s of the source %r are invalid", len(offered) - len(valid), kind.value, provider.name)
     return valid
@@ -276,22 +303,24 @@ class ServerOffers:
     async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
         """Return all pages of one list; a server without this feature has none."""
         found: list[JsonObject] = []
-        cursor: JsonObject = {}
+        operation = _LISTS[kind].operation
+        cursor: dict[str, str] = {}
         for _ in range(MAX_PAGES):
             try:
-                page = await self._read(_LISTS[kind], cursor) or {}
+                page = await self._ask(self._source.read(operation, **cursor)) or {}
             except MCPError:  # also from a server without this feature
                 break
             entries = page.get(kind.value)
             found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
-            if not isinstance(page.get("nextCursor"), str):
+            following = page.get("nextCursor")
+            if not isinstance(following, str):
                 break
-            cursor = {"cursor": page["nextCursor"]}
+            cursor = {"cursor": following}
         return found
 
     async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
         """Return the completions of an argument; None from a server without this feature."""
-        return await self._ask(lambda: self._source.complete(params, actor))
+        return await self._ask(self._source.complete(params, actor))
 
     def watch(self, changed: OfferChanged) -> None:
         """Report when the lists of the server change, and the resources that are subscribed to."""
@@ -299,12 +328,9 @@ class ServerOffers:
 
     async def subscribe(self, uri: str, actor: str | None) -> Unsubscribe | None:
         """Report changes of a resource; None if the server does not notice them."""
-        return await self._ask(lambda: self._source.subscribe(uri, actor))
+        return await self._ask(self._source.subscribe(uri, actor))
 
-    async def _read(self, operation: str, members: JsonObject, actor: str | None = None) -> JsonObject | None:
-        return await self._ask(lambda: self._source.read(operation, actor_ref=actor, **members))
-
-    async def _ask(self, ask: Callable[[], Awaitable[Reply | None]]) -> Reply | None:
+    async def _ask(self, reply: Awaitable[Reply | None]) -> Reply | None:
         """Return the reply of the server; None if it says that it does not have this.
 
         Raises:
@@ -312,7 +338,7 @@ class ServerOffers:
             MCPError: it answers with an error.
         """
         try:
-            return await ask()
+            return await reply
         except MCPError as error:
             if fault_of(error) is not None:
                 raise ConnectionError(error.message) from error
@@ -321,27 +347,6 @@ class ServerOffers:
             raise
         except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
             raise ConnectionError(str(error)) from error
-
-
-_LISTS = {
-    OfferKind.RESOURCES: "list_resources",
-    OfferKind.TEMPLATES: "list_resource_templates",
-    OfferKind.PROMPTS: "list_prompts",
-}
-_TOOLS = {
-    OfferKind.RESOURCES: "read_resource",
-    OfferKind.TEMPLATES: "read_resource",
-    OfferKind.PROMPTS: "get_prompt",
-}
-"""The tools that read the entries of each list."""
-_KEYS = {OfferKind.RESOURCES: "uri", OfferKind.TEMPLATES: "uriTemplate", OfferKind.PROMPTS: "name"}
-_METHODS = {
-    OfferKind.RESOURCES: "resources/list",
-    OfferKind.TEMPLATES: "resources/templates/list",
-    OfferKind.PROMPTS: "prompts/list",
-}
-MAX_PAGES = 100
-"""How many pages of a server's list are read."""
 
 
 async def _first(
@@ -387,7 +392,3 @@ def _raise_failure(error: ToolError) -> None:
         raise ConnectionError(error.message)
     else:
         raise MCPError(types.INVALID_PARAMS, f"{error.error_class}: {error.message}")
-
-
-OLD_NOT_FOUND = -32002
-"""The code for an unknown resource before revision 2026-07-28."""

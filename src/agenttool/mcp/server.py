@@ -18,7 +18,7 @@ from agenttool import __version__
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import tool_name
-from agenttool.mcp.callers import actor_of, principal_of
+from agenttool.mcp.callers import principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
@@ -38,7 +38,7 @@ from agenttool.mcp.tasks import (
     runs_in_background,
 )
 from agenttool.ports.deferred import Thread
-from agenttool.ports.identity import Principal
+from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferKind
 from agenttool.records import PAYLOAD_SCHEME, JsonObject, SearchMatch, ToolInvocation, ToolResult
 from agenttool.runtime import Runtime
@@ -146,13 +146,13 @@ class RuntimeMcpServer:
         add = server.add_request_handler
         add("tools/list", types.PaginatedRequestParams, self._list_tools)
         add("tools/call", types.CallToolRequestParams, self._call_tool)
-        add("resources/list", types.PaginatedRequestParams, self._list_resources)
-        add("resources/templates/list", types.PaginatedRequestParams, self._list_templates)
+        add("resources/list", *self._lists(OfferKind.RESOURCES, types.ListResourcesResult))
+        add("resources/templates/list", *self._lists(OfferKind.TEMPLATES, types.ListResourceTemplatesResult))
         add("resources/read", types.ReadResourceRequestParams, self._read_resource)
         add("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
         add("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
         add("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
-        add("prompts/list", types.PaginatedRequestParams, self._list_prompts)
+        add("prompts/list", *self._lists(OfferKind.PROMPTS, types.ListPromptsResult))
         add("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         add("completion/complete", types.CompleteRequestParams, self._complete)
         add("tasks/get", TaskParams, self._tasks.get)
@@ -273,35 +273,30 @@ class RuntimeMcpServer:
         """Return the result of an exchange, the input that it needs, or a task if it takes longer than `within_s`."""
         self._exchanges[exchange.exchange_id] = exchange
         if len(self._exchanges) > MAX_EXCHANGES:
-            self._drop_ended()
+            ended = (key for key, each in self._exchanges.items() if each.has_ended)
+            self._drop(next(ended, ""))
         result = None
         try:
             result = await exchange.attend(context, within_s)
         finally:
-            if exchange.task is None or exchange.task.done() or exchange.task.cancelling():
-                self._exchanges.pop(exchange.exchange_id, None)
-                self._runs.pop(exchange.exchange_id, None)
+            if exchange.has_ended or (exchange.task is not None and exchange.task.cancelling()):
+                self._drop(exchange.exchange_id)
         if result is not None:
             return result
         if within_s is not None and (not exchange.pending or not within_s):
             created = await self._tasks.create(self._runs[exchange.exchange_id])
             if created is None:
                 return await self._attended(context, exchange, identity)
-            self._exchanges.pop(exchange.exchange_id, None)
-            self._runs.pop(exchange.exchange_id, None)
+            self._drop(exchange.exchange_id)
             return created
         return types.InputRequiredResult(
             input_requests=exchange.input_requests(),
             request_state=self._states.sign(identity, exchange.exchange_id, time.time()),
         )
 
-    def _drop_ended(self) -> None:
-        """Drop the oldest exchange that has ended."""
-        ended = (key for key, each in self._exchanges.items() if each.task is not None and each.task.done())
-        found = next(ended, None)
-        if found is not None:
-            del self._exchanges[found]
-            self._runs.pop(found, None)
+    def _drop(self, exchange_id: str) -> None:
+        self._exchanges.pop(exchange_id, None)
+        self._runs.pop(exchange_id, None)
 
     def _identity(self, context: RequestContext, target: str, arguments: JsonObject) -> CallIdentity:
         return CallIdentity(
@@ -312,25 +307,17 @@ class RuntimeMcpServer:
         return principal_of(context) or self._options.actor
 
     def _actor(self, context: RequestContext) -> str | None:
-        return actor_of(context, self._options.actor)
+        return name_of_actor(self._caller(context))
 
-    async def _list_resources(
-        self, context: RequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.Result:
-        entries = await self._offers.entries(OfferKind.RESOURCES)
-        return types.ListResourcesResult(resources=[types.Resource.model_validate(each) for each in entries])
+    def _lists(
+        self, kind: OfferKind, result: type[types.Result]
+    ) -> tuple[type[types.PaginatedRequestParams], Callable[..., Awaitable[types.Result]]]:
+        """Return the parameters and the handler of a method that lists resources, templates or prompts."""
 
-    async def _list_templates(
-        self, context: RequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.Result:
-        entries = await self._offers.entries(OfferKind.TEMPLATES)
-        return types.ListResourceTemplatesResult(
-            resource_templates=[types.ResourceTemplate.model_validate(each) for each in entries]
-        )
+        async def handle(context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
+            return result.model_validate({kind.value: await self._offers.entries(kind)})
 
-    async def _list_prompts(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-        entries = await self._offers.entries(OfferKind.PROMPTS)
-        return types.ListPromptsResult(prompts=[types.Prompt.model_validate(each) for each in entries])
+        return types.PaginatedRequestParams, handle
 
     async def _read_resource(self, context: RequestContext, params: types.ReadResourceRequestParams) -> types.Result:
         identity = self._identity(context, f"resources/read {params.uri}", {})

@@ -66,15 +66,13 @@ def refuse_without_tasks(context: RequestContext, tool: OfferedTool | None) -> N
     Raises:
         MCPError: the tool requires tasks, and the client does not declare them.
     """
-    execution = None if tool is None or _is_of_server(tool) else native_members(tool).get("execution")
+    declared = None if tool is None else tool.declared
+    if tool is None or (declared is not None and declared.declaration.tool_kind is ToolKind.MCP_TOOL):
+        return  # our client follows the tasks of an MCP server, and the caller need not
+    execution = native_members(tool).get("execution")
     is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
     if is_required and is_stateless(context) and not declares_tasks(context):
         raise missing_capability(_REQUIRED)
-
-
-def _is_of_server(tool: OfferedTool) -> bool:
-    """Return whether a tool is of an MCP server: our client then follows its tasks, and the caller need not."""
-    return tool.declared is not None and tool.declared.declaration.tool_kind is ToolKind.MCP_TOOL
 
 
 class ClientTasks:
@@ -99,7 +97,7 @@ class ClientTasks:
 
     async def create(self, run: ToolRun) -> types.Result | None:
         """Return the task of a call that was started; None if the call ended before it had an id."""
-        while run.invocation_id is None and not _has_ended(run.exchange):  # noqa: ASYNC110 -- it starts at once
+        while run.invocation_id is None and not run.exchange.has_ended:  # noqa: ASYNC110 -- it starts at once
             await asyncio.sleep(0)
         if run.invocation_id is None:
             return None
@@ -133,8 +131,7 @@ class ClientTasks:
     async def cancel(self, context: RequestContext, params: TaskParams) -> types.Result:
         """Handle `tasks/cancel`; a task that has ended stays as it is."""
         run = await self._find(context, params.task_id)
-        if run.exchange.task is not None and not run.exchange.task.done():
-            run.exchange.task.cancel()
+        run.exchange.cancel()
         return _result({"resultType": "complete"})
 
     async def _find(self, context: RequestContext, task_id: str) -> ToolRun:
@@ -173,10 +170,6 @@ class ClientTasks:
         return {**state, **_status_of(run.exchange)}
 
 
-def _has_ended(exchange: ClientExchange) -> bool:
-    return exchange.task is not None and exchange.task.done()
-
-
 def _status_of(exchange: ClientExchange) -> dict[str, object]:
     """Return the status of a task, with its result, its error, or what it needs of the client."""
     task = exchange.task
@@ -191,20 +184,16 @@ def _status_of(exchange: ClientExchange) -> dict[str, object]:
 def _end_of(outcome: types.Result | Exception) -> dict[str, object]:
     """Return the status of a task that has ended. It has failed only if the server did; a tool's error is a result."""
     if isinstance(outcome, Exception):
-        error = types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
-        return {"status": "failed", "error": _wire(outcome.error if isinstance(outcome, MCPError) else error)}
-    error_class = _error_class(outcome)
+        internal = types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
+        return {"status": "failed", "error": _wire(outcome.error if isinstance(outcome, MCPError) else internal)}
+    error = cast("object", (outcome.meta or {}).get(ERROR_KEY))
+    error_class = cast("JsonObject", error).get("error_class") if isinstance(error, dict) else None
     if error_class == ErrorClass.CANCELED:
         return {"status": "cancelled"}
     if error_class in _INTERNAL:
         message = f"{error_class}: the call ran, and its output cannot be delivered; the journal has the details"
         return {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": message}}
     return {"status": "completed", "result": _wire(outcome)}
-
-
-def _error_class(outcome: types.Result) -> object:
-    error = cast("object", (outcome.meta or {}).get(ERROR_KEY))
-    return cast("JsonObject", error).get("error_class") if isinstance(error, dict) else None
 
 
 def _wire(model: types.Result | types.InputRequest | types.ErrorData) -> dict[str, object]:
