@@ -87,8 +87,8 @@ def is_answered(approve: Approval | None, *, setting: bool | None, is_durable: b
 def make_questions(approve: Approval | None, store: Path | None, settings: Config) -> OpenQuestions:
     """Return the questions of a runtime, with the approver of the program.
 
-    Without the option, every question is logged with the command that answers it, because the program may not know
-    that a call can wait.
+    Without the option, every question is logged with the command that answers it: the program may not expect calls
+    that wait.
     """
     files = SettingsFiles(settings.named_file)
     if callable(approve):

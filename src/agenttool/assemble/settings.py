@@ -1,7 +1,8 @@
 """Build the parts of a runtime from settings and options: policy, hooks, store, surfaces."""
 
 import os.path
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import random
@@ -201,7 +202,11 @@ def open_world(
             f"lease_s must be a number of seconds from {MIN_LEASE_S} on, got {lease_s!r}; leave it out for 6.0"
         )
     semantic_index = _semantic_index(search_model or settings.search_model)
-    opened = open_store(place, STEPS, payloads)
+    opened, closing = open_store(place, STEPS, payloads), AsyncExitStack()
+    if opened.close is not None:
+        closing.push_async_callback(opened.close)
+    if semantic_index is not None:
+        closing.callback(semantic_index.close)
     return World(
         clock=SystemClock(),
         ids=UniqueIds(),
@@ -211,26 +216,12 @@ def open_world(
         payloads=opened.payloads,
         open_calls=opened.open_calls,
         documents=opened.documents,
-        close=_closing(opened.close, semantic_index),
+        close=closing.aclose,
         random=random,
         lease_s=lease_s,
         thread=thread or "thr_" + UniqueIds().unique(),
         semantic_index=semantic_index,
     )
-
-
-def _closing(
-    close: Callable[[], Awaitable[None]] | None, semantic_index: SemanticIndex | None
-) -> Callable[[], Awaitable[None]]:
-    """Return a function that closes the search index and the store."""
-
-    async def both() -> None:
-        if semantic_index is not None:
-            semantic_index.close()
-        if close is not None:
-            await close()
-
-    return both
 
 
 def _semantic_index(model: str | Path | None) -> SemanticIndex | None:

@@ -43,7 +43,7 @@ from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.app import ServerApp, check_origin, serve_runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
-from agenttool.server.lazy_app import LazyApp
+from agenttool.server.lazy_app import lazy_app
 from agenttool.server.state import ServerOptions
 from agenttool.server.tenants import Tenants, TenantSpace, tenant_store
 
@@ -280,7 +280,7 @@ async def _mcp_app(
         async with serve_http(runtime, profiles) as app:
             yield app
 
-    async with LazyApp.open(endpoints) as app:
+    async with lazy_app(endpoints) as app:
         yield app
 
 

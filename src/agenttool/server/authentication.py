@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
@@ -118,7 +119,7 @@ class Authenticator:
         session = self.session_token(scope, headers)
         if session is not None:
             return await self._check(session, headers)
-        if self._requires_key or not is_local_program(scope, headers):
+        if self._requires_key or not _is_local_program(scope, headers):
             raise unauthorized(_MISSING)
         return _LOCAL_CALLER
 
@@ -156,7 +157,7 @@ class Authenticator:
         Raises:
             Problem: 403, because a page of another origin uses the cookie.
         """
-        token = cookies_of(headers).get(self.cookie_name(scope))
+        token = cookie_parser(headers.get("cookie", "")).get(self.cookie_name(scope))
         if token is None or not token.startswith(_SESSION_PREFIX):
             return None
         page_key, is_own_page = headers.get(PAGE_KEY_HEADER), scope.get("state", {}).get("is_own_page", False)
@@ -196,13 +197,7 @@ def split_session(token: str) -> tuple[str, str]:
     return token[:-PAGE_KEY_LENGTH], token[-PAGE_KEY_LENGTH:]
 
 
-def cookies_of(headers: Headers) -> dict[str, str]:
-    """Return the cookies of a request."""
-    pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
-    return {name: value for name, separator, value in pairs if separator}
-
-
-def is_local_program(scope: Scope, headers: Headers) -> bool:
+def _is_local_program(scope: Scope, headers: Headers) -> bool:
     """Return whether a request comes from this machine, through no proxy, and names this machine as the host."""
     client = scope.get("client")
     if client is None or client[0] not in _LOOPBACK_HOSTS or _is_forwarded(scope, headers):

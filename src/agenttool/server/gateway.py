@@ -1,6 +1,7 @@
 """The ASGI application of a server: it finds the route, the identity and the tenant of each request."""
 
 import gzip
+import re
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from http import HTTPStatus
@@ -67,16 +68,12 @@ class Gateway:
         self._bodies = BodyBudget()
         self._buckets: dict[str, TokenBucket] = {}
         self._exact: dict[str, dict[str, Route]] = {}
-        self._patterns: list[tuple[Route, dict[str, Route]]] = []
+        self._patterns: dict[re.Pattern[str], dict[str, Route]] = {}
         for route in routes:
-            if not route.names:
-                self._exact.setdefault(route.path, {})[route.method] = route
-                continue
-            known = next((methods for first, methods in self._patterns if first.path == route.path), None)
-            if known is None:
-                self._patterns.append((route, {route.method: route}))
-            else:
-                known[route.method] = route
+            methods = (
+                self._patterns.setdefault(route.pattern, {}) if route.names else self._exact.setdefault(route.path, {})
+            )
+            methods[route.method] = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -128,8 +125,8 @@ class Gateway:
         names: Mapping[str, str] = {}
         methods = self._exact.get(path)
         if methods is None:
-            for route, known in self._patterns:
-                if (match := route.pattern.fullmatch(path)) is not None:
+            for pattern, known in self._patterns.items():
+                if (match := pattern.fullmatch(path)) is not None:
                     methods, names = known, match.groupdict()
                     break
             else:

@@ -53,24 +53,16 @@ class LazyContext(Generic[T]):
                 entered.cancel()
 
 
-class LazyApp:
-    """Opens another application for the first request, and passes all requests on to it."""
+@asynccontextmanager
+async def lazy_app(make: Callable[[], AbstractAsyncContextManager[ASGIApp]]) -> AsyncGenerator[ASGIApp]:
+    """Yield an application that opens another one for its first request, and passes all requests to it."""
+    async with asyncio.TaskGroup() as group:
+        context = LazyContext(make, group)
 
-    def __init__(self, app: LazyContext[ASGIApp]) -> None:
-        """Take the application."""
-        self._app = app
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await (await context.get())(scope, receive, send)
 
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, make: Callable[[], AbstractAsyncContextManager[ASGIApp]]) -> AsyncGenerator["LazyApp"]:
-        """Yield the application; leaving it closes what the first request has opened."""
-        async with asyncio.TaskGroup() as group:
-            app = LazyContext(make, group)
-            try:
-                yield cls(app)
-            finally:
-                app.close()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        await (await self._app.get())(scope, receive, send)
+        try:
+            yield app
+        finally:
+            context.close()

@@ -132,18 +132,6 @@ class ServerState:
 class _TimeLimited:
     """The context of `ServerState.within`: `asyncio.timeout`, but all contexts share one timer of the event loop."""
 
-    __slots__ = (
-        "_canceled_before",
-        "_deadline",
-        "_deadlines",
-        "_is_expired",
-        "_is_revoked",
-        "_limits",
-        "_seconds",
-        "_task",
-        "identity",
-    )
-
     def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identity: Identity) -> None:
         self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
         self.identity = identity

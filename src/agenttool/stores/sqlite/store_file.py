@@ -1,7 +1,7 @@
 """The identity of an open file: detects that it was deleted, replaced or truncated while this process uses it.
 
 SQLite continues to write to a deleted file, and such writes are lost when the process ends. SQLite does not delete the
-write-ahead log while a connection is open, so both files stay the same as long as the store is open.
+write-ahead log while a connection is open, so an open store has the same two files all the time.
 """
 
 import os

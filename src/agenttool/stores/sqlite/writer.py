@@ -83,25 +83,6 @@ class WriteBatch:
         size: how many bytes its facts took when they were written.
     """
 
-    __slots__ = (
-        "_in_progress",
-        "_rows",
-        "born",
-        "changes",
-        "checkpoints",
-        "ended",
-        "erases",
-        "facts",
-        "finished",
-        "is_stored",
-        "is_unindexed",
-        "registers",
-        "removed",
-        "size",
-        "start",
-        "started",
-    )
-
     def __init__(self, number: int) -> None:
         """Start empty; batches of a process have different numbers."""
         self.facts: list[PendingFact] = []
