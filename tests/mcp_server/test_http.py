@@ -11,8 +11,10 @@ from mcp_clients import NEW, Person, text_of
 from agenttool import Runtime, tool
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
+from agenttool.ports.identity import AccessRole
 from agenttool.ports.surfacing import Role
 from agenttool.server.app import serve_runtime
+from agenttool.server.grants import GrantKind
 from agenttool.server.state import ServerOptions
 
 
@@ -31,7 +33,7 @@ def send(to: str) -> str:
 @pytest.fixture
 def serving(serve_app):
     @asynccontextmanager
-    async def serving(*, approves_own_calls=False, **options):
+    async def serving(*, approves_own_calls=False, with_grants=False, **options):
         profiles = {
             "": McpOptions(approves_own_calls=approves_own_calls),
             "readers": McpOptions(profile="readers", role=Role(name="r", tools=("local.*",))),
@@ -42,7 +44,7 @@ def serving(serve_app):
             serve_runtime(runtime, ServerOptions(**options), mcp=mcp) as served,
             serve_app(served, lifespan="off") as url,
         ):
-            yield url
+            yield (url, served.grants) if with_grants else url
         for task in asyncio.all_tasks():
             if "_shutdown_watcher" in repr(task):  # sse-starlette leaves it running
                 task.cancel()
@@ -105,6 +107,37 @@ async def test_requests_of_browsers_other_hosts_and_proxies_are_refused(serving)
         assert await post(f"{url}/mcp", host=host, **{"x-forwarded-for": "203.0.113.9"}) == 401
         assert await post(f"{url}/mcp", **{"mcp-method": "tools/list"}) == 400
         assert await post(f"{url}/mcp/nobody") == 404
+
+
+LISTEN = (
+    b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},'
+    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    b'"io.modelcontextprotocol/clientCapabilities":{}}}}'
+)
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"c","version":"1"}}}'
+)
+
+
+async def test_an_open_stream_ends_when_its_key_is_revoked(serving, mode, monkeypatch):
+    monkeypatch.setattr("agenttool.server.state.CHECK_S", 0.01)
+    async with serving(with_grants=True) as (url, grants), httpcore.AsyncConnectionPool() as pool:
+        key, grant = await grants.add(GrantKind.KEY, subject="bob", roles=[AccessRole.CALLER], created_by="test")
+        sent = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        sent["accept"] = "application/json, text/event-stream"
+        method, body = "POST", LISTEN
+        if mode == NEW:
+            sent |= {"mcp-protocol-version": NEW, "mcp-method": "subscriptions/listen"}
+        else:
+            opened = await pool.request("POST", f"{url}/mcp", headers=sent, content=INITIALIZE)
+            sent["mcp-session-id"] = dict(opened.headers)[b"mcp-session-id"].decode()
+            method, body = "GET", None
+        async with asyncio.timeout(30), pool.stream(method, f"{url}/mcp", headers=sent, content=body) as stream:
+            assert stream.status == 200
+            await grants.revoke(GrantKind.KEY, grant.grant_id)
+            async for _ in stream.aiter_stream():
+                pass
 
 
 async def test_a_server_with_a_token_requires_it(serving):

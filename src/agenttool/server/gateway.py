@@ -4,7 +4,9 @@ import gzip
 import re
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
+from math import inf
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -225,7 +227,31 @@ class Gateway:
         scope.setdefault("state", {})["principal"] = identity.principal
         profile = scope["path"].removeprefix("/mcp").strip("/")
         scope["path_params"] = {"profile": profile} if profile else {}
-        return space.mcp
+        return partial(self._serve_while_valid, space.mcp, identity)
+
+    async def _serve_while_valid(
+        self, app: ASGIApp, identity: Identity, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve a request, also one with a stream, until its credentials are revoked or expire, or the server stops."""
+        is_started = is_complete = False
+
+        async def noted(message: Message) -> None:
+            nonlocal is_started, is_complete
+            is_started = True
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        ended = Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
+        try:
+            with self.state.within(inf, identity):
+                await app(scope, receive, noted)
+                return
+        except Problem as problem:
+            ended = problem
+        if not is_started:
+            await problem_response(ended)(scope, receive, send)
+        elif not is_complete:
+            await send({"type": "http.response.body", "body": b""})
 
     async def _callbacks(self, path: str) -> ASGIApp | None:
         """Return the application for callbacks of RAP servers; the token in the path is the credential."""
