@@ -42,7 +42,7 @@ from agenttool.server.messages import (
     ToolDetail,
     ToolPage,
     TryReply,
-    given,
+    optional_member,
 )
 from agenttool.sync import LoopProxy, awaited, end_loop, iterated, run_on, start_loop
 
@@ -79,13 +79,13 @@ class GatewayEvent(NamedTuple):
 
 def json_value(member: msgspec.Raw) -> Json:
     """Return a member of a reply that is any JSON, such as `Approval.input`; None if it is absent."""
-    found = given(member)
+    found = optional_member(member)
     return None if found is None else msgspec.json.decode(found)
 
 
 def result_of(call: CallReply) -> ToolResult | None:
     """Return the result of a call; None while the call is open."""
-    found = given(call.result)
+    found = optional_member(call.result)
     return None if found is None else read(found, ToolResult)
 
 

@@ -236,7 +236,7 @@ class Runtime(SurfaceAccess):
             provide=provide,
             settings=AppliedSettings(
                 config=settings,
-                first=settings,
+                initial=settings,
                 rules=rules,
                 mode=mode,
                 approve=approve,

@@ -100,7 +100,7 @@ class _SecretFile(_Source):
         return cast("str", await in_thread(partial(self._read, actor), self.left_behind))
 
     def _read(self, actor: str | None) -> str:
-        file = self.folder / Path(_filled(self.path, actor)).expanduser()
+        file = self.folder / Path(_with_actor(self.path, actor)).expanduser()
         try:
             opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
@@ -134,7 +134,7 @@ class _Keyring(_Source):
         fault = self.fault()
         if fault is not None:
             raise CredentialMissing(fault)
-        service, username = _filled(self.service, actor), _filled(self.username, actor)
+        service, username = _with_actor(self.service, actor), _with_actor(self.username, actor)
         look_up = cast("Callable[[str, str], object]", import_module("keyring").get_password)
         try:
             found = await in_thread(partial(look_up, service, username), self.left_behind)
@@ -164,7 +164,7 @@ class _Command(_Source):
         return None
 
     async def read(self, actor: str | None) -> str:
-        argv = tuple(_filled(each, actor) for each in self.argv)
+        argv = tuple(_with_actor(each, actor) for each in self.argv)
         try:
             ended = await run_program(self._program(argv), b"")
         except (OSError, ValueError) as error:  # a program that wrote too much is an OSError, too
@@ -232,14 +232,14 @@ class NamedCredential:
         """Return why no call can have the credential, its place and the remedy; None if some call may have it."""
         sources = [*self.by_actor.values()] if self.source is None else [self.source]
         faults = [each.fault() for each in sources]
-        return self._placed(faults[0]) if faults and faults[0] is not None and None not in faults else None
+        return self._with_place(faults[0]) if faults and faults[0] is not None and None not in faults else None
 
     def refusal(self, actor: str | None, /) -> str | None:
         """Return why calls of an actor cannot have the credential, as far as that is known without a fetch."""
         try:
             self._source_for(actor)
         except CredentialMissing as error:
-            return self._placed(str(error))
+            return self._with_place(str(error))
         return None
 
     async def fetch(self, actor: str | None, /) -> FetchedCredential:
@@ -252,14 +252,14 @@ class NamedCredential:
             async with asyncio.timeout(self.timeout_s):
                 found = await self._source_for(actor).read(actor)
             fetched = found if isinstance(found, FetchedCredential) else FetchedCredential(found, self.ttl_s)
-            return replace(fetched, value=_usable(fetched.value))
+            return replace(fetched, value=_check_secret(fetched.value))
         except TimeoutError:
             reason = f"it was not there after {self.timeout_s:g} s; try it by hand, or raise timeout_s"
-            raise CredentialMissing(self._placed(reason)) from None
+            raise CredentialMissing(self._with_place(reason)) from None
         except CredentialMissing as error:
-            raise CredentialMissing(self._placed(str(error))) from error.__cause__
+            raise CredentialMissing(self._with_place(str(error))) from error.__cause__
         except ToolFailure as failure:  # too many threads hang in it
-            raise CredentialMissing(self._placed(str(failure))) from failure
+            raise CredentialMissing(self._with_place(str(failure))) from failure
 
     def _source_for(self, actor: str | None) -> _Source:
         if self.is_per_actor and actor is None:
@@ -271,13 +271,13 @@ class NamedCredential:
             raise CredentialMissing(f"the actor {actor!r} has none; add it to [credentials.{self.name}.actors]")
         return found
 
-    def _placed(self, reason: str) -> str:
+    def _with_place(self, reason: str) -> str:
         cause, mark, remedy = reason.partition("; ")
         return f"{cause} ({self.place}){mark}{remedy}"
 
 
-def _filled(text: str, actor: str | None) -> str:
-    """Return a text with the actor in it.
+def _with_actor(text: str, actor: str | None) -> str:
+    """Return a text with the name of the actor in the place of `{actor}`.
 
     Raises:
         CredentialMissing: the actor is none, or must not be part of a path, a user name or an argument.
@@ -296,8 +296,8 @@ def _decoded(data: bytes, what: str) -> str:
         raise CredentialMissing(f"{what} is not UTF-8; write text") from None
 
 
-def _usable(value: str) -> str:
-    """Return a secret that can be masked.
+def _check_secret(value: str) -> str:
+    """Check that a secret can be masked, and return it.
 
     Raises:
         CredentialMissing: it is empty, too short or too long.
@@ -329,7 +329,7 @@ def _from_program(name: str, given: GivenCredential) -> NamedCredential:
     options = {"name": name, "place": f"Runtime.open(credentials={{{name!r}: …}})", "timeout_s": 30.0}
     if isinstance(given, str):
         try:
-            value = _FixedText(_usable(given))
+            value = _FixedText(_check_secret(given))
         except CredentialMissing as error:
             raise ConfigError(f"the credential {name!r} cannot be used: {error}") from None
         return NamedCredential(**options, kind="value", ttl_s=0.0, is_per_actor=False, source=value)  # pyright: ignore[reportArgumentType] -- a text and a number
@@ -354,14 +354,14 @@ def _from_settings(name: str, setting: Setting) -> NamedCredential:
     what = f"[credentials.{name}]"
     try:
         table = read_table(setting.members, CredentialTable, what, shows_values=False)
-        kind = _kind(table, what, (*CREDENTIAL_SOURCES, "actors"))
-        source = None if kind == "actors" else _source(table, folder)
+        kind = _source_kind(table, what, (*CREDENTIAL_SOURCES, "actors"))
+        source = None if kind == "actors" else _make_source(table, folder)
         by_actor: dict[str, _Source] = {}
         for actor, members in (table.actors or {}).items():
             whose = f"[credentials.{name}.actors] {actor!r}"
             own = read_table(members, CredentialSource, whose, shows_values=False)
-            _kind(own, whose, CREDENTIAL_SOURCES)
-            by_actor[actor] = _source(own, folder)
+            _source_kind(own, whose, CREDENTIAL_SOURCES)
+            by_actor[actor] = _make_source(own, folder)
     except TableError as error:
         raise ConfigError(f"{setting.place}: {error}") from error
     return NamedCredential(
@@ -376,8 +376,8 @@ def _from_settings(name: str, setting: Setting) -> NamedCredential:
     )
 
 
-def _kind(table: CredentialSource, what: str, allowed: tuple[str, ...]) -> str:
-    """Return which source a table has.
+def _source_kind(table: CredentialSource, what: str, allowed: tuple[str, ...]) -> str:
+    """Return the name of the one source that a table has.
 
     Raises:
         TableError: it has none, or several.
@@ -389,8 +389,8 @@ def _kind(table: CredentialSource, what: str, allowed: tuple[str, ...]) -> str:
     return found[0]
 
 
-def _source(table: CredentialSource, folder: Path) -> _Source:
-    """Return the source that a table has.
+def _make_source(table: CredentialSource, folder: Path) -> _Source:
+    """Create the source of a table.
 
     Raises:
         TableError: the name of a variable has `{actor}`, which two actors could spell alike.

@@ -23,11 +23,11 @@ class AppliedSettings:
 
     Attributes:
         config: the settings that are in force.
-        first: the settings that the runtime was opened with.
+        initial: the settings that the runtime was opened with.
     """
 
     config: Config
-    first: Config
+    initial: Config
     rules: tuple[RuleOption, ...]
     mode: str | None
     approve: Approval | None
@@ -40,7 +40,9 @@ class AppliedSettings:
     def needs_restart(self) -> tuple[str, ...]:
         """The settings that differ from those at the start, and that only a new process applies."""
         names = [each.name for each in fields(Config) if each.name not in _RELOADED]
-        return tuple(each for each in names if _plain(getattr(self.config, each)) != _plain(getattr(self.first, each)))
+        return tuple(
+            each for each in names if _plain(getattr(self.config, each)) != _plain(getattr(self.initial, each))
+        )
 
     async def apply(self, config: Config, agent: Agent, sources: SourceManager) -> "AppliedSettings":
         """Apply the rules and sources of other settings. Running calls continue; the next call follows the new rules.

@@ -42,7 +42,7 @@ class MadeSources:
     tables: dict[str, SourceTable]
 
     def changed(self, before: "MadeSources") -> tuple[set[str], tuple[Source, ...]]:
-        """Return the names of the earlier sources that have to go, and the sources that have to be connected.
+        """Return the names of the earlier sources to disconnect, and the sources to connect.
 
         A source stays if its table is the same. A source that was made from several tables stays if all tables of its
         kind are the same.
@@ -61,7 +61,7 @@ class MadeSources:
 
 
 def _is_same(table: SourceTable | None, other: SourceTable | None) -> bool:
-    """Return whether two tables have the same meaning, wherever they are in their file."""
+    """Return whether two tables are equal, wherever they are in their file."""
     if table is None or other is None:
         return False
     return (table.kind, table.members, table.file) == (other.kind, other.members, other.file)

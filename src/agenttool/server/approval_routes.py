@@ -29,7 +29,7 @@ from agenttool.server.messages import (
     CheckReply,
     InputBody,
     Misplaced,
-    given,
+    optional_member,
     raw,
 )
 from agenttool.server.problem import Problem
@@ -126,7 +126,7 @@ async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
 
 
 def _answer_in(body: AnswerBody) -> Answer:
-    edited = given(body.input)
+    edited = optional_member(body.input)
     if body.answer == "deny":
         if edited is not None or body.remember is not None:
             pointer = "/remember" if edited is None else "/input"
@@ -154,7 +154,7 @@ def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
         return
     misfits = space.runtime.inspection.misfits(entry, answer.input)
     if misfits:
-        first = misplaced(misfits[0])
+        first = input_error(misfits[0])
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         raise Problem(status, first.message, pointer=f"/input{first.pointer}", reason=RefusalReason.BAD_INPUT.value)
 
@@ -172,8 +172,8 @@ def _check_suggested(question: Question, answer: Remember) -> None:
         raise Problem(_STATUSES[reason], detail, pointer=_POINTERS[reason], reason=reason.value)
 
 
-def misplaced(misfit: Misfit) -> Misplaced:
-    """Return where an input does not fit, and why."""
+def input_error(misfit: Misfit) -> Misplaced:
+    """Return where and why an input does not fit its schema."""
     return Misplaced(pointer=misfit.pointer, message=f"expected {misfit.expected}; {misfit.advice}")
 
 
@@ -184,7 +184,7 @@ async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> Reply:
     entry = inspection.tool(question.tool_id)
     edited = parse_object(bytes(request.body.input), what="input")
     misfits = () if entry is None else inspection.misfits(entry, edited)
-    return Reply(value=CheckReply(errors=[misplaced(each) for each in misfits]))
+    return Reply(value=CheckReply(errors=[input_error(each) for each in misfits]))
 
 
 async def _open_question(space: TenantSpace, approval_id: str) -> Question:

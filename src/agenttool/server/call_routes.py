@@ -60,7 +60,7 @@ from agenttool.server.messages import (
     PhaseItem,
     raw,
     raw_record,
-    raw_typed,
+    raw_with_type,
 )
 from agenttool.server.problem import Problem, parse_cursor
 from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, Reply
@@ -274,7 +274,7 @@ def _detail(call: RecordedCall) -> CallDetail:
         actor=invocation.actor_ref,
         invocation=raw_record(invocation),
         events=[raw_record(each) for each in call.events],
-        records=[raw_typed(each) for each in call.records],
+        records=[raw_with_type(each) for each in call.records],
         traceback=call.traceback,
         children=[*call.children],
         began=timestamp(call.began_ns),

@@ -19,7 +19,7 @@ from agenttool.ports.identity import GATEWAY_ROLE
 from agenttool.ports.source import ReviewedSource
 from agenttool.records import JsonObject, Lifecycle, RuleSource
 from agenttool.runtime import Runtime
-from agenttool.server.approval_routes import misplaced
+from agenttool.server.approval_routes import input_error
 from agenttool.server.call_routes import summary_of
 from agenttool.server.messages import (
     LogReply,
@@ -167,7 +167,7 @@ def trial_reply(trial: CallTrial) -> TryReply:
         rule_refs=[*trial.verdict.rule_refs],
         overridden_rule_refs=[*(reason.beaten_rule_refs or ())],
         suggested_updates=[raw(to_json(each)) for each in trial.suggested_updates],
-        errors=[misplaced(each) for each in trial.misfits],
+        errors=[input_error(each) for each in trial.misfits],
     )
 
 

@@ -36,8 +36,8 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
 RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
 
 
-def given(member: Raw) -> bytes | None:
-    """Return an optional member of a request; None if it was left out or is null. msgspec has no optional raw type."""
+def optional_member(member: Raw) -> bytes | None:
+    """Return a member that may be absent or null, then as None; msgspec has no optional raw type."""
     found = bytes(member)
     return None if found in (b"", b"null") else found
 
@@ -52,8 +52,8 @@ def raw_record(record: Record) -> Raw:
     return Raw(write(record))
 
 
-def raw_typed(record: Record) -> Raw:
-    """Return a record with its type as a member of a message."""
+def raw_with_type(record: Record) -> Raw:
+    """Return a record with its `record_type` as a member of a message."""
     return Raw(json_bytes(to_json(record)))
 
 

@@ -29,10 +29,10 @@ from agenttool.server.messages import (
     ToolListQuery,
     ToolPage,
     ToolSummary,
-    given,
+    optional_member,
     raw,
     raw_record,
-    raw_typed,
+    raw_with_type,
 )
 from agenttool.server.problem import Problem, parse_cursor
 from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
@@ -110,10 +110,10 @@ async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     return Reply(
         value=ToolDetail(
             **asdict(summary),
-            declaration=raw_typed(tool.declaration),
-            interface=raw_typed(complete_interface(tool.interface)),
-            execution_profile=raw_typed(tool.execution_profile),
-            permission_profile=raw_typed(tool.permission_profile),
+            declaration=raw_with_type(tool.declaration),
+            interface=raw_with_type(complete_interface(tool.interface)),
+            execution_profile=raw_with_type(tool.execution_profile),
+            permission_profile=raw_with_type(tool.permission_profile),
             input_schema=raw((contract and contract.model_input_schema) or {}),
             risk=raw(risk_of(entry)),
         )
@@ -140,7 +140,7 @@ async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
         context["refs"] = tuple(body.refs)
     if body.reason is not None:
         context["reason"] = body.reason
-    role, model = given(body.role), given(body.model)
+    role, model = optional_member(body.role), optional_member(body.model)
     if role is not None:
         context["role"] = _part(role, "role", Role)
     if model is not None:
