@@ -277,7 +277,6 @@ class SyncRuntime(LoopProxy[Runtime]):
     offer_read_result = _called(Runtime.offer_read_result)
     may_read = awaited(Runtime.may_read)
     tool_names = _called(Runtime.tool_names)
-    denial = _called(Runtime.denial)
     current = _called(Runtime.current)
     offered = _called(Runtime.offered)
     search = awaited(Runtime.search)

@@ -70,6 +70,33 @@ async def test_completion_is_asked_of_the_server_that_has_the_prompt_or_template
     assert read.contents[0].text == "the memo"
 
 
+@pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
+@pytest.mark.parametrize("behavior", ["deny", "ask"])
+async def test_nothing_is_sent_for_completion_or_a_subscription_that_a_read_would_not_send_unasked(behavior, tmp_path):
+    log = tmp_path / "log"
+    rules = [
+        {"behavior": behavior, "tool": "fx.get_prompt", "actor": "user:eve"},
+        {"behavior": behavior, "tool": "fx.read_resource", "argument": {"/uri": {"one_of": ["memo://secret"]}}},
+    ]
+    prompt = types.PromptReference(type="ref/prompt", name="greet")
+    template = types.ResourceTemplateReference(type="ref/resource", uri="memo://{name}")
+    async with (
+        Runtime.open(sources=[server("fx", "offers=1", f"log={log}")], approve="wait", rules=rules) as rt,
+        connected(rt, "legacy", actor="user:eve") as client,
+    ):
+        refused = [
+            await client.complete(prompt, {"name": "who", "value": "A"}),
+            await client.complete(template, {"name": "name", "value": "secret"}),
+        ]
+        with pytest.raises(MCPError, match="permission_denied" if behavior == "deny" else "approval_required"):
+            await client.subscribe_resource("memo://secret")
+        assert "memo://secret" not in log.read_text()
+        assert "completion/complete" not in log.read_text()
+        allowed = await client.complete(template, {"name": "name", "value": "o"})
+    assert [each.completion.values for each in refused] == [[], []]
+    assert allowed.completion.values == ["memo://{name} o…"]
+
+
 async def test_the_error_of_a_server_about_its_own_prompt_reaches_the_client(mode):
     async with Runtime.open(sources=[server("fx")], approve="wait") as rt, connected(rt, mode) as client:
         with pytest.raises(MCPError, match="the argument who is missing"):

@@ -23,7 +23,7 @@ from agenttool.mcp.profiles import has_tool
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
-from agenttool.records import UNSET, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
+from agenttool.records import UNSET, Behavior, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
 from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
@@ -177,31 +177,45 @@ class Offers:
 
         return await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
 
-    def _refuse_denied(
+    async def _unasked(
         self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], caller: str | Principal | None
-    ) -> None:
-        """Remove the owners whose entry the rules deny: a rule about the tool that reads it holds here, too.
+    ) -> list[Owner]:
+        """Return the owners that may get arguments without a question: those whose tool that reads would run at once.
+
+        Completion and subscriptions are no calls, so there is none that could wait for an approval.
 
         Raises:
-            MCPError: the rules deny all.
+            MCPError: there are owners, but none of them may.
         """
-        reason = None
-        for each in tuple(owners):
-            denial = self._runtime.denial(f"{each.provider.name}.{tool}", arguments(each.key), actor_ref=caller)
-            if denial is not None:
-                owners.remove(each)
-                reason = denial
-        if reason is not None and not owners:
-            raise MCPError(types.INVALID_PARAMS, f"permission_denied: {reason}")
+        found: list[Owner] = []
+        refusal = ""
+        for each in owners:
+            name = f"{each.provider.name}.{tool}"
+            entry = self._runtime.inspection.tool(name)
+            if entry is None:
+                if not isinstance(each.provider, ServerOffers):  # it has no tools that read
+                    found.append(each)
+                continue
+            roles = caller.role_names if isinstance(caller, Principal) else None
+            trial = await self._runtime.inspection.decide(entry, arguments(each.key), name_of_actor(caller), roles)
+            if trial.verdict.behavior is Behavior.ALLOW:
+                found.append(each)
+            elif trial.verdict.behavior is Behavior.DENY:
+                refusal = f"permission_denied: {trial.verdict.reason.message or 'a rule denies it'}"
+            else:
+                refusal = f"approval_required: only calls can wait for an approval; allow {name} by a rule"
+        if owners and not found:
+            raise MCPError(types.INVALID_PARAMS, refusal or f"the source has no tool {tool!r}")
+        return found
 
     async def subscribe(self, uri: str, caller: str | Principal | None) -> Unsubscribe | None:
         """Report changes of a resource until the returned function is called; None if its source does not notice them.
 
         Raises:
-            MCPError: its source cannot answer now, or the rules deny that the actor reads it.
+            MCPError: its source cannot answer now, or the actor may not read it without an approval.
         """
         owners = await self._owners_of(OfferKind.RESOURCES, uri)
-        self._refuse_denied(owners, "read_resource", lambda key: {"uri": key}, caller)
+        owners = await self._unasked(owners, "read_resource", lambda key: {"uri": key}, caller)
         return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
 
     async def _called(self, result: ToolResult) -> JsonObject | None:
@@ -241,15 +255,42 @@ class Offers:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
 
-    async def completion(self, params: JsonObject, actor: str | None) -> JsonObject:
-        """Return completions of an argument of a prompt or of a resource template; none if no source has some."""
+    async def completion(self, params: JsonObject, caller: str | Principal | None) -> JsonObject:
+        """Return completions of an argument of a prompt or of a resource template.
+
+        There are none if no source has some, or if the actor may not read the entry without an approval.
+        """
         ref = cast("JsonObject", params["ref"])
         member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
+        given = _completed_arguments(params)
+
+        def arguments(key: str) -> JsonObject:
+            return {"name": key, "arguments": given} if kind is OfferKind.PROMPTS else {"uri": _filled(key, given)}
+
         owners = await self._owners_of(kind, str(ref.get(member)))
+        try:
+            owners = await self._unasked(owners, _LISTS[kind].reader, arguments, caller)
+        except MCPError:
+            owners = []
         found = await _first(
-            owners, lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}, actor)
+            owners,
+            lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}, name_of_actor(caller)),
         )
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
+
+
+def _completed_arguments(params: JsonObject) -> JsonObject:
+    """Return the arguments that a request for completions has: those given before, and the one to complete."""
+    context, argument = params.get("context"), cast("JsonObject", params["argument"])
+    before = context.get("arguments") if isinstance(context, dict) else None
+    return {**(before if isinstance(before, dict) else {}), str(argument["name"]): argument["value"]}
+
+
+def _filled(template: str, values: JsonObject) -> str:
+    """Return a URI template with the values that are known."""
+    for name, value in values.items():
+        template = template.replace(f"{{{name}}}", str(value))
+    return template
 
 
 async def read_stored_output(runtime: Runtime, uri: str, actor: str | None) -> JsonObject | None:

@@ -405,7 +405,7 @@ class RuntimeMcpServer:
     async def _complete(self, context: RequestContext, params: types.CompleteRequestParams) -> types.Result:
         members = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         members.pop("_meta", None)
-        return types.CompleteResult.model_validate(await self._offers.completion(members, self._actor(context)))
+        return types.CompleteResult.model_validate(await self._offers.completion(members, self._caller(context)))
 
     async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from agenttool.codec import clone
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.pipeline.agent import Agent
 from agenttool.pipeline.approval_queue import ApprovalQueue
@@ -17,10 +16,9 @@ from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_
 from agenttool.pipeline.surfaces import offered_tools
 from agenttool.policy.rule_settings import rules_in
 from agenttool.ports.deferred import Thread
-from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import Behavior, InvocationId, JsonObject, SurfaceId, ToolSearchResult, ToolSurface
+from agenttool.records import InvocationId, JsonObject, SurfaceId, ToolSearchResult, ToolSurface
 
 
 class SurfaceAccess:
@@ -103,19 +101,6 @@ class SurfaceAccess:
         """Return the qualified names of all declared tools, sorted; those that cannot be called now included."""
         self._check_open()
         return tuple(sorted(entry.qualified_name for entry in self._agent.catalog))
-
-    def denial(self, name: str, arguments: JsonObject, *, actor_ref: str | Principal | None = None) -> str | None:
-        """Return why the rules deny a call, by qualified name; None if they do not, or if there is no such tool."""
-        self._check_open()
-        entry = self._agent.catalog.owner(name)
-        if entry is None:
-            return None
-        subject, now = self._core.tools.subjects[entry], timestamp(self._core.now_ns())
-        roles = actor_ref.role_names if isinstance(actor_ref, Principal) else None
-        verdict = self._core.policy.decide(
-            subject, arguments, now=now, actor=name_of_actor(actor_ref), actor_roles=roles
-        )
-        return (verdict.reason.message or "a rule denies it") if verdict.behavior is Behavior.DENY else None
 
     def offer_read_result(self) -> None:
         """Offer the tool that reads stored output on every surface from now on, not only once there is such output."""
