@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
@@ -13,6 +13,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from agenttool.adapters.mcp.settings import McpServer, read_server
+from agenttool.adapters.source_settings import check_name
 from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import (
     COMMAND_LINE,
@@ -28,7 +29,7 @@ from agenttool.cli.client_settings import (
     source_name,
 )
 from agenttool.cli.format import print_json
-from agenttool.cli.openapi_service import print_trial, service_name, service_settings, toml_of, try_service
+from agenttool.cli.openapi_service import print_trial, service_name, service_settings, try_service
 from agenttool.cli.options import JsonOption, SettingsOption
 from agenttool.cli.output import escape_markup, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
@@ -38,7 +39,7 @@ from agenttool.config.table import suggestion
 from agenttool.config.writer import append_tables, toml_table
 from agenttool.errors import AgentToolError, ConfigError
 from agenttool.history.printable import one_line
-from agenttool.ports.source import SourceStatus
+from agenttool.ports.source import ReviewedSource, Source
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.records.record import replace
 from agenttool.runtime import Runtime
@@ -53,6 +54,7 @@ TRIED_AT_A_TIME = 8
 DEFAULT_TRIAL_S = 30.0
 _RETRIED = "; it is tried again automatically"
 _OWN_LINE = "agenttool: "
+_ADDED = "Added by agenttool sources add"
 
 _Try = Annotated[bool, typer.Option("--try/--no-try", help="Start each server, and add only those that answer")]
 _Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a server may take to answer")]
@@ -60,20 +62,21 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be wri
 
 
 @runtime_checkable
-class TriedSource(Protocol):
-    """A source that can be tried, such as an MCP server."""
+class ServerSource(Source, ReviewedSource, Protocol):
+    """A source that is one server, such as an MCP server."""
 
     @property
     def log(self) -> tuple[str, ...]:
         """The latest lines of its log."""
         ...
 
-    async def check(self) -> None:
-        """Connect now."""
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of its session."""
         ...
 
-    def health(self) -> Sequence[SourceStatus]:
-        """Return its state."""
+    def use_login(self, show: Callable[[str], None]) -> None:
+        """Have a user log in when the server requires it."""
         ...
 
 
@@ -140,11 +143,22 @@ class ImportTarget:
         sources = {name: each.members for name, each in config.sources.items()}
         return cls(file, sources, known, frozenset(config.credentials))
 
-    def toml(self, servers: Iterable[ImportedServer], origin: str) -> str:
-        """Return the tables of servers and of their credentials."""
-        chosen = list(servers)
-        tables = [toml_table(f"[sources.{each.name}]", {"kind": "mcp", **each.members}) for each in chosen]
-        variables = {name: variable for each in chosen for name, variable in each.credentials.items()}
+    def check_new(self, name: str) -> None:
+        """Reject a name that no source can have, or that one has.
+
+        Raises:
+            ConfigError: says which of the two.
+        """
+        check_name(name)
+        if name in self.sources:
+            raise ConfigError(f"there is a source {name!r} already; choose another name, or change it in {self.file}")
+
+    def toml(self, servers: Sequence[ImportedServer], kind: str, origin: str) -> str:
+        """Return the tables of sources of one kind and of their credentials; empty if there are none."""
+        if not servers:
+            return ""
+        tables = [toml_table(f"[sources.{each.name}]", {"kind": kind, **each.members}) for each in servers]
+        variables = {name: variable for each in servers for name, variable in each.credentials.items()}
         tables += [
             toml_table(f"[credentials.{name}]", {"env": variable})
             for name, variable in variables.items()
@@ -187,7 +201,7 @@ def import_settings(  # noqa: PLR0913 -- one for each option of the command
     if tries:
         asyncio.run(_try_all(usable, target, timeout))
     chosen = _chosen(rows, tries=tries)
-    text = target.toml(chosen, "Imported from other MCP clients") if chosen else ""
+    text = target.toml(chosen, "mcp", "Imported from other MCP clients")
     if not as_json:
         _print_rows(rows)
     if chosen and not dry_run and (yes or typer.confirm(f"Add {_count(chosen)} to {target.file}?", default=True)):
@@ -231,17 +245,14 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         service = _service(words, named, headers, variables, options, target)
         _add_service(service, target, timeout, dry_run=dry_run, as_json=as_json)
         return
-    if source_name(name, set()) != name:
-        raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; rename it")
-    if name in target.sources:
-        raise ConfigError(f"there is a source {name!r} already; choose another name, or change it in {target.file}")
+    target.check_new(name)
     members = _server_members(words, env or (), header or (), transport)
     given = client_servers({"mcpServers": {name: members}}, ClientFile(COMMAND_LINE, Path()), Path())
     [row] = rows = _rows(list(given), target)
     if tries and row.state == "untried":
         asyncio.run(_try_all(rows, target, timeout))
     chosen = _chosen(rows, tries=tries)
-    text = target.toml(chosen, "Added by agenttool sources add") if chosen else ""
+    text = target.toml(chosen, "mcp", _ADDED)
     if not as_json:
         _print_rows(rows)
     if chosen and not dry_run:
@@ -283,10 +294,7 @@ def _service(
     if len(words) != 1:
         raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
     name = named or service_name(words[0])
-    if source_name(name, set()) != name:
-        raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; use another --name")
-    if name in target.sources:
-        raise ConfigError(f"there is a source {name!r} already; remove it from {target.file}, or choose another --name")
+    target.check_new(name)
     given = client_servers(
         {"mcpServers": {name: {"url": "https://service.invalid", "headers": headers}}},
         ClientFile(COMMAND_LINE, Path()),
@@ -306,7 +314,7 @@ def _add_service(
 ) -> None:
     """Read the document of a service, print what it brings, and add it to the settings."""
     trial = try_service(service, target.file, target.credentials.values, timeout_s)
-    text = toml_of(service, target.configured)
+    text = target.toml([service], OPENAPI, _ADDED)
     is_added = trial.fault is None and not dry_run
     if is_added:
         append_tables(target.file, text)
@@ -448,7 +456,9 @@ async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget, tim
         return
     values = {name: target.credentials.values[name] for name in server.credentials if name in target.credentials.values}
     try:
-        row.reason = await _connect(row, _trial_settings(server, target, timeout_s), values)
+        settings = read_server(server.name, server.members, target.file.resolve().parent)
+        trial = replace(settings, start_timeout_s=timeout_s, env={**settings.env, **server.trial_env})
+        row.reason = await _connect(row, trial, values)
     except AgentToolError as error:
         row.reason = str(error)
     for value in (*values.values(), *server.trial_env.values()):
@@ -457,18 +467,13 @@ async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget, tim
     row.reason = row.reason or row.given.note
 
 
-def _trial_settings(server: ImportedServer, target: ImportTarget, timeout_s: float) -> McpServer:
-    settings = read_server(server.name, server.members, target.file.resolve().parent)
-    return replace(settings, start_timeout_s=timeout_s, env={**settings.env, **server.trial_env})
-
-
 async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) -> str:
     """Connect to a server and count its tools; return why it cannot be used, or an empty text."""
     async with Runtime.open(
         sources=[settings], store="memory:", credentials=values, search_model="none", approve="deny"
     ) as rt:
         source = rt.sources.get(settings.name)
-        if not isinstance(source, TriedSource):
+        if not isinstance(source, ServerSource):
             return "it is not an MCP server"
         await source.check()
         status = source.health()[0]

@@ -5,26 +5,23 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.catalog.entry import estimate_tokens
-from agenttool.cli.call import read_arguments
 from agenttool.cli.client_settings import ImportedServer, source_name
-from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import escape_markup, indented, print_blocks, print_text, printable
-from agenttool.config.program import program_name
-from agenttool.config.table import suggestion
-from agenttool.config.writer import toml_table
-from agenttool.errors import AgentToolError, ConfigError
+from agenttool.cli.output import escape_markup, indented, print_blocks
+from agenttool.errors import AgentToolError
 from agenttool.ports.source import ReviewedSource, SourceStatus
 from agenttool.records import Json, JsonObject, ToolDeclaration
 from agenttool.runtime import Runtime
+
+if TYPE_CHECKING:  # the packages behind these may not be installed
+    from agenttool.adapters.openapi.http import HttpRequest
+    from agenttool.adapters.openapi.importer import ImportedDocument
 
 SHOWN_SKIPPED = 10
 """How many skipped operations are printed; `--json` has all."""
@@ -34,76 +31,12 @@ _COMMON_LABELS = frozenset(
 )
 
 
-class PreviewedRequest(Protocol):
-    """A request with its secrets masked."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes | None
-
-
-class SkippedOperation(Protocol):
-    """A part of a document that cannot be used, and why."""
-
-    @property
-    def pointer(self) -> str:
-        """Its JSON pointer."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why."""
-        ...
-
-
-class ServiceSchemes(Protocol):
-    """The security schemes of a document."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names."""
-        ...
-
-    def describe(self, name: str) -> str:
-        """Return the kind of one."""
-        ...
-
-    def is_configured(self, name: str) -> bool:
-        """Return whether the settings have a credential for one."""
-        ...
-
-    def sent_as(self, name: str, value: str) -> str:
-        """Return how a request carries a credential."""
-        ...
-
-
-class ServiceDocument(Protocol):
-    """A document that was imported."""
-
-    title: str
-    version: str
-    excluded: int
-    advice: tuple[str, ...]
-    security: ServiceSchemes
-
-    @property
-    def skipped(self) -> Sequence[SkippedOperation]:
-        """The parts that cannot be used."""
-        ...
-
-    @property
-    def findings(self) -> Sequence[SkippedOperation]:
-        """The schemas that are read more loosely."""
-        ...
-
-
 @runtime_checkable
 class ServiceSource(Protocol):
-    """A source that is an OpenAPI service; the package behind it may not be installed."""
+    """A source that is an OpenAPI service."""
 
     @property
-    def imported(self) -> ServiceDocument | None:
+    def imported(self) -> "ImportedDocument | None":
         """Its document."""
         ...
 
@@ -111,7 +44,7 @@ class ServiceSource(Protocol):
         """Return its state."""
         ...
 
-    def preview(self, tool: str, arguments: JsonObject) -> PreviewedRequest:
+    def preview(self, tool: str, arguments: JsonObject) -> "HttpRequest":
         """Return the request that a call would send."""
         ...
 
@@ -187,17 +120,6 @@ def service_settings(place: str, headers: ImportedServer, options: Mapping[str, 
     if headers.members.get("headers"):
         members["headers"] = headers.members["headers"]
     return ImportedServer(headers.name, members, headers.credentials, headers.missing, {})
-
-
-def toml_of(server: ImportedServer, configured: frozenset[str]) -> str:
-    """Return the tables of a service and of its credentials."""
-    tables = [toml_table(f"[sources.{server.name}]", {"kind": "openapi", **server.members})]
-    tables += [
-        toml_table(f"[credentials.{name}]", {"env": variable})
-        for name, variable in server.credentials.items()
-        if name not in configured
-    ]
-    return "# Added by agenttool sources add.\n" + "\n".join(tables)
 
 
 def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], timeout_s: float) -> ServiceTrial:
@@ -281,51 +203,3 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
         for scheme, kind in trial.schemes.items()
     ]
     print_blocks(blocks)
-
-
-def request(  # noqa: PLR0913 -- one for each option of the command
-    source: Annotated[str, typer.Argument(help="The name of the source")],
-    tool: Annotated[str, typer.Argument(help="The tool")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments")] = None,
-    *,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as a JSON object")] = None,
-    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the last document")] = None,
-    settings: SettingsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
-
-    async def previewed() -> PreviewedRequest:
-        options = StoreOptions(store, settings).for_use()
-        async with Runtime.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
-            found = rt.sources.get(source)
-            if found is None:
-                known = rt.sources.names
-                advice = suggestion(source, known) if known else f"add it with `{program_name()} sources add openapi`"
-                raise ConfigError(f"no source is named {source!r}; {advice}")
-            if not isinstance(found, ServiceSource):
-                raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")
-            given = read_arguments(words or [], args, None)
-            declared = [
-                each
-                async for each in rt.journal.export()
-                if isinstance(each, ToolDeclaration) and tool in (each.name, f"{each.namespace}.{each.name}")
-            ]
-            contract = declared[0].input_contract if declared else None
-            schema = (contract and contract.model_input_schema) or {}
-            try:
-                return found.preview(tool, given.for_schema(schema))
-            except ValueError as error:
-                raise ConfigError(str(error)) from error
-
-    shown = asyncio.run(previewed())
-    body = None if shown.body is None else shown.body.decode(errors="replace")
-    if as_json:
-        print_json({"method": shown.method, "url": shown.url, "headers": dict(shown.headers), "body": body})
-        return
-    typer.echo(printable(f"{shown.method} {shown.url}"))
-    for name, value in shown.headers.items():
-        typer.echo(printable(f"{name}: {value}"))
-    if body is not None:
-        typer.echo("")
-        print_text(Console(), body)

@@ -4,16 +4,17 @@ import asyncio
 import json
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, RenderableType
 
+from agenttool.cli.call import read_arguments
 from agenttool.cli.format import print_json
-from agenttool.cli.import_settings import add
-from agenttool.cli.openapi_service import request
+from agenttool.cli.import_settings import ServerSource, add
+from agenttool.cli.openapi_service import ServiceSource
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.config.table import suggestion
@@ -23,9 +24,11 @@ from agenttool.ports.source import ReviewedSource, Source, SourceStatus
 from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
 from agenttool.runtime import Runtime
 
+if TYPE_CHECKING:  # the packages behind it may not be installed
+    from agenttool.adapters.openapi.http import HttpRequest
+
 app = typer.Typer(add_completion=False)
 app.command()(add)
-app.command()(request)
 
 FAULTY = 1
 """Exit code: a server does not answer, or tools wait for a review."""
@@ -34,25 +37,6 @@ LOG_LINES = 5
 """How many lines of the log of a server that does not answer are printed."""
 
 _StoreOption = Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the reviewed tools")]
-
-
-@runtime_checkable
-class ServerSource(ReviewedSource, Protocol):
-    """A source that is one server, such as an MCP server."""
-
-    @property
-    def log(self) -> tuple[str, ...]:
-        """The latest lines of its log."""
-        ...
-
-    @property
-    def protocol_version(self) -> str | None:
-        """The revision of its session."""
-        ...
-
-    def use_login(self, show: Callable[[str], None]) -> None:
-        """Have a user log in when the server requires it."""
-        ...
 
 
 @app.callback(invoke_without_command=True)
@@ -145,6 +129,50 @@ def review(
         print_text(Console(), outcome if changes else "nothing waits for a review", "dim")
     if changes and not accept:
         raise typer.Exit(FAULTY)
+
+
+@app.command()
+def request(  # noqa: PLR0913 -- one for each option of the command
+    source: Annotated[str, typer.Argument(help="The name of the source")],
+    tool: Annotated[str, typer.Argument(help="The tool")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments")] = None,
+    *,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as a JSON object")] = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the last document")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the request that a call of an OpenAPI service would send; secrets are masked, and nothing is sent."""
+
+    async def previewed() -> "HttpRequest":
+        async with _open(store, settings) as rt:
+            found = _source(rt, source)
+            if not isinstance(found, ServiceSource):
+                raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")
+            given = read_arguments(words or [], args, None)
+            declared = [
+                each
+                async for each in rt.journal.export()
+                if isinstance(each, ToolDeclaration) and tool in (each.name, f"{each.namespace}.{each.name}")
+            ]
+            contract = declared[0].input_contract if declared else None
+            schema = (contract and contract.model_input_schema) or {}
+            try:
+                return found.preview(tool, given.for_schema(schema))
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+
+    shown = asyncio.run(previewed())
+    body = None if shown.body is None else shown.body.decode(errors="replace")
+    if as_json:
+        print_json({"method": shown.method, "url": shown.url, "headers": dict(shown.headers), "body": body})
+        return
+    typer.echo(printable(f"{shown.method} {shown.url}"))
+    for name, value in shown.headers.items():
+        typer.echo(printable(f"{name}: {value}"))
+    if body is not None:
+        typer.echo("")
+        print_text(Console(), body)
 
 
 def _open(store: str | None, settings: Path | None) -> Runtime:
