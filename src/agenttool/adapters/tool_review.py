@@ -38,12 +38,6 @@ class ReviewedTools(Part, frozen=True, kw_only=True):
     waiting: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     features: tuple[str, ...] = ()
 
-    def accept(self, names: Iterable[str]) -> "ReviewedTools":
-        """Return a copy in which the named waiting definitions are accepted."""
-        chosen = {name: self.waiting[name] for name in names if name in self.waiting}
-        left = {name: each for name, each in self.waiting.items() if name not in chosen}
-        return replace(self, accepted={**self.accepted, **chosen}, waiting=left)
-
 
 class ToolReview:
     """The review of the tools of one source.
@@ -144,8 +138,14 @@ class ToolReview:
         Raises:
             StoreError: it cannot be stored.
         """
-        chosen = tuple(names)
-        await self._change(documents, lambda each: each.accept(chosen))
+        chosen = frozenset(names)
+
+        def accepted(before: ReviewedTools) -> ReviewedTools:
+            moved = {name: each for name, each in before.waiting.items() if name in chosen}
+            left = {name: each for name, each in before.waiting.items() if name not in chosen}
+            return replace(before, accepted={**before.accepted, **moved}, waiting=left)
+
+        await self._change(documents, accepted)
 
     async def watch(self, documents: DocumentStore, use: Callable[[], Awaitable[None]]) -> None:
         """Call `use` when another process, such as the command line, reviewed waiting tools; return if none waits."""

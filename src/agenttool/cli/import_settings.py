@@ -29,7 +29,14 @@ from agenttool.cli.client_settings import (
     source_name,
 )
 from agenttool.cli.format import print_json
-from agenttool.cli.openapi_service import print_trial, service_name, service_settings, try_service
+from agenttool.cli.openapi_service import (
+    declared_tools,
+    open_trial,
+    print_trial,
+    service_name,
+    service_settings,
+    try_service,
+)
 from agenttool.cli.options import JsonOption, SettingsOption
 from agenttool.cli.output import escape_markup, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
@@ -40,9 +47,8 @@ from agenttool.config.writer import append_tables, toml_table
 from agenttool.errors import AgentToolError, ConfigError
 from agenttool.history.printable import one_line
 from agenttool.ports.source import ReviewedSource, Source
-from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
+from agenttool.records import Json, JsonObject, Lifecycle
 from agenttool.records.record import replace
-from agenttool.runtime import Runtime
 
 OPENAPI = "openapi"
 """The word in place of a name with which an OpenAPI service is added."""
@@ -469,9 +475,7 @@ async def _try(row: ImportRow, server: ImportedServer, target: ImportTarget, tim
 
 async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) -> str:
     """Connect to a server and count its tools; return why it cannot be used, or an empty text."""
-    async with Runtime.open(
-        sources=[settings], store="memory:", credentials=values, search_model="none", approve="deny"
-    ) as rt:
+    async with open_trial(settings, values) as rt:
         source = rt.sources.get(settings.name)
         if not isinstance(source, ServerSource):
             return "it is not an MCP server"
@@ -481,13 +485,7 @@ async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) 
             reason = (status.fault or "it does not answer").removesuffix(_RETRIED)
             said = [line for line in source.log if line.strip() and not line.startswith(_OWN_LINE)]
             return f"{reason}; it wrote: {said[-1]}" if said and said[-1] not in reason else reason
-        declared = [
-            record
-            async for record in rt.journal.export()
-            if isinstance(record, ToolDeclaration)
-            and record.namespace == settings.name
-            and record.lifecycle is Lifecycle.AVAILABLE
-        ]
+        declared = [each for each in await declared_tools(rt, settings.name) if each.lifecycle is Lifecycle.AVAILABLE]
     row.tools, row.tokens = len(declared), sum(map(estimate_tokens, declared))
     return ""
 

@@ -15,7 +15,7 @@ from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import ImportedServer, source_name
 from agenttool.cli.output import escape_markup, indented, print_blocks
 from agenttool.errors import AgentToolError
-from agenttool.ports.source import ReviewedSource, SourceStatus
+from agenttool.ports.source import ReviewedSource, SourceSettings, SourceStatus
 from agenttool.records import Json, JsonObject, ToolDeclaration
 from agenttool.runtime import Runtime
 
@@ -100,6 +100,18 @@ class ServiceTrial:
         }
 
 
+def open_trial(source: SourceSettings, values: Mapping[str, str]) -> Runtime:
+    """Return a runtime with one source, which stores nothing and permits no call."""
+    return Runtime.open(sources=[source], store="memory:", credentials=values, search_model="none", approve="deny")
+
+
+async def declared_tools(rt: Runtime, source: str) -> list[ToolDeclaration]:
+    """Return the declarations of the tools of a source."""
+    return [
+        each async for each in rt.journal.export() if isinstance(each, ToolDeclaration) and each.namespace == source
+    ]
+
+
 def service_name(place: str) -> str:
     """Return a name for the service of a document: from its host, or from its file."""
     parts = urlsplit(place)
@@ -132,15 +144,13 @@ def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], t
     service = read_service(server.name, {**server.members, "timeout_s": timeout_s}, file.resolve().parent)
     unset = dict.fromkeys(server.credentials, "not set yet")  # no operation is called, so no value is sent
     try:
-        return asyncio.run(_tried(service, {**unset, **values}))
+        return asyncio.run(_trial_of(service, {**unset, **values}))
     except AgentToolError as error:
         return ServiceTrial(fault=str(error))
 
 
-async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTrial:
-    async with Runtime.open(
-        sources=[service], store="memory:", credentials=values, search_model="none", approve="deny"
-    ) as rt:
+async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceTrial:
+    async with open_trial(service, values) as rt:
         source = rt.sources.get(service.name)
         if isinstance(source, ReviewedSource):
             await source.check()
@@ -148,11 +158,7 @@ async def _tried(service: OpenApiService, values: dict[str, str]) -> ServiceTria
             fault = source.health()[0].fault if isinstance(source, ServiceSource) else None
             return ServiceTrial(fault=fault or "it cannot be read")
         found = source.imported
-        declared = [
-            each
-            async for each in rt.journal.export()
-            if isinstance(each, ToolDeclaration) and each.namespace == service.name
-        ]
+        declared = await declared_tools(rt, service.name)
         policy = (await rt.surface()).selection_policy or {}
         shown = policy.get("loaded_tokens")
         return ServiceTrial(

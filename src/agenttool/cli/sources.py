@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from agenttool.cli.call import read_arguments
 from agenttool.cli.format import print_json
 from agenttool.cli.import_settings import ServerSource, add
-from agenttool.cli.openapi_service import ServiceSource
+from agenttool.cli.openapi_service import ServiceSource, declared_tools
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.config.table import suggestion
@@ -150,12 +150,9 @@ def request(  # noqa: PLR0913 -- one for each option of the command
             if not isinstance(found, ServiceSource):
                 raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")
             given = read_arguments(words or [], args, None)
-            declared = [
-                each
-                async for each in rt.journal.export()
-                if isinstance(each, ToolDeclaration) and tool in (each.name, f"{each.namespace}.{each.name}")
-            ]
-            contract = declared[0].input_contract if declared else None
+            name = tool.removeprefix(f"{source}.")
+            declared = await declared_tools(rt, source)
+            contract = next((each.input_contract for each in declared if each.name == name), None)
             schema = (contract and contract.model_input_schema) or {}
             try:
                 return found.preview(tool, given.for_schema(schema))

@@ -1,10 +1,9 @@
 """The parts of one agent, and what its calls need of them. `Runtime` is the public interface of an agent."""
 
-import gc
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -42,7 +41,7 @@ from agenttool.policy.rule_check import KnownTools, unmatched_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.tool import DeclaredTool, without_garbage_collection
 from agenttool.records import AbortReason, InvocationId, JsonObject, Lifecycle, ToolId, ToolResult, ToolSurface
 from agenttool.records import replace as replace_record
 from agenttool.results.preview import READ_RESULT
@@ -65,18 +64,6 @@ class SourceStates(Protocol):
 
 DECLARED_TOGETHER = 1024
 """How many of many tools are declared in one step; more would take more memory and not less time."""
-
-
-@contextmanager
-def _without_garbage_collection() -> Generator[None]:
-    """Pause the garbage collector while many tools are declared: it would traverse all of them again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Agent:
@@ -196,7 +183,7 @@ class Agent:
             ConfigError: the records of a tool contradict each other, or two tools have one name or id.
         """
         rest = iter(tools)
-        with _without_garbage_collection():
+        with without_garbage_collection():
             while some := [*islice(rest, DECLARED_TOGETHER)]:
                 for tool_id, count in Counter(each.declaration.tool_id for each in some).items():
                     if count > 1 or self.catalog.find(tool_id) is not None:

@@ -1,6 +1,8 @@
 """A tool as an adapter declares it: its records, and the code behind them."""
 
-from collections.abc import Callable, Iterable, Mapping
+import gc
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Protocol
@@ -178,3 +180,15 @@ def own_tool(  # noqa: PLR0913 -- the parts of a declaration
         executor=executor,
         shared_state=None,
     )
+
+
+@contextmanager
+def without_garbage_collection() -> Generator[None]:
+    """Pause the garbage collector while many tools are made: it would traverse all of them again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

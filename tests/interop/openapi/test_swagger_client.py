@@ -13,7 +13,7 @@ from npm_packages import node_22
 from agenttool import OpenApiService
 from agenttool.adapters.openapi.importer import import_document
 from agenttool.adapters.openapi.requests import build_request
-from agenttool.adapters.openapi.security import Carried
+from agenttool.adapters.openapi.security import RequestCredentials
 
 pytestmark = pytest.mark.soak
 
@@ -119,7 +119,7 @@ def built(case):
     arguments = dict(case.get("parameters", {}))
     if "requestBody" in case:
         arguments |= case["requestBody"] if tool.members is not None else {"body": case["requestBody"]}
-    carried = Carried()
+    carried = RequestCredentials()
     for use in tool.uses:
         carried.add(use, use.value)
     request = build_request(service, tool, arguments, carried, {})

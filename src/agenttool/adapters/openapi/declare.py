@@ -113,7 +113,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
         )
 
 
-def names_of(operations: Sequence[ApiOperation]) -> list[str]:
+def tool_names(operations: Sequence[ApiOperation]) -> list[str]:
     """Return a name for each operation: unique, at most `MAX_NAME` characters, and the same at each import."""
     found: list[str] = []
     taken: set[str] = set()
@@ -211,7 +211,7 @@ class _Arguments:
             return
         name = each.name
         if name in self.properties:
-            name = _argument(name, parameter.where, self.properties)
+            name = _argument_name(name, parameter.where, self.properties)
         self.properties[name], self.parameters[name] = schema, parameter
         self.names += each.names
         self.size += each.size
@@ -252,7 +252,7 @@ class ToolMaker:
                 known = self._arguments[id(parameter)] = self._argument_of(parameter, operation.pointer)
             arguments.add(known)
         properties, required = arguments.properties, arguments.required
-        body_argument = _argument(BODY, "json", properties)
+        body_argument = _argument_name(BODY, "json", properties)
         members, names, size = self._add_body(operation, properties, required, body_argument)
         is_paged = _is_paged(operation) and PAGES not in properties
         if is_paged:
@@ -297,7 +297,7 @@ class ToolMaker:
         return is_header or (parameter.where == "query" and parameter.name in self._service.query)
 
     def _argument_of(self, parameter: ApiParameter, pointer: str) -> _Argument:
-        name = _argument(parameter.name, parameter.where, {})
+        name = _argument_name(parameter.name, parameter.where, {})
         if self._is_given(parameter):
             return _Argument(parameter=parameter, name=name)
         converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
@@ -366,7 +366,7 @@ def _constant(schema: JsonObject) -> Json:
     return schema.get("const")
 
 
-def _argument(name: str, where: str, taken: Mapping[str, object]) -> str:
+def _argument_name(name: str, where: str, taken: Mapping[str, object]) -> str:
     """Return the name of an argument that providers of models accept, and that no other argument has."""
     base = _NOT_ARGUMENT.sub("_", name).strip("_")[:_MAX_ARGUMENT] or where
     found, number = base, 2

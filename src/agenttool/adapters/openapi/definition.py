@@ -59,14 +59,14 @@ class OperationDigests:
         if body is not None:
             own += [body.content_type, body.schema, body.is_required, body.encoding, body.description]
         names = frozenset[str]().union(*(found for _, found in parameters), _references_in(own))
-        return _short(own, self._closure(names))
+        return _digest_of(own, self._closure(names))
 
     def _parameter(self, each: ApiParameter) -> tuple[str, frozenset[str]]:
         known = self._parameters.get(id(each))
         if known is None:
             styles: list[Json] = [each.name, each.where, each.style, each.explode, each.is_required]
             value: list[Json] = [*styles, each.allows_reserved, each.schema, each.description, each.content_type]
-            known = self._parameters[id(each)] = _short(value, ""), frozenset(_references_in(each.schema))
+            known = self._parameters[id(each)] = _digest_of(value, ""), frozenset(_references_in(each.schema))
         return known
 
     def _closure(self, names: frozenset[str]) -> str:
@@ -79,7 +79,7 @@ class OperationDigests:
                 if name not in found:
                     found[name], following = self._target(name)
                     waiting += following
-            self._reached[names] = _short(dict[str, Json](found), "")
+            self._reached[names] = _digest_of(dict[str, Json](found), "")
         return self._reached[names]
 
     def _target(self, reference: str) -> tuple[str, frozenset[str]]:
@@ -89,11 +89,11 @@ class OperationDigests:
                 value = self._references.target(reference)
             except DocumentError:
                 value = None  # it was reported where it is used
-            known = self._targets[reference] = _short(value, ""), frozenset(_references_in(value))
+            known = self._targets[reference] = _digest_of(value, ""), frozenset(_references_in(value))
         return known
 
 
-def _short(value: Json, more: str) -> str:
+def _digest_of(value: Json, more: str) -> str:
     return hashlib.sha256(sorted_json(value) + more.encode()).hexdigest()[:16]
 
 

@@ -87,12 +87,15 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
             return _parse_lazily(body, repeated)
     if repeated is not None and start == b"{":
         repeated += _repeated_members(body)
-    try:
-        found = parse_value(body) if start in b"{[" else None
-    except RecordError as error:
-        found = _parse_yaml(body, f"it is not JSON ({error})", repeated)
-    else:
-        found = _parse_yaml(body, "", repeated) if found is None else found
+    found: Json = None
+    json_fault = ""
+    if start in b"{[":
+        try:
+            found = parse_value(body)
+        except RecordError as error:
+            json_fault = f"it is not JSON ({error})"
+    if found is None:
+        found = _parse_yaml(body, json_fault, repeated)
     if not isinstance(found, dict):
         raise DocumentError(f"the document is not an object but {type(found).__name__}; name another one")
     return cast("JsonObject", found)
@@ -173,7 +176,7 @@ def decoded(value: Json | RawJson, pointer: str, what: str = "it") -> Json:
         raise DocumentError(f"{what} cannot be read: {error}", pointer) from None
 
 
-def _parse_yaml(data: bytes, before: str, repeated: list[tuple[str, ...]] | None) -> Json:
+def _parse_yaml(data: bytes, json_fault: str, repeated: list[tuple[str, ...]] | None) -> Json:
     try:
         reader = _YamlReader(data.decode())
         found = reader.read()
@@ -181,7 +184,7 @@ def _parse_yaml(data: bytes, before: str, repeated: list[tuple[str, ...]] | None
         raise DocumentError("the document is not UTF-8; convert it") from error
     except (yaml.YAMLError, RecursionError) as error:
         line = " ".join(str(error).split())[:200] or "it is nested too deeply"
-        raise DocumentError(f"the document cannot be read: {before or line}; correct it") from error
+        raise DocumentError(f"the document cannot be read: {json_fault or line}; correct it") from error
     if repeated is not None:
         repeated += reader.repeated
     return found

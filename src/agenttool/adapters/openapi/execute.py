@@ -13,9 +13,16 @@ from agenttool.adapters.openapi.importer import ResponseCheckers
 from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
 from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
-from agenttool.adapters.openapi.security import Carried, TokenCache
+from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
-from agenttool.adapters.openapi.translate import failure_of, joined, next_page, output_of, read_value, same_origin
+from agenttool.adapters.openapi.translate import (
+    failure_of,
+    join_pages,
+    next_page,
+    output_of,
+    read_value,
+    resolve_in_origin,
+)
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.codec import write_own
 from agenttool.errors import RecordError, ToolFailure
@@ -79,41 +86,41 @@ class OperationExecutor:
         mapping = self.tool.mapping(each.scheme for each in self.tool.uses)
         arguments, pages = arguments_of(self.tool, job.call_input)
         known = None if self.work is None else await self.work.get(job.invocation_id)
-        response, request = await self._authorized(job, arguments, values, known)
-        response = await self._polled(job, response, request, is_known=known is not None)
+        response, request = await self._send_authorized(job, arguments, values, known)
+        response = await self._poll(job, response, request, is_known=known is not None)
         if not response.is_success:
-            raise self._failed(response, request)
+            raise self._error_response(response, request)
         if pages > 1 and is_json(response.content_type):
-            return await self._paged(job, response, pages, request, mapping)
+            return await self._fetch_pages(job, response, pages, request, mapping)
         return output_of(without_secrets(response, request.secrets), mapping, *self._violation(response))
 
-    async def _authorized(
+    async def _send_authorized(
         self, job: Job, arguments: JsonObject, values: Mapping[str, str], known: str | None
     ) -> tuple[HttpResponse, HttpRequest]:
         """Send the request; once more with a new token if the service does not accept a fetched one.
 
         Work that an earlier process began is asked for at its URL, `known`, and is not begun again.
         """
-        for is_first in (True, False):
+
+        async def send() -> tuple[HttpResponse, HttpRequest]:
             request = await self._build(job, arguments, values)
-            if known is not None:
-                request = _follow(request, known) or request
-            response = await self._send(job, request)
-            is_refused = response.status == _UNAUTHORIZED and is_first
-            if not (is_refused and self.state.tokens.forget(self.tool.uses)):
-                return response, request
-        raise AssertionError  # the second round returns
+            request = request if known is None else _follow(request, known) or request
+            return await self._send(job, request), request
+
+        response, request = await send()
+        is_refused = response.status == _UNAUTHORIZED
+        return await send() if is_refused and self.state.tokens.forget(self.tool.uses) else (response, request)
 
     async def _build(self, job: Job, arguments: JsonObject, values: Mapping[str, str]) -> HttpRequest:
-        carried = Carried()
+        credentials = RequestCredentials()
         try:
             for use in self.tool.uses:
-                carried.add(use, await self.state.tokens.get(use, values))
+                credentials.add(use, await self.state.tokens.get(use, values))
         except (DocumentError, RequestFailed) as error:
             message = f"nothing was sent: no access token could be fetched: {error}"
             raise _failure(ErrorClass.CREDENTIAL_MISSING, message, "token") from error
         try:
-            request = build_request(self.state.service, self.tool, arguments, carried, values)
+            request = build_request(self.state.service, self.tool, arguments, credentials, values)
         except ArgumentError as error:
             raise _failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", "argument") from error
         except DocumentError as error:
@@ -137,13 +144,13 @@ class OperationExecutor:
         attempt = 0
         while True:
             attempt += 1
-            await self._await_turn(job)
+            await self._await_rate_limit(job)
             try:
                 response = await self.state.client.send(request, service.max_response_bytes)
             except RequestFailed as error:
                 is_repeated = (may_repeat or not error.is_sent) and error.code in _REPEATED_FAULTS
                 if not is_repeated or attempt >= service.attempts or not await self._pause(job, attempt, None):
-                    raise self._lost(error, attempt, may_repeat=may_repeat) from error
+                    raise self._no_response(error, attempt, may_repeat=may_repeat) from error
                 continue
             if response.status in _BUSY and response.retry_after_s:
                 self.state.blocked_until_ns = self.state.now_ns() + round(response.retry_after_s * 1e9)
@@ -151,7 +158,7 @@ class OperationExecutor:
             if not is_repeated or not await self._pause(job, attempt, response.retry_after_s):
                 return response
 
-    async def _await_turn(self, job: Job) -> None:
+    async def _await_rate_limit(self, job: Job) -> None:
         """Wait while the service asked for no requests; fail if the call would end first."""
         wait_s = (self.state.blocked_until_ns - self.state.now_ns()) / 1e9
         if wait_s <= 0:
@@ -177,7 +184,7 @@ class OperationExecutor:
         limit = job.deadline_ns
         return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
 
-    async def _polled(self, job: Job, response: HttpResponse, sent: HttpRequest, *, is_known: bool) -> HttpResponse:
+    async def _poll(self, job: Job, response: HttpResponse, sent: HttpRequest, *, is_known: bool) -> HttpResponse:
         """Ask for the outcome of work that the service accepted, until it has one."""
         poll, is_stored = (sent if is_known else None), is_known
         is_left, delay_s = False, FIRST_DELAY_S
@@ -202,10 +209,10 @@ class OperationExecutor:
                 await self.work.store(job.invocation_id, None)
         return response
 
-    async def _paged(
+    async def _fetch_pages(
         self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, mapping: OpenApiMapping
     ) -> object:
-        """Return the joined pages of a list."""
+        """Return the join_pages pages of a list."""
         names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
         found: list[Json] = []
         notes: list[str] = []
@@ -223,12 +230,12 @@ class OperationExecutor:
             if following is None or len(found) >= limit or size > self.state.service.max_response_bytes:
                 if following is not None:
                     notes = [*notes, f"there are more pages than the {len(found)} that were fetched"]
-                whole = replace(response, body=write_own(joined(found)))
+                whole = replace(response, body=write_own(join_pages(found)))
                 return output_of(without_secrets(whole, sent.secrets), mapping, *notes)
             job.report(f"page {len(found) + 1}")
             response, url = await self._send(job, replace(sent, url=following)), following
             if not response.is_success:
-                raise self._failed(response, sent)
+                raise self._error_response(response, sent)
 
     def _violation(self, response: HttpResponse) -> list[str]:
         """Return how a response violates the schema of the document; nothing if it fits or has none."""
@@ -251,7 +258,7 @@ class OperationExecutor:
             log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
         return [note]
 
-    def _failed(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
+    def _error_response(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
         is_safe = self.tool.operation.method in IDEMPOTENT_METHODS
         name = self.state.service.name
         failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
@@ -261,7 +268,7 @@ class OperationExecutor:
         message = f"{failure.error.message}; the settings of {name!r} have no security for {schemes}"
         return ToolFailure(replace_record(failure.error, message=message))
 
-    def _lost(self, error: RequestFailed, attempts: int, *, may_repeat: bool) -> ToolFailure:
+    def _no_response(self, error: RequestFailed, attempts: int, *, may_repeat: bool) -> ToolFailure:
         name = self.state.service.name
         count = "" if attempts == 1 else f" after {attempts} attempts"
         if not error.is_sent:
@@ -276,7 +283,7 @@ class OperationExecutor:
 
 def _follow(request: HttpRequest, url: str) -> HttpRequest | None:
     """Return a request for another URL of the same origin; None if it is invalid or has another origin."""
-    found = same_origin(request.url, url)
+    found = resolve_in_origin(request.url, url)
     if found is None:
         return None
     headers = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}

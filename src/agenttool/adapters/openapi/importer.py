@@ -1,13 +1,11 @@
 """The import of a document: its tools, what was skipped and why, and how it differs from the one before."""
 
-import gc
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from agenttool.adapters.openapi import swagger2
-from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, names_of
+from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
 from agenttool.adapters.openapi.definition import OperationDigests, definition_of
 from agenttool.adapters.openapi.document import DocumentError, References, object_of, parse
 from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart, escape
@@ -16,6 +14,7 @@ from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.errors import RecordError
+from agenttool.ports.tool import without_garbage_collection
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker
 
@@ -39,10 +38,10 @@ class Difference:
     def __str__(self) -> str:
         """Return the counts and the first names."""
         groups = (("added", self.added), ("removed", self.removed), ("changed", self.changed))
-        return "; ".join(f"{len(found)} {word} ({_some(found)})" for word, found in groups if found)
+        return "; ".join(f"{len(found)} {word} ({_first_names(found)})" for word, found in groups if found)
 
 
-def _some(names: Collection[str]) -> str:
+def _first_names(names: Collection[str]) -> str:
     shown = list(names)[:3]
     return ", ".join(shown) + (", …" if len(names) > len(shown) else "")
 
@@ -123,15 +122,18 @@ def import_document(
     place: str,
     *,
     external: Mapping[str, JsonObject] | None = None,
-    overlays: Iterable[bytes] = (),
+    overlays: Sequence[bytes] = (),
 ) -> ImportedDocument:
     """Return the tools of a document. One bad operation is skipped, and the others are not.
 
     Raises:
         DocumentError: the document itself cannot be read.
     """
-    with _without_collections():
-        root, repeated, unused = _read(data, [*overlays])
+    repeated, unused = list[tuple[str, ...]](), list[str]()
+    with without_garbage_collection():
+        root = parse(data, is_lazy=not overlays, repeated=repeated)
+        for each in overlays:
+            root = apply_overlay(root, parse(each), unused)
         version = str(root.get("openapi") or root.get("swagger") or "")
         if root.get("swagger") is not None:
             root = swagger2.convert(root, place, external or {})
@@ -145,7 +147,7 @@ def import_document(
         maker = ToolMaker(service, place, schemas, security)
         found: dict[str, OperationTool] = {}
         excluded = 0
-        named = list(zip(operations, names_of(operations), strict=True))
+        named = list(zip(operations, tool_names(operations), strict=True))
         for operation, name in named:
             if not _is_included(service, operation, name):
                 excluded += 1
@@ -172,19 +174,6 @@ def import_document(
         references=references,
         operations=operations,
     )
-
-
-def _read(data: bytes, overlays: Sequence[bytes]) -> tuple[JsonObject, list[tuple[str, ...]], list[str]]:
-    """Return a document with its overlays, the places of members that it has twice, and targets that select nothing.
-
-    Raises:
-        DocumentError: the document or an overlay cannot be read.
-    """
-    repeated, unused = list[tuple[str, ...]](), list[str]()
-    root = parse(data, is_lazy=not overlays, repeated=repeated)
-    for each in overlays:
-        root = apply_overlay(root, parse(each), unused)
-    return root, repeated, unused
 
 
 def _is_included(service: OpenApiService, operation: ApiOperation, name: str) -> bool:
@@ -224,15 +213,3 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Differenc
         removed=tuple(each for each in before if each not in after),
         changed=tuple(each for each, digest in after.items() if before.get(each, digest) != digest),
     )
-
-
-@contextmanager
-def _without_collections() -> Generator[None]:
-    """Pause the garbage collector: an import makes a million objects, none of which is garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -193,7 +193,7 @@ class OperationReader:
             raise DocumentError(fault, pointer)
         servers = native.get("servers") or item.get("servers") or self._root.get("servers")
         operation_id = native.get("operationId")
-        own, parameters = self._merged(item.get("parameters"), native.get("parameters"), pointer)
+        own, parameters = self._all_parameters(item.get("parameters"), native.get("parameters"), pointer)
         return ApiOperation(
             method=method.upper(),
             path=path,
@@ -211,7 +211,7 @@ class OperationReader:
             responses=self._responses(native.get("responses"), f"{pointer}/responses"),
         )
 
-    def _merged(
+    def _all_parameters(
         self, shared: Json | RawJson, own: Json | RawJson, pointer: str
     ) -> tuple[list[Json], tuple[ApiParameter, ...]]:
         """Return the parameters of an operation as the document has them, and with those of its path.
@@ -222,7 +222,7 @@ class OperationReader:
         natives: list[Json] = []
         for values in (shared, own):
             listed = self._items(values, place := f"{pointer}/parameters")
-            pairs = [self._read_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
+            pairs = [self._parameter_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
             natives = [native for native, _ in pairs]
             found |= {(each.where, each.name): each for _, each in pairs if each is not None}
         return natives, tuple(found.values())
@@ -257,7 +257,7 @@ class OperationReader:
         """Report a part without which an operation is used."""
         self.skipped.append(SkippedPart(pointer, f"{reason}; the operation is used without it"))
 
-    def _read_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
+    def _parameter_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
         """Return a parameter as the document has it, and as it is read; one with the same text is read once."""
         text = bytes(value) if isinstance(value, RawJson) else value.get("$ref") if isinstance(value, dict) else None
         if not isinstance(text, str | bytes):

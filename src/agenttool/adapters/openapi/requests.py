@@ -7,16 +7,20 @@ from agenttool.adapters.openapi.body import encode_body
 from agenttool.adapters.openapi.declare import PAGES, OperationTool
 from agenttool.adapters.openapi.document import DocumentError, object_of
 from agenttool.adapters.openapi.http import HttpRequest
-from agenttool.adapters.openapi.operations import ApiParameter, is_json
+from agenttool.adapters.openapi.operations import is_json
 from agenttool.adapters.openapi.parameters import ArgumentError, cookie_pairs, header_text, path_text, query_of
-from agenttool.adapters.openapi.security import Carried
+from agenttool.adapters.openapi.security import RequestCredentials
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.source_settings import fill_credentials
-from agenttool.records import Json, JsonObject
+from agenttool.records import JsonObject
 
 
 def build_request(
-    service: OpenApiService, tool: OperationTool, arguments: JsonObject, carried: Carried, values: Mapping[str, str]
+    service: OpenApiService,
+    tool: OperationTool,
+    arguments: JsonObject,
+    credentials: RequestCredentials,
+    values: Mapping[str, str],
 ) -> HttpRequest:
     """Return the request of a call. Only arguments that were given are sent.
 
@@ -24,7 +28,7 @@ def build_request(
         service: the settings.
         tool: the operation.
         arguments: the input of the call.
-        carried: what security adds.
+        credentials: what security adds.
         values: the values of the credentials that headers and the query of the settings refer to.
 
     Raises:
@@ -37,15 +41,21 @@ def build_request(
     for parameter, value in (*tool.fixed, *given):
         if parameter.where == "path":
             path = path.replace(f"{{{parameter.name}}}", path_text(parameter, value))
-        elif value is not None:
-            _place(parameter, value, query, headers, cookies)
+        elif value is None:
+            continue
+        elif parameter.where == "header":
+            headers[parameter.name] = header_text(parameter, value)
+        elif parameter.where == "cookie":
+            cookies += cookie_pairs(parameter, value)
+        else:
+            query += query_of(parameter, value)
     fixed_query = [
         f"{quote(name, safe='')}={quote(fill_credentials(text, values), safe='')}"
         for name, text in service.query.items()
     ]
-    _refuse_same_names(query, (*fixed_query, *carried.query))
-    _refuse_same_names(cookies, carried.cookies)
-    fixed = {name: fill_credentials(text, values) for name, text in service.headers.items()} | carried.headers
+    _refuse_same_names(query, (*fixed_query, *credentials.query))
+    _refuse_same_names(cookies, credentials.cookies)
+    fixed = {name: fill_credentials(text, values) for name, text in service.headers.items()} | credentials.headers
     content_type, body = _body(tool, arguments)
     for name, text in fixed.items():
         if not text.isascii() or not text.isprintable():
@@ -54,17 +64,17 @@ def build_request(
     sent = {
         "Accept": _accepted(operation.responses),
         **({"Content-Type": content_type} if content_type is not None else {}),
-        **({"Cookie": "; ".join((*cookies, *carried.cookies))} if cookies or carried.cookies else {}),
+        **({"Cookie": "; ".join((*cookies, *credentials.cookies))} if cookies or credentials.cookies else {}),
     }
     for each in (headers, fixed):  # later ones replace earlier ones, however their names are written
         lowered = {name.lower() for name in each}
         sent = {**{name: text for name, text in sent.items() if name.lower() not in lowered}, **each}
-    url = _joined(tool.base_url, path, (*query, *fixed_query, *carried.query))
-    secrets = (*carried.secrets, *values.values())
+    url = _url_below(tool.base_url, path, (*query, *fixed_query, *credentials.query))
+    secrets = (*credentials.secrets, *values.values())
     return HttpRequest(method=operation.method, url=url, headers=sent, body=body, secrets=secrets)
 
 
-def _joined(base: str, path: str, query: Iterable[str]) -> str:
+def _url_below(base: str, path: str, query: Iterable[str]) -> str:
     """Return a URL below a base URL: whatever a document writes as a path, the host stays."""
     below, _, own = path.partition("#")[0].partition("?")
     parts = "&".join((*((own,) if own else ()), *query))
@@ -81,15 +91,6 @@ def _refuse_same_names(pairs: Iterable[str], fixed: Iterable[str]) -> None:
 
 def _name(pair: str) -> str:
     return unquote(pair.partition("=")[0]).lower()
-
-
-def _place(parameter: ApiParameter, value: Json, query: list[str], headers: dict[str, str], cookies: list[str]) -> None:
-    if parameter.where in ("query", "querystring"):
-        query += query_of(parameter, value)
-    elif parameter.where == "header":
-        headers[parameter.name] = header_text(parameter, value)
-    else:
-        cookies += cookie_pairs(parameter, value)
 
 
 def _body(tool: OperationTool, arguments: JsonObject) -> tuple[str | None, bytes | None]:
@@ -118,6 +119,8 @@ def _accepted(responses: Mapping[str, JsonObject]) -> str:
 
 def arguments_of(tool: OperationTool, arguments: JsonObject) -> tuple[JsonObject, int]:
     """Return the arguments of the request, and how many pages to fetch."""
-    pages = arguments.get(PAGES) if tool.is_paged else None
-    rest: JsonObject = {name: value for name, value in arguments.items() if not (tool.is_paged and name == PAGES)}
+    if not tool.is_paged:
+        return arguments, 1
+    pages = arguments.get(PAGES)
+    rest: JsonObject = {name: value for name, value in arguments.items() if name != PAGES}
     return rest, int(pages) if isinstance(pages, int | float) else 1

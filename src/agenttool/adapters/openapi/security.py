@@ -167,7 +167,7 @@ def _token_url(scheme: JsonObject, base: str) -> str | None:
 
 
 @dataclass(slots=True)
-class Carried:
+class RequestCredentials:
     """What security adds to one request; all of it is secret."""
 
     headers: dict[str, str] = field(default_factory=dict[str, str])

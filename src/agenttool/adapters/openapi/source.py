@@ -20,7 +20,7 @@ from agenttool.adapters.openapi.operations import SkippedPart
 from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
-from agenttool.adapters.openapi.security import Carried, TokenCache
+from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
 from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
@@ -257,7 +257,7 @@ class OpenApiSource(SourceWithReview):
         if cached is None or not cached.origins:
             return
         for tool in tuple(imported.tools):
-            reason = _moved(tool, cached.origins, has_server=self.service.server is not None)
+            reason = _origin_fault(tool, cached.origins, has_server=self.service.server is not None)
             if reason is not None:
                 imported.skipped.append(SkippedPart(tool.operation.pointer, reason))
                 imported.tools.remove(tool)
@@ -267,7 +267,7 @@ class OpenApiSource(SourceWithReview):
         async with self._declaring:
             present: set[ToolId] = set()
             for count, tool in enumerate(() if self.imported is None else self.imported.tools, 1):
-                declared = self._make(tool)
+                declared = self._declared_tool(tool)
                 present.add(declared.declaration.tool_id)
                 if self._offer(declared) is not None:  # its schema cannot be used: the service checks the values
                     schema = loosen(tool.schema)
@@ -282,7 +282,7 @@ class OpenApiSource(SourceWithReview):
                 self._offer(replace(gone, declaration=withdrawn))
         self._watch_review()
 
-    def _make(self, tool: OperationTool) -> DeclaredTool:
+    def _declared_tool(self, tool: OperationTool) -> DeclaredTool:
         """Return a tool; one that waits for a review has the texts that were accepted, and cannot be called."""
         is_polled = self._host.is_durable and _ACCEPTED in tool.operation.responses
         work = PolledWork(self._host.documents, _WORK) if is_polled else None
@@ -375,11 +375,11 @@ class OpenApiSource(SourceWithReview):
             raise ArgumentError(
                 f"the arguments do not fit at {each.pointer or '/'}: expected {each.expected}; {each.advice}"
             )
-        carried = Carried()
+        credentials = RequestCredentials()
         for use in found.uses:
-            carried.add(use, MASK)
+            credentials.add(use, MASK)
         values = dict.fromkeys(found.credentials, MASK)
-        return build_request(self.service, found, arguments_of(found, arguments)[0], carried, values)
+        return build_request(self.service, found, arguments_of(found, arguments)[0], credentials, values)
 
 
 def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) -> Iterator[str]:
@@ -402,7 +402,7 @@ def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, 
     return tuple(sorted(map(_origin, urls)))
 
 
-def _moved(tool: OperationTool, origins: Iterable[str], *, has_server: bool) -> str | None:
+def _origin_fault(tool: OperationTool, origins: Iterable[str], *, has_server: bool) -> str | None:
     """Return why requests of a tool may not be sent: they would go to another origin than before."""
     if not has_server and _origin(tool.base_url) not in origins:
         return f"its server is now {_origin(tool.base_url)!r}; write server in the settings if that is right"

@@ -117,7 +117,7 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     except RecordError:
         found = _decoded(response)
     words = mask(_message_in(found), secrets)[:MAX_ERROR_CHARS]
-    native: JsonObject = {"status": status, "body": _short(found, secrets)}
+    native: JsonObject = {"status": status, "body": _shortened(found, secrets)}
     message = f"{service!r} answered {status}" + (f": {words.rstrip('.')}" if words else "") + f"; {advice}"
     if wait:
         message += f", at least {wait:.0f} s"
@@ -134,7 +134,7 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     )
 
 
-def _short(value: Json, secrets: tuple[str, ...]) -> Json:
+def _shortened(value: Json, secrets: tuple[str, ...]) -> Json:
     text = value if isinstance(value, str) else write_own(value).decode()
     masked = mask(text, secrets)
     if masked == text and len(text) <= MAX_ERROR_CHARS:
@@ -192,7 +192,7 @@ def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping
     """
     for target, relation in _LINK.findall(response.headers.get("link", "")):
         if "next" in relation.split():
-            return same_origin(url, target)
+            return resolve_in_origin(url, target)
     if isinstance(value, dict):
         return _next_in_object(value, url, parameters)
     return _next_number(url, parameters) if isinstance(value, list) and value else None
@@ -220,7 +220,7 @@ def _next_url(place: JsonObject, url: str) -> str | None:
         target = place.get(name)
         target = target.get("href") if isinstance(target, dict) else target
         if isinstance(target, str) and target.startswith(("http://", "https://", "/")):
-            return same_origin(url, target)
+            return resolve_in_origin(url, target)
     return None
 
 
@@ -254,7 +254,7 @@ def _page_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MAX_PAGE_DIGITS else None
 
 
-def same_origin(url: str, target: str) -> str | None:
+def resolve_in_origin(url: str, target: str) -> str | None:
     """Return the URL that a response names; None if it is invalid or has another origin."""
     try:
         found = absolute_url(url, target)
@@ -271,7 +271,7 @@ def _with_query(url: str, name: str, value: str) -> str:
     return f"{head}?{'&'.join((*remaining, f'{label}={quote(value, safe=chr(45))}'))}"
 
 
-def joined(pages: list[Json]) -> Json:
+def join_pages(pages: list[Json]) -> Json:
     """Return the pages as one value: lists one after the other, and of objects their first list."""
     first = pages[0]
     if isinstance(first, list):
