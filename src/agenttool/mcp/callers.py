@@ -1,7 +1,7 @@
-"""Who makes a request: the principal that the gateway authenticated, and the name that the client gives itself.
+"""The caller of a request: the principal that the gateway authenticated, and the name of the client.
 
-The application around the endpoints puts the principal into the state of the ASGI scope. The name of a client proves
-nothing: it is recorded as a claim, and is never the actor of a call, so no rule allows by it.
+The application around the endpoints stores the principal in the state of the ASGI scope. The name of a client is not
+authenticated: it is recorded as a claim, and is never the actor of a call, so rules do not match it.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def principal_in(scope: Mapping[str, object]) -> Principal | None:
     """Return the authenticated principal of a request; None if the application around it authenticates no caller.
 
     Raises:
-        PermissionError: there is one without a subject, so the caller is not known.
+        PermissionError: the principal has no subject, so the caller is not known.
     """
     state = scope.get("state")
     found = cast("Mapping[str, object]", state).get(PRINCIPAL) if isinstance(state, Mapping) else None
@@ -48,7 +48,7 @@ def principal_of(context: RequestContext) -> Principal | None:
 
 
 def approver_of(context: RequestContext) -> Approver:
-    """Return who answers a question in a client, or cancels a call there; never the user of this server."""
+    """Return the approver of an answer or a cancellation that comes from a client."""
     params = context.session.client_params
     client = "an MCP client" if params is None else f"the MCP client {params.client_info.name}"
     return Approver(claim=client, principal=principal_of(context))

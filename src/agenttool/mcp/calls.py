@@ -22,10 +22,10 @@ from agenttool.records import InvocationId, JsonObject, Ref, ToolProgress, ToolR
 from agenttool.runtime import Runtime
 
 POLL_S, MAX_POLL_S = 0.05, 1.0
-"""The first and the longest pause between two looks at a waiting call, which another process may answer."""
+"""The first and the longest pause between two reads of a waiting call, which another process may answer."""
 
 PAGE_S = 50.0
-"""How long a call waits for a decision on the approval page; then its result says where to approve it."""
+"""How long a call waits for a decision on the approval page before its result names the page."""
 
 APPROVAL_KEY = "agenttool/approval"
 """The member of `_meta` with the id of the open question."""
@@ -91,7 +91,7 @@ class ToolRun:
         self._result = result
 
     async def run(self, tool: RequestedTool) -> types.CallToolResult:
-        """Start the call; return its result, or a text that says where to approve it. A canceled request cancels it."""
+        """Start the call; return its result, or a text about where to approve it. A canceled request cancels it."""
         try:
             started = await self.runtime.submit(
                 tool.name,
@@ -110,7 +110,7 @@ class ToolRun:
         """Run a call for a request that is no call of a tool, such as the read of a resource; return its result.
 
         Raises:
-            MCPError: it waits for an approval; says where to approve it.
+            MCPError: it waits for an approval; the message names the place to approve it.
         """
         waiting = self.waiting.find(self.identity)
         shown = await (self.run(tool) if waiting is None else self.resume(waiting))
@@ -120,7 +120,7 @@ class ToolRun:
         return result
 
     async def resume(self, invocation_id: InvocationId, started: StartedCall | None = None) -> types.CallToolResult:
-        """Wait for a call that was started; return its result, or a text that says where to approve it."""
+        """Wait for a call that was started; return its result, or a text about where to approve it."""
         self.invocation_id = invocation_id
         try:
             async with aclosing(self._questions(invocation_id, started)) as questions:

@@ -27,7 +27,7 @@ STATELESS_REVISION = "2026-07-28"
 """The first revision without sessions: a request never waits for the client."""
 
 GATHER_S = 0.01
-"""How long to wait for further requests of the same work before the client is asked."""
+"""How long further requests of the same work are collected before the client receives them."""
 
 RequestContext = ServerRequestContext[dict[str, object], object]
 """The context of a request, as the SDK passes it to a handler."""
@@ -73,14 +73,14 @@ class PendingRequest:
 
 @dataclass(slots=True, eq=False)
 class ClientExchange:
-    """The work for one request of a client, over all round trips. It is the `CallingClient` of what runs within it.
+    """The work for one request of a client, over all round trips; the `CallingClient` of the calls within it.
 
     Attributes:
         context: the client's open request; the last one, if none is open.
         log_level: the lowest level of log messages that the client wants; none for no messages.
         replies: replies that arrived before their requests were made, as after a restart.
         pending: the requests to the client that have no reply, by key.
-        is_left: whether the server stops; calls that wait are then left to the next process, and not canceled.
+        is_left: whether the server stops; waiting calls are then not canceled, and the next process resumes them.
         missing: the capability that the work needed and the client does not declare, as the protocol writes it.
     """
 
@@ -123,7 +123,7 @@ class ClientExchange:
             self.task.cancel()
 
     def leave(self) -> None:
-        """Stop, because the server does; a governed call that waits is left to the next process."""
+        """Stop the work with the server; the next process resumes a call that waits."""
         self.is_left = True
         self.cancel()
 
@@ -146,7 +146,7 @@ class ClientExchange:
                 self._changed.clear()
                 await self._send_progress()
                 if self.task.done():
-                    return self._returned(self.task.result())
+                    return self._result_of(self.task.result())
                 if self.pending and is_stateless(context):
                     await asyncio.sleep(GATHER_S)
                     return None
@@ -159,8 +159,8 @@ class ClientExchange:
             self.cancel()
             raise
 
-    def _returned(self, outcome: types.Result | Exception) -> types.Result:
-        """Return the result, or raise the error of the work; if the client lacks a capability, that is the error."""
+    def _result_of(self, outcome: types.Result | Exception) -> types.Result:
+        """Return the result of the work, or raise its error; a missing capability of the client comes first."""
         is_failure = isinstance(outcome, Exception) or (isinstance(outcome, types.CallToolResult) and outcome.is_error)
         if is_failure and self.missing is not None and is_stateless(self.context):
             raise missing_capability(self.missing)
@@ -226,14 +226,14 @@ class ClientExchange:
         kind, reply_kind = _REQUESTS[method]
         made = kind.model_validate({"method": method, "params": params} if params else {"method": method})
         if is_stateless(self.context):
-            return await self._request_later(made, key)
+            return await self._queue_request(made, key)
         related = ServerMessageMetadata(related_request_id=self.context.request_id)
         try:
             return reply_members(await self.context.session.send_request(made, reply_kind, metadata=related))
         except MCPError as error:
             raise CallerError(f"the client did not answer {method!r}: {error}") from error
 
-    async def _request_later(self, made: types.InputRequest, key: str | None) -> JsonObject:
+    async def _queue_request(self, made: types.InputRequest, key: str | None) -> JsonObject:
         self._asked += 1
         name = key or f"input_{self._asked}"
         if name in self.replies and _fits(made, self.replies[name]):

@@ -103,7 +103,7 @@ class ToolList:
     def with_loaded(self, names: Iterable[str]) -> "ToolList":
         """Return this list with deferred tools shown, too; names that it does not have are ignored."""
         found = ((name, self.by_name[name]) for name in sorted(names) if name in self.by_name)
-        return replace(self, shown=(*self.shown, *(_described(name, tool) for name, tool in found if tool.is_deferred)))
+        return replace(self, shown=(*self.shown, *(_describe(name, tool) for name, tool in found if tool.is_deferred)))
 
     def page(self, cursor: str | None) -> tuple[Sequence[types.Tool], str | None]:
         """Return the tools after a cursor, and the next cursor.
@@ -119,39 +119,39 @@ class ToolList:
 
 
 class ToolLister:
-    """Lists the tools of a runtime for one profile; a list is made again once tools or circumstances changed."""
+    """Lists the tools of a runtime for one profile; the list is cached until the default surface changes."""
 
     def __init__(self, runtime: Runtime, role: Role | None = None) -> None:
         """Take the runtime, and the role whose tools are listed; all tools without a role."""
         runtime.offer_read_result()  # no call may change the list, so it does not wait for the first stored output
         self._runtime = runtime
         self._role = role
-        self._made: tuple[str, ToolList] | None = None
+        self._cached: tuple[str, ToolList] | None = None
 
     async def current(self) -> ToolList:
-        """Return the list of now.
+        """Return the current list.
 
         Raises:
             ConfigError: the runtime is closed.
         """
         stamp = self._runtime.default_surface().surface_id
-        if self._made is None or self._made[0] != stamp:
+        if self._cached is None or self._cached[0] != stamp:
             surface = await self._runtime.surface("session", role=self._role)
             # Making the first surface may declare the search tool, which replaces the default surface.
-            self._made = self._runtime.default_surface().surface_id, _make(self._runtime, surface)
-        return self._made[1]
+            self._cached = self._runtime.default_surface().surface_id, _make_list(self._runtime, surface)
+        return self._cached[1]
 
     def schema_of(self, name: str) -> Mapping[str, object] | None:
         """Return the input schema of a tool of the last list, by name."""
-        found = None if self._made is None else self._made[1].by_name.get(name)
+        found = None if self._cached is None else self._cached[1].by_name.get(name)
         return None if found is None else found.input_schema
 
 
-def _make(runtime: Runtime, surface: ToolSurface) -> ToolList:
+def _make_list(runtime: Runtime, surface: ToolSurface) -> ToolList:
     offered = [each for each in runtime.offered(surface) if each.qualified_name != f"{BUILT_IN}.{TOOL_SEARCH}"]
     by_name = assign_names(offered, (TOOL_SEARCH, TOOL_CALL), counts=count_names(offered), max_chars=MAX_NAME_CHARS)
     is_searched = any(each.is_deferred for each in offered)
-    shown = [_described(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
+    shown = [_describe(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
     shown.sort(key=lambda each: each.name)
     return ToolList(
         surface=surface,
@@ -163,7 +163,7 @@ def _make(runtime: Runtime, surface: ToolSurface) -> ToolList:
 
 
 def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObject]:
-    """Return tools as `tool_search` shows them: name, description and input schema."""
+    """Return the matches of `tool_search`: name, description and input schema of each tool."""
     found = ((tools.names.get(name), tools.find(name)) for name in qualified_names)
     return [
         {"name": name, "description": tool.description, "inputSchema": tool.input_schema}
@@ -179,8 +179,8 @@ def native_members(tool: OfferedTool) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def _described(name: str, tool: OfferedTool) -> types.Tool:
-    """Return a tool as clients list it; if a member of its definition is invalid, only with what every tool has."""
+def _describe(name: str, tool: OfferedTool) -> types.Tool:
+    """Return the definition of a tool for clients; without its optional members if one is invalid."""
     declared = tool.declared
     if declared is None:
         raise AssertionError("an offered tool has its records")

@@ -1,4 +1,4 @@
-"""Resources and prompts for MCP clients: those of the sources, passed on, and the stored output of calls."""
+"""The resources and prompts of the sources for MCP clients, and stored output as a resource."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ LIST_S = 5.0
 """How long a list waits for each source."""
 
 RELIST_S = 10.0
-"""How long the lists of the sources are used for an entry that they do not have, before they are read again."""
+"""The shortest time between two reads of the lists for entries that they do not have."""
 
 MAX_READ_BYTES = 20_000_000
 """Larger output is read in parts, with the tool `read_result`."""
@@ -173,7 +173,7 @@ class Offers:
         async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
                 return await provider.read_resource(key, actor)
-            return await self._called(await call(f"{provider.name}.read_resource", {"uri": key}))
+            return await self._reply_in(await call(f"{provider.name}.read_resource", {"uri": key}))
 
         return await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
 
@@ -218,8 +218,8 @@ class Offers:
         owners = await self._unasked(owners, "read_resource", lambda key: {"uri": key}, caller)
         return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
 
-    async def _called(self, result: ToolResult) -> JsonObject | None:
-        """Return what a server sent, out of the result of a governed call; None if the server does not have it.
+    async def _reply_in(self, result: ToolResult) -> JsonObject | None:
+        """Return the reply of a server in the result of a governed call; None if the server does not have the entry.
 
         Raises:
             ConnectionError: the server cannot be used now.
@@ -248,7 +248,7 @@ class Offers:
             if not isinstance(provider, ServerOffers):
                 return await provider.get_prompt(key, arguments, actor)
             members: JsonObject = {"name": key, "arguments": {**arguments}}
-            return await self._called(await call(f"{provider.name}.get_prompt", members))
+            return await self._reply_in(await call(f"{provider.name}.get_prompt", members))
 
         found = await _first(await self._owners_of(OfferKind.PROMPTS, name), ask)
         if found is None:
@@ -372,7 +372,7 @@ class ServerOffers:
         return await self._ask(self._source.subscribe(uri, actor))
 
     async def _ask(self, reply: Awaitable[Reply | None]) -> Reply | None:
-        """Return the reply of the server; None if it says that it does not have this.
+        """Return the reply of the server; None if it reports an unknown resource.
 
         Raises:
             ConnectionError: it cannot be used now.
@@ -418,7 +418,7 @@ async def _first(
 
 
 def _raise_failure(error: ToolError) -> None:
-    """Raise the failure of a governed read as the client gets it; return if the server does not have the entry.
+    """Raise the failure of a governed read as an MCP error; return if the server does not have the entry.
 
     Raises:
         ConnectionError: the server cannot be used now.

@@ -35,8 +35,7 @@ class McpOptions:
         instructions: what a model reads about the tools of this profile.
         role: the tools of the profile.
         subjects: the subjects of tokens that may use the profile, with wildcards; empty for all callers.
-        actor: who makes the calls of a client that presents no token, as rules and the journal know it; None if that
-            is not known.
+        actor: the actor of calls without a token, for rules and the journal; None if it is not known.
         answer_command: the command by which a person answers open questions.
         approvals_url: the page of open questions, below which each has its own; None if there is none.
         asks_client: whether an approval may be given in the client. Nothing proves that a person gives it there.

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import lru_cache
 from typing import cast
 
 import mcp_types as types
@@ -50,7 +51,10 @@ WATCH_S = 1.0
 """How often the list of tools is compared with the one before."""
 
 MAX_EXCHANGES = 1_000
-"""How many exchanges are held; beyond it, the oldest that ended and whose client did not come back is dropped."""
+"""How many exchanges are stored; beyond it, the oldest that has ended is dropped."""
+
+MAX_CONVERSATIONS = 1_000
+"""How many conversations of callers are cached."""
 
 _DEFAULT_MATCHES = 5
 
@@ -94,11 +98,12 @@ class RuntimeMcpServer:
         self._group = group
         self._lister = ToolLister(runtime, options.role)
         self._offers = Offers(runtime, options.role)
+        self._conversation = lru_cache(MAX_CONVERSATIONS)(self._open_conversation)
         self._sessions = ClientSessions()
         self._listener = ListenHandler(self._sessions.bus)
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
-        self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resumed)
+        self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resume_task)
         self.lowlevel = self._make_lowlevel()
 
     @classmethod
@@ -208,19 +213,19 @@ class RuntimeMcpServer:
         )
         identity = self._identity(context, f"tools/call {tool.name}", arguments)
         refuse_without_tasks(context, found)
-        exchange = self._continued(context, params, identity)
+        exchange = self._find_exchange(context, params, identity)
         if exchange.task is None:
             run = self._runs[exchange.exchange_id] = self._new_run(exchange, identity)
             waiting = self._waiting.find(identity)
             exchange.start(self._group, lambda: run.run(tool) if waiting is None else run.resume(waiting))
         if not declares_tasks(context):
-            return await self._attended(context, exchange, identity)
+            return await self._attend(context, exchange, identity)
         within_s = 0.0 if runs_in_background(found) else TASK_AFTER_S
-        return await self._attended(context, exchange, identity, within_s)
+        return await self._attend(context, exchange, identity, within_s)
 
     def _new_run(self, exchange: ClientExchange, identity: CallIdentity) -> ToolRun:
         return ToolRun(
-            runtime=self._runtime_for(exchange.context),
+            runtime=self._conversation(identity.actor),
             exchange=exchange,
             identity=identity,
             waiting=self._waiting,
@@ -233,24 +238,23 @@ class RuntimeMcpServer:
     def _serves(self, invocation: ToolInvocation) -> bool:
         return has_tool(self._options.role, tool_name(invocation.tool_id))
 
-    def _runtime_for(self, context: RequestContext) -> Runtime:
-        """Return the runtime in the conversation of a caller with this profile, which can read its own output alone."""
+    def _open_conversation(self, actor: str | None) -> Runtime:
+        """Return the runtime in the conversation of an actor on this profile, which bounds the output that it reads."""
         profile = self._options.profile
-        name = f"mcp.{profile}" if profile else None
-        return self._runtime.in_thread(Thread.of_caller(self._actor(context) or "", name))
+        return self._runtime.in_thread(Thread.of_caller(actor or "", f"mcp.{profile}" if profile else None))
 
-    def _resumed(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
-        """Follow a call that an earlier process started as a task."""
+    def _resume_task(self, context: RequestContext, invocation: ToolInvocation) -> ToolRun:
+        """Return the run of a call that an earlier process started as a task."""
         invocation_id = invocation.invocation_id
         exchange = ClientExchange(context, secrets.token_hex(8))
         run = self._new_run(exchange, self._identity(context, f"tasks/get {invocation_id}", {}))
         exchange.start(self._group, lambda: run.resume(invocation_id))
         return run
 
-    def _continued(
+    def _find_exchange(
         self, context: RequestContext, params: types.InputResponseRequestParams, identity: CallIdentity
     ) -> ClientExchange:
-        """Return the exchange that a request continues, with the replies of the client; else a new one."""
+        """Return the exchange that a request continues, with the replies of the client; otherwise a new one."""
         replies = {key: reply_members(each) for key, each in (params.input_responses or {}).items()}
         if params.request_state is None:
             return ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context), replies)
@@ -267,7 +271,7 @@ class RuntimeMcpServer:
             raise MCPError(types.INVALID_PARAMS, message)
         return ClientExchange(context, exchange_id, replies=replies)
 
-    async def _attended(
+    async def _attend(
         self, context: RequestContext, exchange: ClientExchange, identity: CallIdentity, within_s: float | None = None
     ) -> types.Result:
         """Return the result of an exchange, the input that it needs, or a task if it takes longer than `within_s`."""
@@ -286,7 +290,7 @@ class RuntimeMcpServer:
         if within_s is not None and (not exchange.pending or not within_s):
             created = await self._tasks.create(self._runs[exchange.exchange_id])
             if created is None:
-                return await self._attended(context, exchange, identity)
+                return await self._attend(context, exchange, identity)
             self._drop(exchange.exchange_id)
             return created
         return types.InputRequiredResult(
@@ -324,7 +328,7 @@ class RuntimeMcpServer:
 
         async def work(call: GovernedCall) -> types.Result:
             if params.uri.startswith(PAYLOAD_SCHEME):
-                members = await read_stored_output(self._runtime_for(context), params.uri, identity.actor)
+                members = await read_stored_output(self._conversation(identity.actor), params.uri, identity.actor)
             else:
                 members = await self._offers.read(params.uri, identity.actor, call)
             if members is None:
@@ -332,7 +336,7 @@ class RuntimeMcpServer:
                 raise MCPError(code, "Resource not found", {"uri": params.uri})
             return types.ReadResourceResult.model_validate(members)
 
-        return await self._exchanged(context, params, identity, work)
+        return await self._run_exchange(context, params, identity, work)
 
     async def _get_prompt(self, context: RequestContext, params: types.GetPromptRequestParams) -> types.Result:
         arguments = params.arguments or {}
@@ -342,17 +346,17 @@ class RuntimeMcpServer:
             members = await self._offers.prompt(params.name, arguments, identity.actor, call)
             return types.GetPromptResult.model_validate(members)
 
-        return await self._exchanged(context, params, identity, work)
+        return await self._run_exchange(context, params, identity, work)
 
-    async def _exchanged(
+    async def _run_exchange(
         self,
         context: RequestContext,
         params: types.InputResponseRequestParams,
         identity: CallIdentity,
         work: Callable[[GovernedCall], Awaitable[types.Result]],
     ) -> types.Result:
-        """Return the result of some work that may make governed calls, and ask the client."""
-        exchange = self._continued(context, params, identity)
+        """Run work that may make governed calls and send requests to the client; return its result."""
+        exchange = self._find_exchange(context, params, identity)
 
         async def call(name: str, arguments: JsonObject) -> ToolResult:
             native_id = None if context.request_id is None else str(context.request_id)
@@ -361,7 +365,7 @@ class RuntimeMcpServer:
 
         if exchange.task is None:
             exchange.start(self._group, lambda: work(call))
-        return await self._attended(context, exchange, identity)
+        return await self._attend(context, exchange, identity)
 
     async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:
         session = self._sessions.of(context)
@@ -383,7 +387,7 @@ class RuntimeMcpServer:
     async def _listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes; it acknowledges only the resources whose changes are noticed."""
+        """Serve a stream of changes; acknowledge only the resources whose sources report changes."""
         wanted, caller = params.notifications, self._caller(context)
         with ExitStack() as subscriptions:
             honored: list[str] = []

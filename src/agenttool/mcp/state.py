@@ -32,7 +32,7 @@ class StateError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallIdentity:
-    """Which call this is: the same actor, tool and arguments are the same call.
+    """The identity of a call: the same actor, profile, target and arguments are the same call.
 
     Attributes:
         caller: the authenticated caller, or a name.
@@ -103,8 +103,8 @@ class RequestStates:
 
 
 @dataclass(frozen=True, slots=True)
-class ContinuedCall:
-    """A call that waits for an approval elsewhere, and until when the same call continues it."""
+class WaitingClientCall:
+    """A call that waits for an approval, and the time until which the same call continues it."""
 
     invocation_id: InvocationId
     until: Timestamp
@@ -116,7 +116,7 @@ class ContinuedCall:
 
 
 class WaitingCalls:
-    """The calls that wait for an approval elsewhere; the same call by the same actor continues the one that waits.
+    """The calls that wait for an approval; the same call by the same actor continues the one that waits.
 
     Each is continued once, and until its question expires. On a durable store they survive the process.
     """
@@ -124,7 +124,7 @@ class WaitingCalls:
     def __init__(self, documents: DocumentStore | None) -> None:
         """Take the store of the entries, if there is one."""
         self._documents = documents
-        self._waiting: dict[str, ContinuedCall] = {}
+        self._waiting: dict[str, WaitingClientCall] = {}
 
     async def load(self) -> None:
         """Read the calls that other processes left, and delete those that have expired.
@@ -153,7 +153,7 @@ class WaitingCalls:
         Raises:
             StoreError: it could not be stored.
         """
-        waiting = ContinuedCall(invocation_id, until)
+        waiting = WaitingClientCall(invocation_id, until)
         if self._waiting.get(call.digest) != waiting:
             self._waiting[call.digest] = waiting
             if self._documents is not None:
@@ -171,9 +171,9 @@ class WaitingCalls:
             await self._documents.put(_WAITING_KIND, call.digest, None)
 
 
-def _waiting_in(body: bytes) -> ContinuedCall | None:
+def _waiting_in(body: bytes) -> WaitingClientCall | None:
     try:
         members = parse_object(body)
-        return ContinuedCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
+        return WaitingClientCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
     except (RecordError, KeyError):
         return None

@@ -27,7 +27,7 @@ TASK_AFTER_S = 5.0
 
 POLL_MS = 1_000
 TTL_MS = 86_400_000
-"""How long a client may ask for a task; the journal stores it longer."""
+"""How long a client may read a task; the journal stores it longer."""
 
 MAX_LIVE = 10_000
 
@@ -171,7 +171,7 @@ class ClientTasks:
 
 
 def _status_of(exchange: ClientExchange) -> dict[str, object]:
-    """Return the status of a task, with its result, its error, or what it needs of the client."""
+    """Return the status of a task, with its result, its error, or its requests to the client."""
     task = exchange.task
     if task is None or not task.done():
         if not exchange.pending:

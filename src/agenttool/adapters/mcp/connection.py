@@ -1,4 +1,4 @@
-"""One supervised connection to a server: opened when it is first needed, opened again after a loss, with backoff.
+"""One supervised connection to a server: opened on first use, and opened again after a loss, with backoff.
 
 The session lives in a task of its own, because its streams must be opened and closed by the same task.
 """
@@ -66,7 +66,7 @@ STABLE_S = 10.0
 """A session that lasts this long proves that its server works, so that a later loss has a short delay again."""
 
 REFRESH_S = 1.0
-"""The shortest time between two readings of a list that a server says has changed."""
+"""The shortest time between two reads of a list that a server reports as changed."""
 
 SUBSCRIBE_S = 5.0
 """How long a subscription waits until the server has confirmed it."""
@@ -306,23 +306,25 @@ class Connection:
                     await options.on_ready(session)
                     limit.deadline = float("inf")
                     await self._succeed(session)
-                    await self._keep(session)
+                    await self._run_until_end(session)
         except TimeoutError:
             return f"the server {options.name!r} did not start within {options.start_timeout_s:g} s", False
         except (Exception, BaseExceptionGroup) as error:  # any fault of a server ends here
             found = _innermost(error)
             if not isinstance(found, ConfigError | CredentialMissing | MCPError | InvalidResult | OSError):
                 log.debug("the connection to %r failed", options.name, exc_info=error)
-            return f"the server {options.name!r} cannot be used: {_words(found)}", isinstance(found, ConfigError)
+            return f"the server {options.name!r} cannot be used: {_describe_error(found)}", isinstance(
+                found, ConfigError
+            )
         return f"the connection to {options.name!r} ended", False
 
-    async def _keep(self, session: McpSession) -> None:
+    async def _run_until_end(self, session: McpSession) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._refresh_lists, session)
             if session.is_modern:
                 tasks.start_soon(self._listen_to_lists, session)
             if _reports_changes(session):
-                tasks.start_soon(self._keep_subscriptions, session)
+                tasks.start_soon(self._run_subscriptions, session)
             await self._wait_for_end(session)
             tasks.cancel_scope.cancel()
 
@@ -344,11 +346,13 @@ class Connection:
                 await self.options.on_ready(session)
                 await self.options.on_status()
             except (MCPError, InvalidResult) as error:
-                log.warning("the lists of the server %r cannot be read again: %s", self.options.name, _words(error))
+                log.warning(
+                    "the lists of the server %r cannot be read again: %s", self.options.name, _describe_error(error)
+                )
             await asyncio.sleep(REFRESH_S)
 
     async def _listen_to_lists(self, session: McpSession) -> None:
-        """Subscribe to changes of lists; a server that does not offer this is not asked again."""
+        """Subscribe to changes of lists, if the server reports them."""
         capabilities = session.client.server_capabilities
         features = (capabilities.tools, capabilities.prompts, capabilities.resources)
         tools, prompts, resources = (each is not None and bool(each.list_changed) for each in features)
@@ -360,7 +364,7 @@ class Connection:
             ) as changes:
                 await _read_to_end(changes)
 
-    async def _keep_subscriptions(self, session: McpSession) -> None:
+    async def _run_subscriptions(self, session: McpSession) -> None:
         """Subscribe to the resources that callers subscribed to, and again when their set changes."""
         before: frozenset[str] = frozenset()
         while True:
@@ -398,7 +402,7 @@ class Connection:
                 pass
 
     @property
-    def _asking(self) -> tuple[Job, CallingClient | None] | None:
+    def _current_call(self) -> tuple[Job, CallingClient | None] | None:
         """The call that a request of the server belongs to: the latest one, if all are of one actor.
 
         Up to revision 2025-11-25 a request of a server does not say to which call it belongs.
@@ -408,21 +412,21 @@ class Connection:
 
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Ask a question of the server within the call that it belongs to."""
-        asking = self._asking
-        if asking is None:
+        current = self._current_call
+        if current is None:
             return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return ElicitResult.model_validate(await self.options.elicit(asking[0], asked))
+        return ElicitResult.model_validate(await self.options.elicit(current[0], asked))
 
     async def _sample(
         self, context: ClientRequestContext, params: CreateMessageRequestParams
     ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
         """Answer a request to sample a model."""
-        asking, sample = self._asking, self.options.sample
-        if asking is None or sample is None:
+        current, sample = self._current_call, self.options.sample
+        if current is None or sample is None:
             return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
         try:
-            reply = await sample(params.model_dump(by_alias=True, mode="json", exclude_none=True), asking[1])
+            reply = await sample(params.model_dump(by_alias=True, mode="json", exclude_none=True), current[1])
             kind = CreateMessageResultWithTools if params.tools else CreateMessageResult
             return kind.model_validate(reply)
         except (CallerError, ValidationError) as error:
@@ -436,9 +440,9 @@ class Connection:
         """Add a log message of the server to its log, and pass it to the client that made the call."""
         data = cast("object", params.data)
         self.log.add(f"{params.level}: {data}")
-        asking = self._asking
-        if asking is not None and asking[1] is not None:
-            await asking[1].log(params.level, data, params.logger)
+        current = self._current_call
+        if current is not None and current[1] is not None:
+            await current[1].log(params.level, data, params.logger)
 
     async def _succeed(self, session: McpSession) -> None:
         if not self.status.is_ready or self.status.fault is not None:
@@ -503,7 +507,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, MCPError):
         fault = fault_of(error)
         if fault is not None:

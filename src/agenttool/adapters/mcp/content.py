@@ -20,7 +20,7 @@ MAX_INLINE_BYTES = 5_000_000
 """Larger media are links, which `resources/read` resolves."""
 
 MAX_BLOCKS = 10_000
-"""How many content blocks a result may have; to convert more would hold up other calls."""
+"""How many content blocks a result may have; the conversion of more would block other calls."""
 
 _BINARY = "application/octet-stream"
 _MEDIA = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO}
@@ -42,35 +42,35 @@ class TooManyBlocks(ValueError):
 
 def content_item(block: JsonObject) -> ContentItem:
     """Return the item of one content block; a block of an unknown type stays as it is, as structured content."""
-    kind, notes = block.get("type"), _notes(block)
+    kind, annotations = block.get("type"), _annotations_in(block)
     text, data = block.get("text"), block.get("data")
     if kind == "text" and isinstance(text, str):
-        return ContentItem(type=ContentClass.TEXT, text=text, annotations=notes)
+        return ContentItem(type=ContentClass.TEXT, text=text, annotations=annotations)
     if isinstance(kind, str) and kind in _MEDIA and isinstance(data, str):
-        return ContentItem(type=_MEDIA[kind], data=data, media_type=_text(block, "mimeType"), annotations=notes)
+        return ContentItem(type=_MEDIA[kind], data=data, media_type=_text(block, "mimeType"), annotations=annotations)
     if kind == "resource_link" and isinstance(block.get("uri"), str):
-        return _link_item(block, notes)
+        return _link_item(block, annotations)
     resource = block.get("resource")
     if kind == "resource" and isinstance(resource, dict) and isinstance(resource.get("uri"), str):
-        return resource_item(resource, notes)
+        return resource_item(resource, annotations)
     return ContentItem(type=ContentClass.STRUCTURED_CONTENT, data=block)
 
 
-def resource_item(resource: JsonObject, notes: Json | UnsetType = UNSET) -> ContentItem:
+def resource_item(resource: JsonObject, annotations: Json | UnsetType = UNSET) -> ContentItem:
     """Return the item of the contents of a resource: text, or bytes as base64."""
     blob = resource.get("blob")
-    own = _notes(resource)
+    own = _annotations_in(resource)
     return ContentItem(
         type=ContentClass.EMBEDDED_RESOURCE,
         uri=_text(resource, "uri"),
         media_type=_text(resource, "mimeType"),
         text=_text(resource, "text"),
         data=blob if isinstance(blob, str) else UNSET,
-        annotations={**_object(notes), **_object(own)} if own is not UNSET else notes,
+        annotations={**_object(annotations), **_object(own)} if own is not UNSET else annotations,
     )
 
 
-def _link_item(block: JsonObject, notes: Json | UnsetType) -> ContentItem:
+def _link_item(block: JsonObject, annotations: Json | UnsetType) -> ContentItem:
     uri, media_type, size = _text(block, "uri"), _text(block, "mimeType"), block.get("size")
     ref = Ref(
         uri=uri,
@@ -86,15 +86,15 @@ def _link_item(block: JsonObject, notes: Json | UnsetType) -> ContentItem:
         text=_text(block, "description"),
         media_type=media_type,
         ref=ref,
-        annotations=notes,
+        annotations=annotations,
     )
 
 
-def _notes(block: JsonObject) -> Json | UnsetType:
+def _annotations_in(block: JsonObject) -> Json | UnsetType:
     """Return the annotations of a block, with its `_meta`; unset if it has neither."""
     meta = block.get("_meta")
-    notes = {**_object(block.get("annotations")), **({"_meta": meta} if isinstance(meta, dict) else {})}
-    return notes or UNSET
+    annotations = {**_object(block.get("annotations")), **({"_meta": meta} if isinstance(meta, dict) else {})}
+    return annotations or UNSET
 
 
 def _object(value: Json | UnsetType) -> JsonObject:
@@ -111,7 +111,7 @@ def output_of(result: JsonObject, mapping: McpMapping) -> NativeOutput:
 
     Raises:
         TooManyBlocks: the result is too large.
-        ValueError: the result is not valid; says why.
+        ValueError: the result is not valid; the message has the reason.
     """
     blocks = result.get("content", [])
     if isinstance(blocks, list) and len(blocks) > MAX_BLOCKS:

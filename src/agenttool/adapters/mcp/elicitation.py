@@ -118,9 +118,9 @@ def _question(params: JsonObject) -> tuple[JsonObject, str | None]:
 
 
 def secret_field(form: JsonObject, message: Json = None) -> str | None:
-    """Return a field of a form that asks for a secret, which must not pass through a form; None if there is none.
+    """Return a field of a form that asks for a secret, which forms must not do; None if there is none.
 
-    A field without choices is also judged by the message of the form: any text can be written into it.
+    For a field of free text, the message of the form is checked, too.
     """
     properties = form.get("properties")
     for name, each in properties.items() if isinstance(properties, dict) else ():

@@ -36,7 +36,7 @@ _CLASSES = {
 }
 
 MAX_ROUNDS = 10
-"""How often a server may ask for input during one call."""
+"""How often a server may request input during one call."""
 
 
 class ConnectionPool(Protocol):
@@ -137,7 +137,7 @@ class McpExecutor:
         """Return the native output of a result.
 
         Raises:
-            ValueError: the result is not valid; says why.
+            ValueError: the result is not valid; the message has the reason.
         """
         return output_of(result, mapping)
 

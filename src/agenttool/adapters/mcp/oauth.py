@@ -46,7 +46,7 @@ class Login(Protocol):
 
 
 class QuietAuth(httpx2.Auth):
-    """Applies OAuth; if that needs a user who is not there, the server's refusal is the answer to the request.
+    """Applies OAuth; if a user must log in and none is present, the request gets the server's refusal.
 
     The SDK does not know when a stored token expires. So a refused token is renewed first, if it can be.
     """

@@ -211,7 +211,7 @@ class RecordingWriter(_StreamContext):
 
 
 class InvalidResult(ValueError):
-    """The server's result is not valid for the request; the message says why."""
+    """The server's result is not valid for the request; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ TASKS = "mcp_tasks"
 """The kind of the document with the id of the task of an open call, by the id of the call."""
 
 MIN_POLL_S, DEFAULT_POLL_S, MAX_POLL_S = 0.05, 1.0, 30.0
-"""How often a task is asked for its state: as it suggests, within these limits."""
+"""The limits and the default of the time between two reads of a task; a task suggests its own."""
 
 CANCEL_S = 5.0
 """How long the cancellation of a task may take."""
