@@ -145,6 +145,21 @@ async def test_reads_of_resources_and_prompts_are_recorded_as_calls_of_their_act
     ]
 
 
+async def test_a_read_that_hangs_delays_no_other_call_of_the_server(mode, tmp_path):
+    log, rules = tmp_path / "log", [{"behavior": "allow", "tool": "fx.pid"}]
+    async with (
+        Runtime.open(sources=[server("fx", f"log={log}")], approve="wait", rules=rules) as rt,
+        connected(rt, mode, actor="user:eve") as other,
+        connected(rt, mode, actor="user:ada") as client,
+    ):
+        hanging = asyncio.create_task(other.read_resource("memo://never"))
+        await asyncio.to_thread(wait_until, lambda: "memo://never" in log.read_text())
+        async with asyncio.timeout(30):
+            assert (await client.read_resource("memo://one")).contents
+            assert not (await client.call_tool("pid", {})).is_error
+        hanging.cancel()
+
+
 async def test_a_rule_asks_about_a_read_in_the_client_or_elsewhere(mode):
     rules, person = [{"behavior": "ask", "tool": "fx.read_resource"}], Person(decision="allow")
     async with Runtime.open(sources=[server("fx")], approve="wait", rules=rules) as rt:

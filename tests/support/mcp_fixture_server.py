@@ -291,6 +291,8 @@ def handle(message):
         CANCELED[params["requestId"]] = True
     elif method == "tools/call":
         threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
+    elif method == "resources/read" and params["uri"] == "memo://never":
+        pass
     elif method == "prompts/get" and "who" not in params.get("arguments", {}):
         send({"id": number, "error": {"code": -32602, "message": "the argument who is missing"}})
     elif method == "subscriptions/listen" and "modern" in OPTIONS:

@@ -171,4 +171,5 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> Declared
             write_effects=(WriteEffect.NONE,),
             approval_required=False,
         ),
+        locks=None,  # a read that hangs delays no other call of the server
     )
