@@ -86,9 +86,11 @@ async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
     """Answer an approval. The first answer stands; the digest of what was shown goes with it.
 
-    The `reason` of a refusal is `unknown` (404), `answered` with `answered_by` or `other_question` (409), `expired` or
-    `withdrawn` (410), `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403). An approver may remember a
-    suggested rule, also with an `expires_at`; any other rule needs the role operator, too (422, `bad_rule`).
+    The `reason` of a refusal is `unknown` (404), `answered` or `other_question` (409), `expired` or `withdrawn` (410).
+    It is `bad_input`, `bad_rule` or `bad_answer` (422), or `own_call` (403). With `answered` comes `answered_by`.
+
+    An approver may remember a suggested rule, also with an `expires_at`. Any other rule needs the role operator, too
+    (422, `bad_rule`).
     """
     approval_id, body, principal, space = request.path["approval_id"], request.body, request.principal, request.space
     approvals = space.runtime.approvals
