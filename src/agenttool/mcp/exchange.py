@@ -35,19 +35,12 @@ RequestContext = ServerRequestContext[dict[str, object], object]
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
-_REQUESTS: dict[str, tuple[type[types.InputRequest], type[types.Result]]] = {
-    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
-    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
-    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+_REQUESTS: dict[str, tuple[type[types.InputRequest], type[types.Result], JsonObject]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult, {"elicitation": {"form": {}}}),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools, {"sampling": {}}),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult, {"roots": {}}),
 }
-"""The requests that a server may make, and their replies."""
-
-_CAPABILITIES: dict[str, JsonObject] = {
-    "elicitation/create": {"elicitation": {"form": {}}},
-    "sampling/createMessage": {"sampling": {}},
-    "roots/list": {"roots": {}},
-}
-"""What a client declares if it answers these requests."""
+"""The requests that a server may make, their replies, and the capability of clients that answer them."""
 
 log = logging.getLogger("agenttool.mcp")
 
@@ -221,9 +214,9 @@ class ClientExchange:
             CallerError: the client does not declare the method, or gave no usable reply.
         """
         if not (self.accepts_pages if params.get("mode") == "url" else self.accepts(method)):
-            self.missing = _CAPABILITIES.get(method)
+            self.missing = _REQUESTS[method][2] if method in _REQUESTS else None
             raise CallerError(f"the client cannot answer {method!r}; use a client that declares this capability")
-        kind, reply_kind = _REQUESTS[method]
+        kind, reply_kind, _ = _REQUESTS[method]
         made = kind.model_validate({"method": method, "params": params} if params else {"method": method})
         if is_stateless(self.context):
             return await self._queue_request(made, key)

@@ -7,13 +7,15 @@ import mcp_types as types
 from agenttool.adapters.function_calling.call_output import NO_OUTPUT
 from agenttool.adapters.mcp.content import Fetch, content_block, link_block
 from agenttool.codec import to_json
-from agenttool.records import UNSET, ContentClass, JsonObject, ToolError, ToolResult
+from agenttool.records import UNSET, ContentClass, JsonObject, ToolResult
 
 INVOCATION_KEY = "agenttool/invocation"
 """The member of `_meta` with the id of the call, as `agenttool show` takes it."""
 
 ERROR_KEY = "agenttool/error"
 """The member of `_meta` with the class of an error, and with what must change before a retry."""
+
+_ERROR_MEMBERS = ("error_class", "error_code", "recoverability", "retry")
 
 
 async def call_result(result: ToolResult, fetch: Fetch, *, any_structure: bool) -> types.CallToolResult:
@@ -29,7 +31,8 @@ async def call_result(result: ToolResult, fetch: Fetch, *, any_structure: bool) 
     blocks += [link_block(each) for each in result.content or () if each.type is ContentClass.PERSISTED_OUTPUT_REF]
     meta: JsonObject = {INVOCATION_KEY: result.invocation_id}
     if result.error is not None:
-        meta[ERROR_KEY] = _error_members(result.error)
+        members = to_json(result.error)
+        meta[ERROR_KEY] = {name: members[name] for name in _ERROR_MEMBERS if name in members}
     structured = None if result.structured_content is UNSET else result.structured_content
     return types.CallToolResult(
         content=blocks or [types.TextContent(text=NO_OUTPUT)],
@@ -49,9 +52,3 @@ def text_result(
         is_error=is_error,
         _meta=cast("dict[str, object] | None", meta),
     )
-
-
-def _error_members(error: ToolError) -> JsonObject:
-    """Return the members of an error that a program acts on; the message is in the content."""
-    whole = to_json(error)
-    return {name: whole[name] for name in ("error_class", "error_code", "recoverability", "retry") if name in whole}

@@ -69,6 +69,7 @@ def declare(
     """
     name, description = str(definition["name"]), definition.get("description")
     hints = _object(definition.get("annotations"))
+    titles = definition.get("title"), hints.get("title")
     stated = {hint: hints.get(hint) for hint in _HINTS if isinstance(hints.get(hint), bool)}
     untrusted = () if server.trust else tuple(sorted(hint for hint, value in stated.items() if value is _HINTS[hint]))
     is_read_only = server.trust and stated.get("readOnlyHint") is True
@@ -85,7 +86,7 @@ def declare(
             tool_id=tool_id,
             namespace=server.name,
             name=name,
-            title=_title(definition, hints),
+            title=next((each for each in titles if isinstance(each, str)), None),
             description=description if isinstance(description, str) else "",
             lifecycle=lifecycle,
             tool_kind=ToolKind.MCP_TOOL,
@@ -158,13 +159,6 @@ def _annotations(definition: JsonObject, untrusted: tuple[str, ...]) -> JsonObje
     if not native:
         return None
     return {"mcp": native, "untrusted": [*untrusted]} if untrusted else {"mcp": native}
-
-
-def _title(definition: JsonObject, hints: JsonObject) -> str | None:
-    for title in (definition.get("title"), hints.get("title")):
-        if isinstance(title, str):
-            return title
-    return None
 
 
 def _object(value: Json) -> JsonObject:
