@@ -12,7 +12,7 @@ from agenttool.records import ErrorClass, InvocationId, ToolError
 
 
 class PolledWork:
-    """Where the work of open calls is found, stored for all processes. It is the `DeferredTool` of such tools.
+    """The stored places of the work of open calls; the `DeferredTool` of tools that poll.
 
     A process that recovers a call runs its executor again, which follows the work. Without a stored place the request
     may have been lost or handled, so it is not sent again.

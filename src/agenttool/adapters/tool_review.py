@@ -1,4 +1,4 @@
-"""The review of tool definitions: a tool whose definition changed does not run until a user has reviewed it.
+"""The review of tool definitions: a changed tool does not run until a user accepts its definition.
 
 The accepted definitions of each source are stored. What a source lists for the first time is accepted, unless its
 settings say that new tools wait for a review, too.
@@ -148,7 +148,7 @@ class ToolReview:
         await self._change(documents, accepted)
 
     async def watch(self, documents: DocumentStore, use: Callable[[], Awaitable[None]]) -> None:
-        """Call `use` when another process, such as the command line, reviewed waiting tools; return if none waits."""
+        """Call `use` whenever another process accepted waiting tools; return when none waits."""
         while self.waiting:
             await asyncio.sleep(POLL_S)
             with suppress(StoreError):
@@ -171,7 +171,7 @@ class ToolReview:
 
 
 class SourceWithReview(ABC):
-    """The part of a source with which a user reviews its tools; `ports.source.ReviewedSource` is the protocol."""
+    """The part of a source that implements `ports.source.ReviewedSource`."""
 
     _host: SourceHost
     _review: ToolReview

@@ -1,4 +1,4 @@
-"""Read the MCP settings of other clients; secrets become credentials, and variables of the clients are resolved.
+"""MCP settings of other clients: secrets become credentials, and variables are resolved.
 
 This module does no I/O: it takes texts and a lookup of variables, and returns what `agenttool.toml` would say.
 """
@@ -207,7 +207,7 @@ class Credentials:
         return name
 
     def of_value(self, variable: str, server: str, value: str) -> str:
-        """Return the name of the credential for a value, which another variable has if this one has another value."""
+        """Return the credential of a value; if its variable has another value, a new variable is named."""
         for each in (variable, f"{variable_name(server)}_{variable}"):
             known = self.values.get(self.names.get(each, ""), self.lookup(each))
             if known in (None, value):

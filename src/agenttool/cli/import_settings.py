@@ -1,4 +1,4 @@
-"""`agenttool import` and `agenttool sources add`: try MCP servers, and add those that work to the settings."""
+"""`agenttool import` and `agenttool sources add`: try servers, and add those that work to the settings."""
 
 import asyncio
 import logging
@@ -292,7 +292,7 @@ def _service(
     options: JsonObject,
     target: ImportTarget,
 ) -> ImportedServer:
-    """Return the settings of an OpenAPI service; secrets in headers become credentials, as those of MCP servers do.
+    """Return the settings of an OpenAPI service; secrets in headers become credentials.
 
     Raises:
         ConfigError: there is not exactly one document, or the name is taken.
@@ -354,7 +354,7 @@ def _split(option: str, pairs: Iterable[str], mark: str) -> JsonObject:
 
 
 def _read_clients(source: str | None) -> tuple[list[ClientServer], list[ImportRow]]:
-    """Return the servers of a file, of a client, or of all clients, and a row for each file that cannot be read.
+    """Return the servers of a file or of clients, and a row for each file that cannot be read.
 
     Raises:
         ConfigError: there is no such file, or the file that the user names cannot be read.

@@ -1,4 +1,4 @@
-"""`agenttool sources add openapi` and `agenttool sources request`: try an OpenAPI service, and show a request."""
+"""The trial of a source that `agenttool sources add` makes, and its report for an OpenAPI service."""
 
 import asyncio
 import logging
@@ -123,7 +123,7 @@ def service_name(place: str) -> str:
 
 
 def service_settings(place: str, headers: ImportedServer, options: Mapping[str, Json], file: Path) -> ImportedServer:
-    """Return the settings of a service, as they would be written; a file is named from the folder of the settings."""
+    """Return the settings of a service as they are written; a file is relative to the settings file."""
     document = place
     if "://" not in place:
         path, folder = Path(place).resolve(), file.resolve().parent

@@ -1,4 +1,4 @@
-"""`agenttool sources`: the servers of the settings, whether they answer, and the review of changed tools."""
+"""`agenttool sources`: list sources with their state, review changed tools, and preview requests."""
 
 import asyncio
 import json

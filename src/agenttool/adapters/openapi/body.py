@@ -59,7 +59,7 @@ def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
 
 
 def _multipart(body: RequestBody, members: JsonObject) -> tuple[str, bytes]:
-    """Encode members as parts; the boundary follows from the content, so that a repeated request is the same."""
+    """Encode members as parts. The boundary is a digest of the content, so a retry sends the same bytes."""
     properties = object_of(object_of(body.schema).get("properties"))
     parts: list[tuple[str, bytes]] = []
     for name, value in members.items():

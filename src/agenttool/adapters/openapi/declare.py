@@ -114,7 +114,7 @@ class OperationTool(Part, frozen=True, kw_only=True):
 
 
 def tool_names(operations: Sequence[ApiOperation]) -> list[str]:
-    """Return a name for each operation: unique, at most `MAX_NAME` characters, and the same at each import."""
+    """Return a name for each operation: unique, stable over imports, at most `MAX_NAME` characters."""
     found: list[str] = []
     taken: set[str] = set()
     for each in operations:
@@ -149,7 +149,7 @@ def facts_of(service: OpenApiService, operation: ApiOperation, name: str) -> Too
 
 
 def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> str:
-    """Return the URL of a server, to which the paths of its operations are appended; None is that of the document.
+    """Return the URL to which the paths of operations are appended; without a server, that of the document.
 
     Raises:
         DocumentError: the document and the settings name no host.
@@ -407,7 +407,7 @@ def _pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
 
 
 def declare(service: OpenApiService, tool: OperationTool, executor: Executor) -> DeclaredTool:
-    """Return the declaration of a tool. Only a trusted service, or its owner, states that an operation reads."""
+    """Return the declaration of a tool; the method counts as a fact only if the service is trusted."""
     operation, facts = tool.operation, tool.facts
     method = operation.method
     is_read_only = facts.read_only if facts.read_only is not None else service.trust and method in READ_METHODS
@@ -493,14 +493,14 @@ def _description_of(operation: ApiOperation) -> str:
 
 
 def _search_hint(operation: ApiOperation) -> str:
-    """Return the tags and the fixed parts of the path; summaries often say "get" or "list" and never "read"."""
+    """Return the tags and the fixed parts of the path, and "read", which summaries seldom say."""
     parts = (part for part in operation.path.split("/") if part and not part.startswith("{"))
     verb = ("read",) if operation.method in READ_METHODS else ()
     return " ".join(dict.fromkeys((*verb, *operation.tags, " ".join(parts)))).strip() or operation.key
 
 
 def _annotations(operation: ApiOperation) -> JsonObject:
-    """Return what no record has: the place of the operation, and its request schemas as the document has them."""
+    """Return what no record has: the JSON pointer of the operation and its original request schemas."""
     native: JsonObject = {"pointer": operation.pointer, "tags": [*operation.tags]}
     if operation.parameters:
         native["parameters"] = operation.native_parameters
@@ -512,7 +512,7 @@ def _annotations(operation: ApiOperation) -> JsonObject:
 
 
 def _response_schemas(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
-    """Yield each status with its response schemas by media type, as the document has them; references stay."""
+    """Yield each status with its original response schemas by media type; references stay."""
     for status, response in operation.responses.items():
         content = response.get("content")
         if isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""Definitions of tools as a review compares them: what the document says about the request of an operation.
+"""Definitions of tools that a review compares: what the document says about a request.
 
 The digest depends on the document only. Other settings, or another version of this package, do not change it.
 """

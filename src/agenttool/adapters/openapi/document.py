@@ -1,4 +1,4 @@
-"""An OpenAPI document: parsing of JSON and YAML within bounds, its references, and files and URLs that it names."""
+"""An OpenAPI document: bounded parsing of JSON and YAML, and references within and between documents."""
 
 import json
 import re
@@ -71,9 +71,10 @@ def absolute_url(base: str, reference: str) -> str:
 
 
 def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]] | None = None) -> JsonObject:
-    """Return the object in a JSON or YAML document; with `is_lazy`, parts of JSON are `RawJson` until they are needed.
+    """Return the object in a JSON or YAML document.
 
-    The places of members that it has twice, and of which the last one counts, are added to `repeated`.
+    With `is_lazy`, parts of JSON stay `RawJson` until they are needed. `repeated` receives the places of members that
+    are written twice; the last one counts.
 
     Raises:
         DocumentError: it is neither, or exceeds a bound.
@@ -102,7 +103,7 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
 
 
 def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonObject:
-    """Return a document in which components, members of paths and extensions are `RawJson`: many are never needed.
+    """Return a document whose components, path members and extensions are `RawJson`; many are never needed.
 
     Raises:
         RecordError: it is not JSON, or its components are not objects of objects.
@@ -132,7 +133,7 @@ class _Members(list[tuple[str, object]]):
 
 
 def _has_each_once(text: bytes, members: Mapping[str, RawJson]) -> bool:
-    """Return whether the members of an object, one after the other, are its whole text: then it has none twice."""
+    """Return whether the members of an object make up its whole text, so that none is written twice."""
     position = 0
     for each in members.values():
         name = _MEMBER_NAME.match(text, position)
@@ -143,7 +144,7 @@ def _has_each_once(text: bytes, members: Mapping[str, RawJson]) -> bool:
 
 
 def _repeated_members(data: bytes) -> list[tuple[str, ...]]:
-    """Return the places of members that a JSON document, its paths or one of its paths has twice."""
+    """Return the places of members that are written twice in a JSON document, down to `LEVELS`."""
     try:
         return [*_repeated(json.loads(data, object_pairs_hook=_Members))]
     except (ValueError, RecursionError):

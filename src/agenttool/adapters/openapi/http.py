@@ -1,4 +1,4 @@
-"""The HTTP client of OpenAPI services: behind the SSRF guard, with bounded responses, and careful with redirects."""
+"""The HTTP client of OpenAPI services, with an SSRF guard, bounded responses and safe redirects."""
 
 import asyncio
 import time
@@ -84,7 +84,7 @@ class HttpResponse:
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long the service asks to wait, from `Retry-After` or a rate limit header; None if it does not ask."""
+        """The delay that `Retry-After` or a rate limit header asks for; None without one."""
         text = self.headers.get("retry-after")
         if text is None:
             return _until_reset(self.headers)
@@ -226,7 +226,7 @@ async def _read(parts: AsyncIterator[bytes], headers: Mapping[str, str], max_byt
 
 
 def without_secrets(response: HttpResponse, secrets: Iterable[str]) -> HttpResponse:
-    """Return a response whose body does not repeat secrets; the runtime does not know tokens that were fetched."""
+    """Return a response without secrets in its body; the runtime cannot mask fetched tokens."""
     body = response.body
     for each in secrets:
         if len(each) > 3:  # noqa: PLR2004 -- as in `mask`

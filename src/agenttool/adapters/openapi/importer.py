@@ -1,4 +1,4 @@
-"""The import of a document: its tools, what was skipped and why, and how it differs from the one before."""
+"""The import of a document: its tools, its skipped parts, and its difference from the last one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,7 +124,7 @@ def import_document(
     external: Mapping[str, JsonObject] | None = None,
     overlays: Sequence[bytes] = (),
 ) -> ImportedDocument:
-    """Return the tools of a document. One bad operation is skipped, and the others are not.
+    """Return the tools of a document; an invalid operation is skipped and reported.
 
     Raises:
         DocumentError: the document itself cannot be read.

@@ -18,7 +18,7 @@ _FILTER = re.compile(
 
 
 def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str]) -> JsonObject:
-    """Return a document with the actions of an overlay applied, in order; `unused` gets targets that select nothing.
+    """Return a document with the actions of an overlay applied; `unused` receives targets that select nothing.
 
     Raises:
         DocumentError: the overlay is invalid.

@@ -1,4 +1,4 @@
-"""Parameters as text: the styles of the specification's table, percent-encoded where they are part of a URL."""
+"""Parameters as text in the styles of the specification, percent-encoded within URLs."""
 
 import re
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def style_of(parameter: ApiParameter) -> Style:
 
 
 def text_of(value: Json) -> str:
-    """Return a value as text: a boolean or number as in JSON, and a list or an object inside a value as JSON."""
+    """Return a value as text; all but strings and null are written as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -68,7 +68,7 @@ def path_text(parameter: ApiParameter, value: Json) -> str:
 
 
 def _is_dots(step: str) -> bool:
-    """Return whether a step of a path leads elsewhere; some servers decode a value before they follow its steps."""
+    """Return whether a path segment is `.` or `..`; some servers decode a value before they resolve it."""
     name = step.partition(";")[0]
     return bool(name) and not name.strip(".")
 
@@ -96,7 +96,7 @@ def _matrix(name: str, value: Json, style: Style) -> str:
 
 
 def query_pairs(name: str, value: Json, style: Style) -> list[str]:
-    """Return the parts of a query or of a form, as `name=value`; none for null and for an empty list or object."""
+    """Return the `name=value` parts of a query or a form; null and empty values have none."""
     if value is None or value in ([], {}):
         return []
     label, encode = quote(name, safe=""), style.encode

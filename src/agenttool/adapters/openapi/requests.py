@@ -75,14 +75,14 @@ def build_request(
 
 
 def _url_below(base: str, path: str, query: Iterable[str]) -> str:
-    """Return a URL below a base URL: whatever a document writes as a path, the host stays."""
+    """Return a URL below a base URL; no path of a document can change the host."""
     below, _, own = path.partition("#")[0].partition("?")
     parts = "&".join((*((own,) if own else ()), *query))
     return f"{base}/{below.removeprefix('/')}" + (f"?{parts}" if parts else "")
 
 
 def _refuse_same_names(pairs: Iterable[str], fixed: Iterable[str]) -> None:
-    """Refuse members of a caller's object that have the name of something that the settings or a credential set."""
+    """Reject arguments with the name of a parameter that the settings or a credential supply."""
     taken = {_name(each) for each in fixed}
     for each in pairs:
         if _name(each) in taken:

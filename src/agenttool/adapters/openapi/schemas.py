@@ -1,8 +1,8 @@
 """Schemas of a document as JSON Schema 2020-12, with only what a caller of an operation needs.
 
 A schema that several operations refer to is converted once, and all tools share the result. The schema of one tool has
-the definitions that it reaches, nearest first, up to a size; a definition beyond that is a short placeholder that
-accepts everything that the complete one accepts.
+the definitions that it reaches, nearest first, up to a size. Beyond that, a short placeholder replaces a definition; it
+accepts every value that the definition accepts.
 """
 
 import re
@@ -107,7 +107,7 @@ class SchemaConverter:
             return schema
 
     def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
-        """Return the definitions that are reached from names, nearest first, up to a size with placeholders beyond."""
+        """Return the definitions reached from names, nearest first; placeholders replace those beyond `limit`."""
         found: JsonObject = {}
         waiting = deque(names)
         while waiting:
@@ -309,7 +309,7 @@ def _placeholder(schema: JsonObject, name: str) -> JsonObject:
 
 
 def loosen(schema: JsonObject) -> JsonObject:
-    """Return the schema of a tool that accepts any values of its members, for one that a validator rejects."""
+    """Return a schema with the same members and any values, for a schema that a validator rejects."""
     members = cast("JsonObject", schema.get("properties", {}))
     notes: JsonObject = {
         name: {"description": each["description"]} if isinstance(each, dict) and "description" in each else {}

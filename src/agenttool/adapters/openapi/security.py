@@ -141,7 +141,7 @@ class SecuritySchemes:
 
 
 def _carrier(scheme: JsonObject) -> tuple[str, str, str]:
-    """Return the kind of a scheme, and which `header`, `query` parameter or `cookie` of a request carries it."""
+    """Return the kind of a scheme, and the location and name of the member that carries its credential."""
     kind = str(scheme.get("type"))
     if kind == "apiKey":
         return kind, str(scheme.get("in")), str(scheme.get("name"))
@@ -205,7 +205,7 @@ Post = Callable[[str, Mapping[str, str], bytes], Awaitable[bytes]]
 
 
 class TokenCache:
-    """Fetches access tokens, and keeps each until shortly before it expires."""
+    """Fetches access tokens, and caches each until shortly before it expires."""
 
     def __init__(self, post: Post) -> None:
         """Take how requests are sent."""
@@ -233,7 +233,7 @@ class TokenCache:
         return token
 
     def forget(self, uses: Iterable[SchemeUse]) -> bool:
-        """Forget the tokens of schemes, because the service did not accept one; return whether there were some."""
+        """Delete the tokens of schemes after the service rejected one; return whether there were any."""
         names = {each.scheme for each in uses}
         gone = [key for key in self._tokens if key[0] in names]
         for key in gone:

@@ -1,4 +1,4 @@
-"""An OpenAPI service as a source: reads its document, declares its operations as tools, and keeps them current."""
+"""An OpenAPI service as a source: reads its document, and declares its operations as tools."""
 
 import asyncio
 import logging
@@ -252,7 +252,7 @@ class OpenApiSource(SourceWithReview):
         await self._store(imported, digests, data, etag)
 
     def _check_origins(self, imported: ImportedDocument) -> None:
-        """Skip operations whose server is another one than before: a changed document must not get credentials."""
+        """Skip operations whose server changed, so that a changed document cannot redirect credentials."""
         cached = self._cached
         if cached is None or not cached.origins:
             return

@@ -22,7 +22,7 @@ _SCHEMA_WORDS = (
 
 
 def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) -> JsonObject:
-    """Return a document in the form of OpenAPI 3.0. References keep their targets, because those keep their places.
+    """Return a document in the form of OpenAPI 3.0; the targets of references stay where they are.
 
     An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
     """

@@ -1,4 +1,4 @@
-"""Responses as outputs: content by media type, errors with what a caller can change, and the next page."""
+"""Responses as outputs: content by media type, errors with a remedy, and the next page."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -199,7 +199,7 @@ def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping
 
 
 def _next_in_object(value: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
-    """Return the page that the members of a body name: by a URL, a cursor, the id of its last item, or a number."""
+    """Return the next page by a URL or cursor in the body, the id of its last item, or a page number."""
     places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
     for place in places:
         found = _next_url(place, url) or _next_cursor(place, url, parameters)
