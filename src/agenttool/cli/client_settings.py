@@ -24,13 +24,8 @@ MIN_CREDENTIAL_CHARS = 8
 """A shorter value cannot be a credential, because it could not be masked."""
 
 _TRANSPORTS = {
-    "stdio": "stdio",
-    "local": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-    "streamablehttp": "http",
-    "remote": "http",
+    **dict.fromkeys(("stdio", "local"), "stdio"),
+    **dict.fromkeys(("http", "streamable-http", "streamable_http", "streamablehttp", "remote"), "http"),
     "sse": "sse",
 }
 _READ = (

@@ -34,7 +34,6 @@ from agenttool.cli.openapi_service import (
     open_trial,
     print_trial,
     service_name,
-    service_settings,
     try_service,
 )
 from agenttool.cli.options import JsonOption, SettingsOption
@@ -60,6 +59,7 @@ TRIED_AT_A_TIME = 8
 DEFAULT_TRIAL_S = 30.0
 _RETRIED = "; it is tried again automatically"
 _OWN_LINE = "agenttool: "
+_TYPED = ClientFile(COMMAND_LINE, Path())
 _ADDED = "Added by agenttool sources add"
 
 _Try = Annotated[bool, typer.Option("--try/--no-try", help="Start each server, and add only those that answer")]
@@ -253,7 +253,7 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         return
     target.check_new(name)
     members = _server_members(words, env or (), header or (), transport)
-    given = client_servers({"mcpServers": {name: members}}, ClientFile(COMMAND_LINE, Path()), Path())
+    given = client_servers({"mcpServers": {name: members}}, _TYPED, Path())
     [row] = rows = _rows(list(given), target)
     if tries and row.state == "untried":
         asyncio.run(_try_all(rows, target, timeout))
@@ -301,18 +301,17 @@ def _service(
         raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
     name = named or service_name(words[0])
     target.check_new(name)
-    given = client_servers(
-        {"mcpServers": {name: {"url": "https://service.invalid", "headers": headers}}},
-        ClientFile(COMMAND_LINE, Path()),
-        Path(),
-    )
-    [server] = (import_server(each, name, target.credentials, _read_text, Path.home()) for each in given)
+    given = ClientServer(name, _TYPED, {"url": "https://service.invalid", "headers": headers})
+    server = import_server(given, name, target.credentials, _read_text, Path.home())
     schemes: JsonObject = {}
     for scheme, variable in variables.items():
         credential = target.credentials.of_variable(str(variable))
         schemes[scheme] = f"${{credentials.{credential}}}"
         server.credentials[credential] = str(variable)
-    return service_settings(words[0], server, {**options, "security": schemes}, target.file)
+    document = words[0] if "://" in words[0] else _relative(str(Path(words[0]).resolve()), target.file)
+    optional: JsonObject = {**options, "security": schemes, "headers": server.members.get("headers")}
+    server.members = {"document": document, **{key: each for key, each in optional.items() if each}}
+    return server
 
 
 def _add_service(
@@ -406,7 +405,8 @@ def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow
             continue
         try:
             server = import_server(each, source_name(each.name, used), target.credentials, _read_text, Path.home())
-            _shorten_folder(server.members, target.file)
+            if isinstance(folder := server.members.get("cwd"), str):
+                server.members["cwd"] = _relative(folder, target.file)
             read_server(server.name, server.members)
         except ConfigError as error:
             row.state, row.reason = "failed", str(error)
@@ -426,11 +426,10 @@ def _identity(members: JsonObject) -> str:
     return repr([members.get(key) for key in ("command", "args", "url", "env", "headers")])
 
 
-def _shorten_folder(members: JsonObject, file: Path) -> None:
-    """Write a folder within that of the settings file as a relative one."""
-    folder, base = members.get("cwd"), file.resolve().parent
-    if isinstance(folder, str) and Path(folder).is_relative_to(base):
-        members["cwd"] = os.path.relpath(folder, base)
+def _relative(path: str, file: Path) -> str:
+    """Return a path within the folder of the settings file relative to it, and any other path unchanged."""
+    base = file.resolve().parent
+    return os.path.relpath(path, base) if Path(path).is_relative_to(base) else path
 
 
 def _chosen(rows: Iterable[ImportRow], *, tries: bool) -> list[ImportedServer]:

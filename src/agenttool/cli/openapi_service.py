@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import ImportedServer, source_name
 from agenttool.cli.output import escape_markup, indented, print_blocks
 from agenttool.errors import AgentToolError
-from agenttool.ports.source import ReviewedSource, SourceSettings, SourceStatus
+from agenttool.ports.source import ReviewedSource, Source, SourceSettings
 from agenttool.records import Json, JsonObject, ToolDeclaration
 from agenttool.runtime import Runtime
 
@@ -32,16 +32,12 @@ _COMMON_LABELS = frozenset(
 
 
 @runtime_checkable
-class ServiceSource(Protocol):
+class ServiceSource(Source, ReviewedSource, Protocol):
     """A source that is an OpenAPI service."""
 
     @property
     def imported(self) -> "ImportedDocument | None":
         """Its document."""
-        ...
-
-    def health(self) -> Sequence[SourceStatus]:
-        """Return its state."""
         ...
 
     def preview(self, tool: str, arguments: JsonObject) -> "HttpRequest":
@@ -83,21 +79,9 @@ class ServiceTrial:
 
     def as_json(self, name: str) -> JsonObject:
         """Return the trial for programs."""
-        return {
-            "source": name,
-            "fault": self.fault,
-            "title": self.title,
-            "version": self.version,
-            "tools": self.tools,
-            "excluded": self.excluded,
-            "tokens": self.tokens,
-            "surface_tokens": self.surface_tokens,
-            "skipped": [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped],
-            "findings": self.findings,
-            "advice": [*self.advice],
-            "schemes": {**self.schemes},
-            "unconfigured": [*self.unconfigured],
-        }
+        skipped: list[Json] = [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped]
+        members = {key: value for key, value in asdict(self).items() if key != "carriers"}
+        return {"source": name, **members, "skipped": skipped}
 
 
 def open_trial(source: SourceSettings, values: Mapping[str, str]) -> Runtime:
@@ -122,18 +106,6 @@ def service_name(place: str) -> str:
     return source_name(found.lower(), set())
 
 
-def service_settings(place: str, headers: ImportedServer, options: Mapping[str, Json], file: Path) -> ImportedServer:
-    """Return the settings of a service as they are written; a file is relative to the settings file."""
-    document = place
-    if "://" not in place:
-        path, folder = Path(place).resolve(), file.resolve().parent
-        document = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-    members: JsonObject = {"document": document, **{key: each for key, each in options.items() if each}}
-    if headers.members.get("headers"):
-        members["headers"] = headers.members["headers"]
-    return ImportedServer(headers.name, members, headers.credentials, headers.missing, {})
-
-
 def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], timeout_s: float) -> ServiceTrial:
     """Read the document of a service, and return what it brings; no operation is called.
 
@@ -152,12 +124,12 @@ def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], t
 async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceTrial:
     async with open_trial(service, values) as rt:
         source = rt.sources.get(service.name)
-        if isinstance(source, ReviewedSource):
-            await source.check()
-        if not isinstance(source, ServiceSource) or source.imported is None:
-            fault = source.health()[0].fault if isinstance(source, ServiceSource) else None
-            return ServiceTrial(fault=fault or "it cannot be read")
+        if not isinstance(source, ServiceSource):
+            return ServiceTrial(fault="it is not an OpenAPI service")
+        await source.check()
         found = source.imported
+        if found is None:
+            return ServiceTrial(fault=source.health()[0].fault or "it cannot be read")
         declared = await declared_tools(rt, service.name)
         policy = (await rt.surface()).selection_policy or {}
         shown = policy.get("loaded_tokens")

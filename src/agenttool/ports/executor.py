@@ -4,9 +4,22 @@ from asyncio import Future
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
+from agenttool.errors import ToolFailure
 from agenttool.ports.credentials import Secret
 from agenttool.ports.deferred import Thread
-from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId, ToolResult
+from agenttool.records import (
+    UNSET,
+    AbortReason,
+    ErrorClass,
+    InvocationId,
+    Json,
+    JsonObject,
+    RetryGuidance,
+    ToolError,
+    ToolId,
+    ToolResult,
+    UnsetType,
+)
 
 
 class CancelSignal(Protocol):
@@ -144,3 +157,25 @@ class Executor(Protocol):
             ToolFailure: execution_failed, dependency_unavailable, rate_limited, sandbox_violation, partial_failure.
         """
         ...
+
+
+def call_failure(
+    error_class: ErrorClass,
+    message: str,
+    *,
+    code: str,
+    is_safe: bool = True,
+    retry_after: float | None = None,
+    native: Json | UnsetType = UNSET,
+) -> ToolFailure:
+    """Return the failure of a call; `is_safe` states whether a retry is."""
+    return ToolFailure(
+        ToolError(
+            error_class=error_class,
+            error_code=code,
+            message=message,
+            retry=RetryGuidance(safe=is_safe),
+            retry_after=UNSET if retry_after is None else retry_after,
+            native_error_ref=native,
+        )
+    )

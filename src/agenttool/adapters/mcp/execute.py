@@ -25,9 +25,9 @@ from agenttool.adapters.mcp.session import (
 from agenttool.adapters.mcp.tasks import TaskRequest, follow_task
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.errors import ToolFailure
-from agenttool.ports.executor import Job
+from agenttool.ports.executor import Job, call_failure
 from agenttool.ports.output import NativeOutput
-from agenttool.records import UNSET, ErrorClass, Json, JsonObject, McpMapping, RetryGuidance, ToolError, UnsetType
+from agenttool.records import ErrorClass, JsonObject, McpMapping
 
 _CLASSES = {
     NOT_CONNECTED: ErrorClass.DEPENDENCY_UNAVAILABLE,
@@ -100,7 +100,7 @@ class McpExecutor:
             raise self._unavailable(error) from error
         refusal = self.refusal()
         if refusal is not None:
-            raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
+            raise call_failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
         mapping = self._mapping(session)
         exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_id_recorder(job, mapping))
         try:
@@ -120,7 +120,7 @@ class McpExecutor:
             return self.output(result, mapping)
         except TooManyBlocks as error:
             message = f"the result of the server {self.server!r} was refused: {error}; ask for less"
-            raise _failure(ErrorClass.RESULT_TOO_LARGE, message, code="too_many_blocks", is_safe=False) from error
+            raise call_failure(ErrorClass.RESULT_TOO_LARGE, message, code="too_many_blocks", is_safe=False) from error
         except ValueError as error:
             raise self._invalid(str(error)) from error
 
@@ -192,7 +192,7 @@ class McpExecutor:
         after = error.retry_after_s
         when = "" if after is None else f"; it is tried again in {after:.0f} s"
         message = f"nothing was sent: {error.reason}{when}"
-        return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="server_unavailable", retry_after=after)
+        return call_failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code="server_unavailable", retry_after=after)
 
     def _failed(self, error: MCPError, fault: str | None, request_id: int | str | None) -> ToolFailure:
         """Return the failure of a request that the server answered with an error, or did not answer."""
@@ -201,15 +201,15 @@ class McpExecutor:
                 f"the server {self.server!r} was lost during the call ({error.message}); it may have run,"
                 " so check its effects before you call again"
             )
-            return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code=fault, is_safe=self.may_repeat)
+            return call_failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, code=fault, is_safe=self.may_repeat)
         if fault == TOO_LARGE:
-            return _failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
+            return call_failure(ErrorClass.RESULT_TOO_LARGE, error.message, code="message_too_large", is_safe=False)
         if fault == INVALID:
             return self._invalid(error.message)
         if fault is not None:
             message = f"the server {self.server!r} did not accept the call: {error.message}"
             error_class = _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED)
-            return _failure(error_class, message, code=fault, is_safe=fault in (NOT_CONNECTED, UNKNOWN_SESSION))
+            return call_failure(error_class, message, code=fault, is_safe=fault in (NOT_CONNECTED, UNKNOWN_SESSION))
         native: JsonObject = {
             "jsonrpc_request_id": request_id,
             "code": error.code,
@@ -218,11 +218,11 @@ class McpExecutor:
         }
         message = f"the server {self.server!r} answered with the error {error.code}: {error.message}"
         code, is_safe = str(error.code), self.may_repeat
-        return _failure(ErrorClass.EXECUTION_FAILED, message, code=code, is_safe=is_safe, native=native)
+        return call_failure(ErrorClass.EXECUTION_FAILED, message, code=code, is_safe=is_safe, native=native)
 
     def _invalid(self, reason: str) -> ToolFailure:
         message = f"the result of the server {self.server!r} is not valid MCP: {reason}; report this to its author"
-        return _failure(ErrorClass.EXECUTION_FAILED, message, code="invalid_result", is_safe=self.may_repeat)
+        return call_failure(ErrorClass.EXECUTION_FAILED, message, code="invalid_result", is_safe=self.may_repeat)
 
 
 def _id_recorder(job: Job, mapping: McpMapping) -> Callable[[int | str], None]:
@@ -243,24 +243,3 @@ def _progress_reporter(job: Job) -> ProgressFnT:
         job.report(message, percent=percent, facts=facts)
 
     return report
-
-
-def _failure(
-    error_class: ErrorClass,
-    message: str,
-    *,
-    code: str,
-    is_safe: bool = True,
-    retry_after: float | None = None,
-    native: Json | UnsetType = UNSET,
-) -> ToolFailure:
-    return ToolFailure(
-        ToolError(
-            error_class=error_class,
-            error_code=code,
-            message=message,
-            retry=RetryGuidance(safe=is_safe),
-            retry_after=UNSET if retry_after is None else retry_after,
-            native_error_ref=native,
-        )
-    )

@@ -26,8 +26,8 @@ from agenttool.adapters.openapi.translate import (
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.codec import write_own
 from agenttool.errors import RecordError, ToolFailure
-from agenttool.ports.executor import Job
-from agenttool.records import UNSET, AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping, RetryGuidance, ToolError
+from agenttool.ports.executor import Job, call_failure
+from agenttool.records import AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping
 from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.openapi")
@@ -118,13 +118,15 @@ class OperationExecutor:
                 credentials.add(use, await self.state.tokens.get(use, values))
         except (DocumentError, RequestFailed) as error:
             message = f"nothing was sent: no access token could be fetched: {error}"
-            raise _failure(ErrorClass.CREDENTIAL_MISSING, message, "token") from error
+            raise call_failure(ErrorClass.CREDENTIAL_MISSING, message, code="token") from error
         try:
             request = build_request(self.state.service, self.tool, arguments, credentials, values)
         except ArgumentError as error:
-            raise _failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", "argument") from error
+            raise call_failure(ErrorClass.INVALID_ARGUMENTS, f"nothing was sent: {error}", code="argument") from error
         except DocumentError as error:
-            raise _failure(ErrorClass.CREDENTIAL_MISSING, f"nothing was sent: {error}", "credential") from error
+            raise call_failure(
+                ErrorClass.CREDENTIAL_MISSING, f"nothing was sent: {error}", code="credential"
+            ) from error
         header = self.state.service.idempotency_header
         if header is None:
             return request
@@ -166,7 +168,7 @@ class OperationExecutor:
         if not self._has_time(job, wait_s):
             name = self.state.service.name
             message = f"nothing was sent: {name!r} asked for no requests for {wait_s:.0f} s; call again then"
-            raise _failure(ErrorClass.RATE_LIMITED, message, "rate_limited", retry_after=wait_s)
+            raise call_failure(ErrorClass.RATE_LIMITED, message, code="rate_limited", retry_after=wait_s)
         job.report(f"waits {wait_s:.1f} s, as the service asked")
         await asyncio.sleep(wait_s)
 
@@ -278,7 +280,7 @@ class OperationExecutor:
         else:
             message = f"{name!r} did not answer{count}: {error}; it may have acted, so check before you call again"
         error_class = _FAULT_CLASSES.get(error.code, ErrorClass.DEPENDENCY_UNAVAILABLE)
-        return _failure(error_class, message, error.code, is_safe=may_repeat or not error.is_sent)
+        return call_failure(error_class, message, code=error.code, is_safe=may_repeat or not error.is_sent)
 
 
 def _follow(request: HttpRequest, url: str) -> HttpRequest | None:
@@ -298,17 +300,3 @@ def _is_running(response: HttpResponse) -> bool:
         return False
     status = value.get("status") if isinstance(value, dict) else None
     return isinstance(status, str) and status.replace(" ", "").lower() in _RUNNING
-
-
-def _failure(
-    error_class: ErrorClass, message: str, code: str, *, is_safe: bool = True, retry_after: float | None = None
-) -> ToolFailure:
-    return ToolFailure(
-        ToolError(
-            error_class=error_class,
-            error_code=code,
-            message=message,
-            retry=RetryGuidance(safe=is_safe),
-            retry_after=UNSET if retry_after is None else retry_after,
-        )
-    )

@@ -70,7 +70,6 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    url: str
 
     @property
     def is_success(self) -> bool:
@@ -169,7 +168,7 @@ class ServiceClient:
                 ) as response,
             ):
                 body = await _read(response.aiter_raw(), response.headers, max_bytes)
-                return HttpResponse(status=response.status_code, headers=response.headers, body=body, url=request.url)
+                return HttpResponse(status=response.status_code, headers=response.headers, body=body)
         except RecordError as error:
             raise RequestFailed(f"{error} (the setting allow of the source)", "refused", is_sent=False) from error
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:

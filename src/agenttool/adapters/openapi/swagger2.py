@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
-from agenttool.adapters.openapi.operations import FORM, MULTIPART
+from agenttool.adapters.openapi.operations import FORM, METHODS, MULTIPART
 from agenttool.records import Json, JsonObject
 
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _STYLES: dict[str, tuple[str, bool]] = {
     "csv": ("form", False),
     "ssv": ("spaceDelimited", False),
