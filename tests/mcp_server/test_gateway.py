@@ -160,6 +160,46 @@ async def test_a_read_that_hangs_delays_no_other_call_of_the_server(mode, tmp_pa
         hanging.cancel()
 
 
+_READING = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from agenttool import Runtime
+from agenttool.adapters.mcp.settings import McpServer
+from mcp_clients import connected
+
+async def main(store, *args):
+    source = McpServer("fx", command=sys.executable, args=args)
+    rt = Runtime.open(sources=[source], approve="wait", store=store)
+    rt._core.durability.lease_s = 0.5
+    async with rt, connected(rt) as client:
+        reading = asyncio.create_task(client.read_resource("memo://never"))
+        while not any(rt.open_calls()):
+            await asyncio.sleep(0.01)
+        await rt.call("fx.list_prompts", {})
+        print("the start of the read is stored", flush=True)
+        await reading
+
+asyncio.run(main(*sys.argv[2:]))
+"""
+
+
+async def test_a_read_of_a_process_that_died_is_not_sent_again(tmp_path):
+    log, store = tmp_path / "log", str(tmp_path / "calls.db")
+    source = server("fx", f"log={log}")
+    program = [sys.executable, "-c", _READING, str(FIXTURE.parent), store, *source.args]
+    child = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
+    assert await child.stdout.readline()
+    child.kill()
+    await child.wait()
+    async with Runtime.open(sources=[source], approve="wait", store=store) as rt:
+        await rt.recover()
+        calls = [each async for each in rt.journal.export() if isinstance(each, ToolInvocation)]
+        (call,) = [each for each in calls if each.tool_id == "tool_fx.read_resource"]
+        result = await rt.wait(call.invocation_id, 60)
+    assert result.error.error_code == "process_died"
+    assert log.read_text().count("memo://never") == 1
+
+
 async def test_a_rule_asks_about_a_read_in_the_client_or_elsewhere(mode):
     rules, person = [{"behavior": "ask", "tool": "fx.read_resource"}], Person(decision="allow")
     async with Runtime.open(sources=[server("fx")], approve="wait", rules=rules) as rt:

@@ -47,12 +47,14 @@ class RequestedTool:
     Attributes:
         name: the qualified name.
         surface: the surface to call it on; None for the surface of all tools.
+        ends_with_process: a request that no client can follow after a restart, so it is not run again then.
     """
 
     name: str
     arguments: JsonObject
     surface: ToolSurface | None
     native_call_id: str | None
+    ends_with_process: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +102,7 @@ class ToolRun:
                 native_call_id=tool.native_call_id,
                 actor_ref=self.identity.caller,
                 observer=self,
+                ends_with_process=tool.ends_with_process,
             )
             return await self.resume(started.invocation_id, started)
         except asyncio.CancelledError:

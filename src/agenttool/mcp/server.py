@@ -360,7 +360,9 @@ class RuntimeMcpServer:
 
         async def call(name: str, arguments: JsonObject) -> ToolResult:
             native_id = None if context.request_id is None else str(context.request_id)
-            tool = RequestedTool(name=name, arguments=arguments, surface=None, native_call_id=native_id)
+            tool = RequestedTool(
+                name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True
+            )
             return await self._new_run(exchange, identity).read(tool)
 
         if exchange.task is None:

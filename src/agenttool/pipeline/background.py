@@ -73,15 +73,22 @@ class BackgroundCalls:
             raise AssertionError("a call that was started has facts")
         return invocation
 
-    async def submit(self, call: Call, key: str | None = None, observer: CallObserver | None = None) -> StartedCall:
+    async def submit(
+        self,
+        call: Call,
+        key: str | None = None,
+        observer: CallObserver | None = None,
+        *,
+        ends_with_process: bool = False,
+    ) -> StartedCall:
         """Run a call as `start` does; return only its id, tool and status, without a projection of its facts."""
-        earlier = await self._run_until_idle(call, key, observer)
+        earlier = await self._run_until_idle(call, key, observer, ends_with_process=ends_with_process)
         if earlier is not None:
             return StartedCall(earlier.invocation_id, earlier.tool_id, earlier.status)
         return StartedCall(call.invocation_id, call.tool_id, call.status or InvocationStatus.PLANNED)
 
     async def _run_until_idle(
-        self, call: Call, key: str | None, observer: CallObserver | None
+        self, call: Call, key: str | None, observer: CallObserver | None, *, ends_with_process: bool = False
     ) -> ToolInvocation | None:
         """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
         earlier = None if key is None else await self._reserve_key(call, key)
@@ -89,6 +96,7 @@ class BackgroundCalls:
             return earlier
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
         background = call.background = BackgroundState(idle, [], is_known=key is not None)
+        background.ends_with_process = ends_with_process
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)

@@ -73,12 +73,14 @@ class BackgroundState(Live, eq=False):
         facts: the facts of the call, until it is idle.
         is_known: its caller has its id or key before it runs, or another process had it.
         on_progress: takes the progress of the call.
+        ends_with_process: after a crash, no caller takes its result, so a tool that was started is not run again.
     """
 
     idle: "asyncio.Future[None] | None" = None
     facts: list[Fact] | None = None
     is_known: bool = True
     on_progress: Callable[[Progressed], object] | None = None
+    ends_with_process: bool = False
 
     def become_idle(self) -> None:
         """Resolve `idle`."""

@@ -87,6 +87,8 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     """Makes the ids of its nested calls predictable; none if it cannot be resumed."""
     parent_resumes: bool = False
     """Whether the call that made it is resumed after a crash, and takes its result."""
+    ends_with_process: bool = False
+    """Whether its tool is not run again after a crash, because no caller takes its result."""
     question: Question | None = None
     """The question, also once it was answered: an approval does not outlive its question."""
 
@@ -182,6 +184,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         secrets=_stored_secrets(call),
         nested_key=None if call.nesting is None else call.nesting.key,
         parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
+        ends_with_process=call.background is not None and call.background.ends_with_process,
         question=question,
     )
 

@@ -75,7 +75,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         tool=tool,
         needs_detailed_end=True,
         phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
-        background=BackgroundState(),
+        background=BackgroundState(ends_with_process=checkpoint is not None and checkpoint.ends_with_process),
     )
     recovery = call.recovery = ResumeState(has_checkpoint=True, may_finish=True)
     if facts:
@@ -254,6 +254,8 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
     if not tool.is_repeatable or not is_same or recovery.attempts > MAX_ATTEMPTS:
         raise ToolFailure(unknown_after_crash())
+    if checkpoint.ends_with_process:
+        raise ToolFailure(_process_died(call) if not tool.has_effects else unknown_after_crash())
     if checkpoint.parent_invocation_id is not None and call.parent is None:
         raise ToolFailure(_parent_ended(call))
     await schedule(call, tool, call_input)

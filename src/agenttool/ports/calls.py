@@ -51,7 +51,7 @@ class CallObserver(Protocol):
 
 
 class StartOptions(TypedDict, total=False):
-    """The options of `Runtime.start` and `Runtime.submit`."""
+    """The options of `Runtime.start` and `Runtime.submit`; `ends_with_process` is of `submit` alone."""
 
     surface: ToolSurface | None
     native_call_id: str | None
@@ -59,6 +59,7 @@ class StartOptions(TypedDict, total=False):
     invocation_id: InvocationId | None
     idempotency_key: str | None
     observer: CallObserver | None
+    ends_with_process: bool
 
 
 class StartedCall(NamedTuple):
