@@ -255,6 +255,34 @@ async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(
     assert read == {"plain": ["mail://inbox"], "templates": ["memo://unlisted"]}
 
 
+@pytest.mark.parametrize(
+    ("behavior", "code", "outcome"),
+    [
+        (None, -32002, "the memo"),
+        (None, -32602, "the memo"),
+        (None, -32603, "the server says no"),
+        ("deny", -32002, "permission_denied"),
+        ("ask", -32002, "approval_required"),
+    ],
+)
+async def test_only_a_server_that_lacks_a_resource_lets_another_one_be_asked(mode, behavior, code, outcome, tmp_path):
+    log, rules = tmp_path / "log", [{"behavior": behavior, "tool": "first.read_resource"}] if behavior else []
+    sources = [
+        server("first", "offers=1", "lacks=memo://two", f"code={code}"),
+        server("second", "offers=1", "template=memo://{other}", f"log={log}"),
+    ]
+    async with (
+        Runtime.open(sources=sources, approve="wait", rules=rules) as rt,
+        connected(rt, mode) as client,
+    ):
+        if outcome == "the memo":
+            assert (await client.read_resource("memo://two")).contents[0].text == outcome
+        else:
+            with pytest.raises(MCPError, match=outcome):
+                await client.read_resource("memo://two")
+            assert "memo://two" not in log.read_text()
+
+
 @pytest.mark.parametrize("upstream", [(), ("modern=1",)])
 async def test_a_client_is_notified_of_the_changed_lists_of_a_server(upstream):
     seen = set()

@@ -4,7 +4,7 @@
 `garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
 `definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
 2026-07-28, `offers=1` adds a resource template, completion, subscriptions and a tool that changes all of them, `done=FILE` ends a task
-once the file exists, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
+once the file exists, `template=URI` is the template, `lacks=URI` and `code=NUMBER` answer a read with an error, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
 """
 
 import base64
@@ -230,7 +230,7 @@ if "offers" in OPTIONS:
     CAPABILITIES = {"tools": changing, "resources": {**changing, "subscribe": True}, "prompts": changing}
     CAPABILITIES["completions"] = {}
     TOOLS.append(tool("change", "Add a prompt and a resource."))
-TEMPLATES = [{"uriTemplate": "memo://{name}", "name": "memo"}] if "offers" in OPTIONS else []
+TEMPLATES = [{"uriTemplate": OPTIONS.get("template", "memo://{name}"), "name": "memo"}] if "offers" in OPTIONS else []
 if "modern" in OPTIONS:
     CAPABILITIES["extensions"] = {"io.modelcontextprotocol/tasks": {}}
 CACHE = {"ttlMs": 0, "cacheScope": "private"} if "modern" in OPTIONS else {}
@@ -293,6 +293,8 @@ def handle(message):
         threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
     elif method == "resources/read" and params["uri"] == "memo://never":
         pass
+    elif method == "resources/read" and OPTIONS.get("lacks") == params["uri"]:
+        send({"id": number, "error": {"code": int(OPTIONS["code"]), "message": "the server says no"}})
     elif method == "prompts/get" and "who" not in params.get("arguments", {}):
         send({"id": number, "error": {"code": -32602, "message": "the argument who is missing"}})
     elif method == "subscriptions/listen" and "modern" in OPTIONS:

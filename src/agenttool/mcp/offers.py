@@ -73,11 +73,22 @@ GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The provider of an entry, the name or URI that it knows the entry by, and whether it lists the entry."""
+    """A provider of an entry.
+
+    Attributes:
+        key: the name or URI that the provider knows the entry by.
+        is_listed: it lists the entry.
+        is_guess: neither an entry nor a template that it lists fits.
+    """
 
     provider: "ResourceProvider | ServerOffers"
     key: str
     is_listed: bool = False
+    is_guess: bool = False
+
+
+class ServerError(MCPError):
+    """The error with which the server of an entry answered."""
 
 
 class Offers:
@@ -150,7 +161,7 @@ class Offers:
         if found or kind is not OfferKind.RESOURCES:
             return found
         with_templates = {each.provider.name for each in self._owners.get(OfferKind.TEMPLATES, {}).values()}
-        return [Owner(each, key) for each in self._providers(kind) if each.name not in with_templates]
+        return [Owner(each, key, is_guess=True) for each in self._providers(kind) if each.name not in with_templates]
 
     def _known_owners(self, kind: OfferKind, key: str) -> list[Owner]:
         """Return the owner of a listed entry, or those whose templates fit a URI."""
@@ -385,7 +396,7 @@ class ServerOffers:
                 raise ConnectionError(error.message) from error
             if error.code == OLD_NOT_FOUND:
                 return None
-            raise
+            raise ServerError(error.code, error.message, error.data) from error
         except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
             raise ConnectionError(str(error)) from error
 
@@ -395,25 +406,33 @@ async def _first(
 ) -> Reply | None:
     """Return the reply of the first owner that has one.
 
+    An owner that lacks the entry says so, and then the next one is asked. Any other failure ends the search, such as
+    a denial: the entry of another source may have the same URI.
+
     Raises:
-        MCPError: none has one, and one of them could not answer now, or answered with an error about its own entry.
+        MCPError: the owner could not answer now, answered with an error, or the rules do not allow the read; or all
+            sources that might have the entry failed.
     """
-    fault: Exception | None = None
+    fault: MCPError | None = None
     for each in owners:
         try:
             found = await ask(each.provider, each.key)
         except (CallerError, ConnectionError) as error:
-            fault = error
+            failure = MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {error}")
+            if not each.is_guess:
+                raise failure from error
+            fault = fault or failure
             continue
-        except MCPError as error:  # a server that does not list the entry most likely does not have it
-            if each.is_listed:
+        except ServerError as error:  # revision 2026-07-28 has no other code for an unknown resource
+            is_unknown = error.code == types.INVALID_PARAMS and not each.is_listed
+            if not each.is_guess and not is_unknown:
                 raise
-            log.debug("the source %r answered with the error %d: %s", each.provider.name, error.code, error.message)
+            fault = fault or error
             continue
         if found is not None:
             return found
     if fault is not None:
-        raise MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {fault}") from fault
+        raise fault
     return None
 
 
@@ -428,7 +447,7 @@ def _raise_failure(error: ToolError) -> None:
     code = native.get("code") if isinstance(native, dict) else None
     if isinstance(native, dict) and isinstance(code, int):
         if code != OLD_NOT_FOUND:
-            raise MCPError(code, str(native.get("message")), native.get("data"))
+            raise ServerError(code, str(native.get("message")), native.get("data"))
     elif error.error_class is ErrorClass.DEPENDENCY_UNAVAILABLE:
         raise ConnectionError(error.message)
     else:
