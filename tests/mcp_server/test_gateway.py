@@ -283,6 +283,19 @@ async def test_only_a_server_that_lacks_a_resource_lets_another_one_be_asked(mod
             assert "memo://two" not in log.read_text()
 
 
+async def test_a_tool_of_the_server_is_never_taken_for_the_one_that_reads(mode, tmp_path):
+    definitions = tmp_path / "definitions.json"
+    definitions.write_text(json.dumps([{"name": "read_resource"}, {"name": "get_prompt"}]))
+    rules = [{"behavior": "deny", "tool": "fx.read_resource", "actor": "user:eve"}]
+    async with Runtime.open(sources=[server("fx", f"definitions={definitions}")], approve="wait", rules=rules) as rt:
+        async with connected(rt, mode, actor="user:ada") as client:
+            assert (await client.read_resource("memo://one")).contents[0].text == "the memo"
+            assert (await client.get_prompt("greet", {"who": "Ada"})).messages[0].content.text == "Greet Ada."
+        async with connected(rt, mode, actor="user:eve") as client:
+            with pytest.raises(MCPError, match="permission_denied"):
+                await client.read_resource("memo://one")
+
+
 @pytest.mark.parametrize("upstream", [(), ("modern=1",)])
 async def test_a_client_is_notified_of_the_changed_lists_of_a_server(upstream):
     seen = set()

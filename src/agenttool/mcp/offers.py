@@ -20,6 +20,7 @@ from agenttool.codec import parse_object
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
+from agenttool.policy.verdict import Verdict
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
@@ -66,6 +67,9 @@ _LISTS = {
 }
 
 Reply = TypeVar("Reply")
+
+Caller = str | Principal | None
+"""The caller of a request: a name, or an identity with roles."""
 
 GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
 """Calls a tool by its qualified name with arguments, for the client of a request."""
@@ -184,49 +188,55 @@ class Offers:
         async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
                 return await provider.read_resource(key, actor)
-            return await self._reply_in(await call(f"{provider.name}.read_resource", {"uri": key}))
+            tool = provider.reading_tool(OfferKind.RESOURCES)
+            return None if tool is None else await self._reply_in(await call(tool, {"uri": key}))
 
         return await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
 
     async def _unasked(
-        self, owners: list[Owner], tool: str, arguments: Callable[[str], JsonObject], caller: str | Principal | None
+        self, owners: list[Owner], kind: OfferKind, arguments: Callable[[str], JsonObject], caller: Caller
     ) -> list[Owner]:
         """Return the owners that may get arguments without a question: those whose tool that reads would run at once.
 
-        Completion and subscriptions are no calls, so there is none that could wait for an approval.
+        Completion and subscriptions are no calls, so there is none that could wait for an approval. As with a read, an
+        owner that may not get them ends the search.
 
         Raises:
-            MCPError: there are owners, but none of them may.
+            MCPError: the first owner may not.
         """
         found: list[Owner] = []
-        refusal = ""
         for each in owners:
-            name = f"{each.provider.name}.{tool}"
-            entry = self._runtime.inspection.tool(name)
-            if entry is None:
-                if not isinstance(each.provider, ServerOffers):  # it has no tools that read
-                    found.append(each)
-                continue
-            roles = caller.role_names if isinstance(caller, Principal) else None
-            trial = await self._runtime.inspection.decide(entry, arguments(each.key), name_of_actor(caller), roles)
-            if trial.verdict.behavior is Behavior.ALLOW:
+            tool = each.provider.reading_tool(kind) if isinstance(each.provider, ServerOffers) else None
+            verdict = None if tool is None else await self._verdict(tool, arguments(each.key), caller)
+            if verdict is not None and verdict.behavior is not Behavior.ALLOW:
+                if found:
+                    break
+                if verdict.behavior is Behavior.DENY:
+                    reason = verdict.reason.message or "a rule denies it"
+                    raise MCPError(types.INVALID_PARAMS, f"permission_denied: {reason}")
+                advice = f"only calls can wait for an approval; allow {tool} by a rule"
+                raise MCPError(types.INVALID_PARAMS, f"approval_required: {advice}")
+            if verdict is not None or not isinstance(each.provider, ServerOffers):
                 found.append(each)
-            elif trial.verdict.behavior is Behavior.DENY:
-                refusal = f"permission_denied: {trial.verdict.reason.message or 'a rule denies it'}"
-            else:
-                refusal = f"approval_required: only calls can wait for an approval; allow {name} by a rule"
-        if owners and not found:
-            raise MCPError(types.INVALID_PARAMS, refusal or f"the source has no tool {tool!r}")
         return found
 
-    async def subscribe(self, uri: str, caller: str | Principal | None) -> Unsubscribe | None:
+    async def _verdict(self, tool: str, arguments: JsonObject, caller: Caller) -> Verdict | None:
+        """Return what the rules decide about a call; None if there is no such tool."""
+        inspection = self._runtime.inspection
+        entry = inspection.tool(tool)
+        if entry is None:
+            return None
+        roles = caller.role_names if isinstance(caller, Principal) else None
+        return (await inspection.decide(entry, arguments, name_of_actor(caller), roles)).verdict
+
+    async def subscribe(self, uri: str, caller: Caller) -> Unsubscribe | None:
         """Report changes of a resource until the returned function is called; None if its source does not notice them.
 
         Raises:
             MCPError: its source cannot answer now, or the actor may not read it without an approval.
         """
         owners = await self._owners_of(OfferKind.RESOURCES, uri)
-        owners = await self._unasked(owners, "read_resource", lambda key: {"uri": key}, caller)
+        owners = await self._unasked(owners, OfferKind.RESOURCES, lambda key: {"uri": key}, caller)
         return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
 
     async def _reply_in(self, result: ToolResult) -> JsonObject | None:
@@ -259,14 +269,15 @@ class Offers:
             if not isinstance(provider, ServerOffers):
                 return await provider.get_prompt(key, arguments, actor)
             members: JsonObject = {"name": key, "arguments": {**arguments}}
-            return await self._reply_in(await call(f"{provider.name}.get_prompt", members))
+            tool = provider.reading_tool(OfferKind.PROMPTS)
+            return None if tool is None else await self._reply_in(await call(tool, members))
 
         found = await _first(await self._owners_of(OfferKind.PROMPTS, name), ask)
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
 
-    async def completion(self, params: JsonObject, caller: str | Principal | None) -> JsonObject:
+    async def completion(self, params: JsonObject, caller: Caller) -> JsonObject:
         """Return completions of an argument of a prompt or of a resource template.
 
         There are none if no source has some, or if the actor may not read the entry without an approval.
@@ -280,7 +291,7 @@ class Offers:
 
         owners = await self._owners_of(kind, str(ref.get(member)))
         try:
-            owners = await self._unasked(owners, _LISTS[kind].reader, arguments, caller)
+            owners = await self._unasked(owners, kind, arguments, caller)
         except MCPError:
             owners = []
         found = await _first(
@@ -351,6 +362,11 @@ class ServerOffers:
     def name(self) -> str:
         """The name of the source."""
         return self._source.name
+
+    def reading_tool(self, kind: OfferKind) -> str | None:
+        """Return the qualified name of the tool that reads an entry; None if the server does not have this feature."""
+        name = self._source.reading_tool(_LISTS[kind].reader)
+        return None if name is None else f"{self.name}.{name}"
 
     async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
         """Return all pages of one list; a server without this feature has none."""

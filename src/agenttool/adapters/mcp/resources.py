@@ -143,12 +143,12 @@ def request_of(operation: str, members: JsonObject) -> ClientRequest:
         raise InvalidResult(f"the arguments do not fit: {error.errors()[0]['msg']}") from error
 
 
-def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> DeclaredTool:
-    """Return the tool of one operation.
+def reading_tool(server: McpServer, operation_name: str, name: str, pool: ConnectionPool) -> DeclaredTool:
+    """Return the tool of one operation; rules that ask or deny also match it by the name of the operation.
 
     The protocol defines these requests as reads, so the tool is declared as one, whatever the server is trusted with.
     """
-    operation = OPERATIONS[name]
+    operation = OPERATIONS[operation_name]
     required: list[Json] = [*operation.required]
     definition: JsonObject = {
         "name": name,
@@ -156,10 +156,14 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> Declared
         "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
         "annotations": {"readOnlyHint": True},
     }
-    tool = declare(server, definition, ReadingExecutor(server.name, name, pool, may_repeat=True))
+    tool = declare(server, definition, ReadingExecutor(server.name, operation_name, pool, may_repeat=True))
     mapping = McpMapping(server_id=server.name, method=operation.method)
     declaration = replace_record(
-        tool.declaration, annotations=None, external_mappings=(mapping,), tool_kind=ToolKind.RETRIEVAL
+        tool.declaration,
+        aliases=None if name == operation_name else (f"{server.name}.{operation_name}",),
+        annotations=None,
+        external_mappings=(mapping,),
+        tool_kind=ToolKind.RETRIEVAL,
     )
     return replace(
         tool,

@@ -245,8 +245,17 @@ class McpSource(SourceWithReview):
 
         No tool of the server has or had this name, so an approval is never taken for a question.
         """
-        name, taken = ASK_USER, {*self._listed, *self._review.tools.accepted}
-        while name in taken:
+        return self._free_name(ASK_USER)
+
+    def reading_tool(self, operation: str) -> str | None:
+        """Return the name of the tool that sends one of `OPERATIONS`; None if the server does not have the feature."""
+        if not self.server.resources or OPERATIONS[operation].feature not in self._review.tools.features:
+            return None
+        return self._free_name(operation)
+
+    def _free_name(self, name: str) -> str:
+        """Return a name that no tool of the server has or had."""
+        while name in self._listed or name in self._review.tools.accepted:
             name += "_"
         return name
 
@@ -400,9 +409,8 @@ class McpSource(SourceWithReview):
         self._listed, reviewed = listed, self._review.tools
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
         tools.append(ask_tool(self.server, self.ask_tool))
-        if self.server.resources:
-            usable = {name for name, each in OPERATIONS.items() if each.feature in reviewed.features}
-            tools += [reading_tool(self.server, name, self) for name in sorted(usable - listed.keys())]
+        readers = {each: self.reading_tool(each) for each in sorted(OPERATIONS)}
+        tools += [reading_tool(self.server, each, name, self) for each, name in readers.items() if name is not None]
         await self._declare([*tools, *self._gone(tools)])
         self._watch_review()
 
