@@ -283,6 +283,23 @@ async def test_only_a_server_that_lacks_a_resource_lets_another_one_be_asked(mod
             assert "memo://two" not in log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("rule", "resources", "prompts"),
+    [
+        ({"tool": "fx.*"}, [], []),
+        ({"tool": "fx.read_resource"}, [], ["greet"]),
+        ({"tool": "fx.read_resource", "url": "memo://two"}, ["memo://one"], ["greet"]),
+    ],
+)
+async def test_lists_have_no_entries_that_the_actor_may_never_read(mode, rule, resources, prompts):
+    rules = [{"behavior": "deny", "actor": "user:eve", **rule}]
+    async with Runtime.open(sources=[server("fx")], approve="wait", rules=rules) as rt:
+        for actor, shown in (("user:eve", (resources, prompts)), ("user:ada", (["memo://one"], ["greet"]))):
+            async with connected(rt, mode, actor=actor) as client:
+                listed = (await client.list_resources()).resources, (await client.list_prompts()).prompts
+            assert ([each.uri for each in listed[0]], [each.name for each in listed[1]]) == shown
+
+
 async def test_a_tool_of_the_server_is_never_taken_for_the_one_that_reads(mode, tmp_path):
     definitions = tmp_path / "definitions.json"
     definitions.write_text(json.dumps([{"name": "read_resource"}, {"name": "get_prompt"}]))

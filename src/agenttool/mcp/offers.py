@@ -151,6 +151,18 @@ class Offers:
         self._listed_at[kind] = time.monotonic()
         return [found[key] for key in sorted(found)]
 
+    async def entries_for(self, kind: OfferKind, caller: Caller) -> list[JsonObject]:
+        """Return the entries of a list without those of servers where the rules deny that the caller lists or reads."""
+        entries, owners = await self.entries(kind), self._owners.get(kind, {})
+        denied: set[str] = set()
+        for each in {owner.provider.name: owner.provider for owner in owners.values()}.values():
+            for operation in (_LISTS[kind].operation, _LISTS[kind].reader) if isinstance(each, ServerOffers) else ():
+                verdict = await self._verdict(f"{each.name}.{operation}", {}, caller)
+                if verdict is not None and verdict.behavior is Behavior.DENY:
+                    denied.add(each.name)
+        hidden = {key for key, owner in owners.items() if owner.provider.name in denied}
+        return [each for each in entries if each[_LISTS[kind].key] not in hidden]
+
     async def _owners_of(self, kind: OfferKind, key: str) -> list[Owner]:
         """Return the owner of an entry.
 

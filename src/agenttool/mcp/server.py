@@ -319,7 +319,7 @@ class RuntimeMcpServer:
         """Return the parameters and the handler of a method that lists resources, templates or prompts."""
 
         async def handle(context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-            return result.model_validate({kind.value: await self._offers.entries(kind)})
+            return result.model_validate({kind.value: await self._offers.entries_for(kind, self._caller(context))})
 
         return types.PaginatedRequestParams, handle
 
