@@ -111,7 +111,7 @@ async def test_a_client_that_listens_is_notified_of_changes():
         connected(runtime) as client,
         client.listen(tools_list_changed=True, prompts_list_changed=True) as events,
     ):
-        source.changed(OfferKind.PROMPTS, None)
+        source.changed(OfferKind.PROMPTS)
         assert type(await asyncio.wait_for(anext(aiter(events)), 30)).__name__ == "PromptsListChanged"
         runtime.declare(tool(name="new", read_only=True)(lambda: "new"))
         assert type(await asyncio.wait_for(anext(aiter(events)), 30)).__name__ == "ToolsListChanged"

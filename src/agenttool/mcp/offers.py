@@ -4,7 +4,9 @@ import asyncio
 import base64
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -66,10 +68,16 @@ _LISTS = {
     OfferKind.PROMPTS: OfferList("list_prompts", "get_prompt", "name"),
 }
 
+MAX_SUBSCRIPTIONS = 1_000
+"""To how many resources one caller can subscribe."""
+
 Reply = TypeVar("Reply")
 
 Caller = str | Principal | None
 """The caller of a request: a name, or an identity with roles."""
+
+StillAllowed = Callable[[], Awaitable[bool]]
+"""Returns whether a caller may still read the resource that it subscribed to."""
 
 GovernedCall = Callable[[str, JsonObject], Awaitable[ToolResult]]
 """Calls a tool by its qualified name with arguments, for the client of a request."""
@@ -111,6 +119,8 @@ class Offers:
         self._role = role
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
+        self._watched: dict[str, ResourceProvider | ServerOffers] | None = None
+        self._subscriptions: Counter[str | None] = Counter()
 
     def _providers(self, *kinds: OfferKind) -> "Iterator[ResourceProvider | ServerOffers]":
         """Yield the sources of which the role has one of these lists."""
@@ -121,17 +131,29 @@ class Offers:
                 yield each
 
     def watch(self, changed: OfferChanged) -> None:
-        """Report changes of all sources from now on."""
+        """Report changes of the lists of all sources from now on; call it again to watch sources that were added."""
+        before = self._watched
+        self._watched = {each.name: each for each in self._providers(*OfferKind)}
+        for name, each in self._watched.items():
+            if before is None or before.get(name) != each:
+                each.watch(partial(self._note_change, name, changed))
+        if before is not None and before != self._watched:
+            for name in before.keys() | self._watched.keys():
+                if before.get(name) != self._watched.get(name):
+                    self._forget(name)
+            for kind in (OfferKind.RESOURCES, OfferKind.PROMPTS):
+                changed(kind)
 
-        def note(source: str, kind: OfferKind, uri: str | None) -> None:
-            if uri is None:
-                self._owners.clear()
-                self._listed_at.clear()
-            if has_tool(self._role, f"{source}.{_LISTS[kind].reader}"):
-                changed(kind, uri)
+    def _note_change(self, source: str, changed: OfferChanged, kind: OfferKind) -> None:
+        self._forget(source)
+        if has_tool(self._role, f"{source}.{_LISTS[kind].reader}"):
+            changed(kind)
 
-        for each in self._providers(*OfferKind):
-            each.watch(partial(note, each.name))
+    def _forget(self, source: str) -> None:
+        """Forget the entries of one source, because its lists changed; those of the others stay known."""
+        self._listed_at.clear()
+        for kind, owners in self._owners.items():
+            self._owners[kind] = {key: each for key, each in owners.items() if each.provider.name != source}
 
     async def entries(self, kind: OfferKind) -> list[JsonObject]:
         """Return all entries of a list, sorted by name or URI; a source that does not answer in time has none."""
@@ -241,15 +263,41 @@ class Offers:
         roles = caller.role_names if isinstance(caller, Principal) else None
         return (await inspection.decide(entry, arguments, name_of_actor(caller), roles)).verdict
 
-    async def subscribe(self, uri: str, caller: Caller) -> Unsubscribe | None:
-        """Report changes of a resource until the returned function is called; None if its source does not notice them.
+    async def subscribe(self, uri: str, caller: Caller, changed: Callable[[StillAllowed], None]) -> Unsubscribe | None:
+        """Call a function after each change of a resource, until the returned function is called.
+
+        Returns None if its source does not notice changes.
 
         Raises:
-            MCPError: its source cannot answer now, or the actor may not read it without an approval.
+            MCPError: its source cannot answer now, the actor may not read it without an approval, or has too many
+                subscriptions.
         """
-        owners = await self._owners_of(OfferKind.RESOURCES, uri)
-        owners = await self._unasked(owners, OfferKind.RESOURCES, lambda key: {"uri": key}, caller)
-        return await _first(owners, lambda provider, key: provider.subscribe(key, name_of_actor(caller)))
+        actor = name_of_actor(caller)
+        if self._subscriptions[actor] >= MAX_SUBSCRIPTIONS:
+            message = f"this caller has {MAX_SUBSCRIPTIONS} subscriptions, which is the limit; end some of them"
+            raise MCPError(types.INVALID_REQUEST, message, {"uri": uri})
+
+        async def allowed(owners: list[Owner]) -> list[Owner]:
+            return await self._unasked(owners, OfferKind.RESOURCES, lambda key: {"uri": key}, caller)
+
+        async def is_allowed(owner: Owner) -> bool:
+            try:
+                return bool(await allowed([owner]))
+            except MCPError:
+                return False
+
+        def subscribe(provider: ResourceProvider | ServerOffers, key: str) -> Awaitable[Unsubscribe | None]:
+            return provider.subscribe(key, partial(changed, partial(is_allowed, Owner(provider, key))), actor)
+
+        with ExitStack() as ending:
+            self._subscriptions[actor] += 1
+            ending.callback(self._subscriptions.subtract, (actor,))
+            owners = await allowed(await self._owners_of(OfferKind.RESOURCES, uri))
+            unsubscribe = await _first(owners, subscribe)
+            if unsubscribe is None:
+                return None
+            ending.callback(unsubscribe)
+            return ending.pop_all().close
 
     async def _reply_in(self, result: ToolResult) -> JsonObject | None:
         """Return the reply of a server in the result of a governed call; None if the server does not have the entry.
@@ -363,12 +411,11 @@ async def _entries_of(provider: "ResourceProvider | ServerOffers", kind: OfferKi
     return valid
 
 
+@dataclass(frozen=True, slots=True)
 class ServerOffers:
     """The resources and prompts of an MCP server that is a source; its tools read them."""
 
-    def __init__(self, source: McpSource) -> None:
-        """Take the source."""
-        self._source = source
+    _source: McpSource
 
     @property
     def name(self) -> str:
@@ -403,12 +450,12 @@ class ServerOffers:
         return await self._ask(self._source.complete(params, actor))
 
     def watch(self, changed: OfferChanged) -> None:
-        """Report when the lists of the server change, and the resources that are subscribed to."""
+        """Report when the lists of the server change."""
         self._source.watch_offers(changed)
 
-    async def subscribe(self, uri: str, actor: str | None) -> Unsubscribe | None:
-        """Report changes of a resource; None if the server does not notice them."""
-        return await self._ask(self._source.subscribe(uri, actor))
+    async def subscribe(self, uri: str, changed: Callable[[], None], actor: str | None) -> Unsubscribe | None:
+        """Report changes of a resource to this actor; None if the server does not notice them."""
+        return await self._ask(self._source.subscribe(uri, changed, actor))
 
     async def _ask(self, reply: Awaitable[Reply | None]) -> Reply | None:
         """Return the reply of the server; None if it reports an unknown resource.

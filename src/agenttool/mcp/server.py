@@ -5,14 +5,14 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import ListenHandler
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from agenttool import __version__
@@ -23,10 +23,17 @@ from agenttool.mcp.callers import principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
-from agenttool.mcp.offers import OLD_NOT_FOUND, GovernedCall, Offers, read_stored_output
+from agenttool.mcp.offers import (
+    MAX_SUBSCRIPTIONS,
+    OLD_NOT_FOUND,
+    GovernedCall,
+    Offers,
+    StillAllowed,
+    read_stored_output,
+)
 from agenttool.mcp.profiles import McpOptions, has_tool
 from agenttool.mcp.results import text_result
-from agenttool.mcp.sessions import ClientSessions
+from agenttool.mcp.sessions import ClientSessions, ListenStream
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
 from agenttool.mcp.tasks import (
     EXTENSION,
@@ -40,7 +47,7 @@ from agenttool.mcp.tasks import (
 )
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import Principal, name_of_actor
-from agenttool.ports.resources import OfferKind
+from agenttool.ports.resources import OfferKind, Unsubscribe
 from agenttool.records import PAYLOAD_SCHEME, JsonObject, SearchMatch, ToolInvocation, ToolResult
 from agenttool.runtime import Runtime
 
@@ -56,7 +63,13 @@ MAX_EXCHANGES = 1_000
 MAX_CONVERSATIONS = 1_000
 """How many conversations of callers are cached."""
 
+MAX_STREAMS = 1_024
+"""How many streams of `subscriptions/listen` are open at the same time."""
+
 _DEFAULT_MATCHES = 5
+
+Notice = Callable[[], Awaitable[None]]
+"""Notifies a client, or all of them."""
 
 
 class NotifyingServer(Server[dict[str, object]]):
@@ -100,7 +113,9 @@ class RuntimeMcpServer:
         self._offers = Offers(runtime, options.role)
         self._conversation = lru_cache(MAX_CONVERSATIONS)(self._open_conversation)
         self._sessions = ClientSessions()
-        self._listener = ListenHandler(self._sessions.bus)
+        self._streams: set[ListenStream] = set()
+        self._notices: dict[object, Notice] = {}
+        self._is_scheduled = asyncio.Event()
         self._exchanges: dict[str, ClientExchange] = {}
         self._runs: dict[str, ToolRun] = {}
         self._tasks = ClientTasks(runtime, self._actor, self._serves, self._resume_task)
@@ -167,17 +182,27 @@ class RuntimeMcpServer:
         return server
 
     async def _watch(self) -> None:
-        """Notify clients of changed lists, as long as the server runs."""
-        changes: asyncio.Queue[tuple[OfferKind, str | None]] = asyncio.Queue()
-        self._offers.watch(lambda kind, uri: changes.put_nowait((kind, uri)))
+        """Notify clients of changed lists and resources, as long as the server runs."""
         listed = await self._lister.current()
         while True:
+            self._offers.watch(lambda kind: self._schedule(kind, partial(self._sessions.list_changed, kind)))
             with suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
-                    await self._sessions.offers_changed(*await changes.get())
+                    await self._is_scheduled.wait()
+            self._is_scheduled.clear()
+            notices, self._notices = self._notices, {}
+            for each in notices.values():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(WATCH_S):
+                        await each()
             before, listed = listed, await self._lister.current()
             if listed is not before and listed.shown != before.shown:
                 await self._sessions.tools_changed()
+
+    def _schedule(self, key: object, notice: Notice) -> None:
+        """Send a notice soon; of those with one key, only the latest."""
+        self._notices[key] = notice
+        self._is_scheduled.set()
 
     async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
         session = self._sessions.of(context)  # registers it, so that it is notified of changes from now on
@@ -370,15 +395,36 @@ class RuntimeMcpServer:
         return await self._attend(context, exchange, identity)
 
     async def _subscribe(self, context: RequestContext, params: types.SubscribeRequestParams) -> types.Result:
-        session = self._sessions.of(context)
-        if session is not None and params.uri not in session.subscriptions:
-            unsubscribe = await self._offers.subscribe(params.uri, self._caller(context))
-            if unsubscribe is None:
-                message = "no source notices changes of this resource; read it again when you need it"
-                raise MCPError(types.INVALID_PARAMS, message, {"uri": params.uri})
-            session.unsubscribe(params.uri)
-            session.subscriptions[params.uri] = unsubscribe
+        session, uri = self._sessions.of(context), params.uri
+        if session is None or uri in session.subscriptions:
+            return types.EmptyResult()
+
+        async def notify() -> None:
+            if not session.is_ended:
+                updated = types.ResourceUpdatedNotificationParams(uri=uri)
+                await session.channel.send_notification(types.ResourceUpdatedNotification(params=updated))
+
+        unsubscribe = await self._subscribed(context, uri, notify)
+        if unsubscribe is None:
+            message = "no source notices changes of this resource; read it again when you need it"
+            raise MCPError(types.INVALID_PARAMS, message, {"uri": uri})
+        session.unsubscribe(uri)
+        session.subscriptions[uri] = unsubscribe
+        if session.is_ended:
+            session.unsubscribe(uri)
         return types.EmptyResult()
+
+    async def _subscribed(self, context: RequestContext, uri: str, notify: Notice) -> Unsubscribe | None:
+        """Notify a client of each change of a resource that it may still read; None if no change is noticed."""
+        key = object()
+
+        async def notify_allowed(is_allowed: StillAllowed) -> None:
+            if await is_allowed():
+                await notify()
+
+        return await self._offers.subscribe(
+            uri, self._caller(context), lambda is_allowed: self._schedule(key, partial(notify_allowed, is_allowed))
+        )
 
     async def _unsubscribe(self, context: RequestContext, params: types.UnsubscribeRequestParams) -> types.Result:
         session = self._sessions.of(context)
@@ -389,18 +435,32 @@ class RuntimeMcpServer:
     async def _listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes; acknowledge only the resources whose sources report changes."""
-        wanted, caller = params.notifications, self._caller(context)
-        with ExitStack() as subscriptions:
-            honored: list[str] = []
-            for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
+        """Serve a stream of changes; it acknowledges only the resources whose changes are noticed."""
+        if len(self._streams) >= MAX_STREAMS:
+            raise MCPError(types.INTERNAL_ERROR, f"{MAX_STREAMS} streams are open, which is the limit; try again later")
+        stream, wanted = ListenStream(self._sessions.bus), params.notifications
+        uris = tuple(dict.fromkeys(wanted.resource_subscriptions or ()))
+        if len(uris) > MAX_SUBSCRIPTIONS:
+            message = f"a caller can subscribe to {MAX_SUBSCRIPTIONS} resources, got {len(uris)}; send fewer"
+            raise MCPError(types.INVALID_PARAMS, message)
+        with ExitStack() as ending:
+
+            async def subscribe(uri: str) -> bool:
                 with suppress(MCPError):
-                    unsubscribe = await self._offers.subscribe(uri, caller)
+                    notify = partial(stream.publish, ResourceUpdated(uri=uri))
+                    unsubscribe = await self._subscribed(context, uri, notify)
                     if unsubscribe is not None:
-                        subscriptions.callback(unsubscribe)
-                        honored.append(uri)
+                        ending.callback(unsubscribe)
+                        return True
+                return False
+
+            self._streams.add(stream)
+            ending.callback(self._streams.discard, stream)
+            async with asyncio.TaskGroup() as group:
+                tasks = {uri: group.create_task(subscribe(uri)) for uri in uris}
+            honored = [uri for uri, task in tasks.items() if task.result()]
             notifications = wanted.model_copy(update={"resource_subscriptions": honored})
-            return await self._listener(context, params.model_copy(update={"notifications": notifications}))
+            return await ListenHandler(stream)(context, params.model_copy(update={"notifications": notifications}))
 
     async def _set_log_level(self, context: RequestContext, params: types.SetLevelRequestParams) -> types.Result:
         session = self._sessions.of(context)

@@ -2,7 +2,7 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import mcp_types as types
@@ -11,8 +11,8 @@ from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     PromptsListChanged,
     ResourcesListChanged,
-    ResourceUpdated,
     ServerEvent,
+    SubscriptionBus,
     ToolsListChanged,
 )
 from starlette.datastructures import Headers
@@ -38,12 +38,14 @@ class ClientSession:
         log_level: the lowest level of log messages that it wants.
         subscriptions: the resources that it subscribed to, and how each subscription ends.
         loaded: the tools that its searches found, the latest last; its list shows them.
+        is_ended: whether the client has left.
     """
 
     channel: ServerSession
     log_level: str = "info"
     subscriptions: dict[str, Unsubscribe] = field(default_factory=dict[str, Unsubscribe])
     loaded: tuple[str, ...] = ()
+    is_ended: bool = False
 
     def unsubscribe(self, *uris: str) -> None:
         """End the subscriptions to resources; those that do not exist are ignored."""
@@ -80,6 +82,8 @@ class ClientSessions:
         found = self._sessions.get(key)
         if found is None:
             found = self._sessions[key] = ClientSession(context.session)
+            connection = context.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- no public way
+            connection.exit_stack.callback(self._drop, key)
             if len(self._sessions) > MAX_SESSIONS:
                 self._drop(next(iter(self._sessions)))
         return found
@@ -93,29 +97,43 @@ class ClientSessions:
         """Notify all clients that the list of tools has changed."""
         await self._publish(ToolsListChanged(), types.ToolListChangedNotification())
 
-    async def offers_changed(self, kind: OfferKind, uri: str | None) -> None:
-        """Notify clients that a list or a resource has changed."""
+    async def list_changed(self, kind: OfferKind) -> None:
+        """Notify all clients that a list of resources or prompts has changed."""
         if kind is OfferKind.PROMPTS:
             await self._publish(PromptsListChanged(), types.PromptListChangedNotification())
-        elif uri is None:
-            await self._publish(ResourcesListChanged(), types.ResourceListChangedNotification())
         else:
-            params = types.ResourceUpdatedNotificationParams(uri=uri)
-            await self._publish(ResourceUpdated(uri=uri), types.ResourceUpdatedNotification(params=params), uri)
+            await self._publish(ResourcesListChanged(), types.ResourceListChangedNotification())
 
-    async def _publish(
-        self, event: ServerEvent, notification: types.ServerNotification, uri: str | None = None
-    ) -> None:
+    async def _publish(self, event: ServerEvent, notification: types.ServerNotification) -> None:
         await self.bus.publish(event)
         for key, session in tuple(self._sessions.items()):
-            if uri is None or uri in session.subscriptions:
-                try:
-                    await session.channel.send_notification(notification)
-                except Exception:  # noqa: BLE001 -- whatever ended the session
-                    log.debug("session %r is gone", key)
-                    self._drop(key)
+            try:
+                await session.channel.send_notification(notification)
+            except Exception:  # noqa: BLE001 -- whatever ended the session
+                log.debug("session %r is gone", key)
+                self._drop(key)
 
     def _drop(self, key: str) -> None:
         dropped = self._sessions.pop(key, None)
         if dropped is not None:
+            dropped.is_ended = True
             dropped.unsubscribe(*tuple(dropped.subscriptions))
+
+
+class ListenStream:
+    """The bus of one stream of `subscriptions/listen`: the lists of all clients, and resources of its own."""
+
+    def __init__(self, lists: SubscriptionBus) -> None:
+        """Take the bus that carries changed lists."""
+        self._lists = lists
+        self._listener: Callable[[ServerEvent], None] | None = None
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Deliver an event to this stream."""
+        if self._listener is not None:
+            self._listener(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Deliver events to the listener until the returned function is called."""
+        self._listener = listener
+        return self._lists.subscribe(listener)

@@ -14,8 +14,8 @@ class OfferKind(ClosedEnum):
     PROMPTS = "prompts"
 
 
-OfferChanged = Callable[[OfferKind, str | None], None]
-"""Takes the list that changed, or with a URI the resource; called in the event loop, and returns at once."""
+OfferChanged = Callable[[OfferKind], None]
+"""Takes the list that changed; called in the event loop, and returns at once."""
 
 Unsubscribe = Callable[[], None]
 """Ends a subscription."""
@@ -52,9 +52,12 @@ class ResourceProvider(Protocol):
         ...
 
     def watch(self, changed: OfferChanged) -> None:
-        """Report changed lists from now on, and changes of the resources that are subscribed to."""
+        """Report changed lists from now on."""
         ...
 
-    async def subscribe(self, uri: str, actor: str | None) -> Unsubscribe | None:
-        """Report changes of a resource until the returned function is called; None if changes are not noticed."""
+    async def subscribe(self, uri: str, changed: Callable[[], None], actor: str | None) -> Unsubscribe | None:
+        """Call a function after each change of a resource that the actor may see, until the returned one is called.
+
+        Returns None if changes of the resource are not noticed.
+        """
         ...

@@ -120,7 +120,7 @@ async def test_headers_carry_the_credential_of_each_actor_and_results_do_not_sho
 
 
 async def test_a_connection_for_an_actor_is_tried_again_by_its_calls_alone(serve_app, monkeypatch):
-    monkeypatch.setattr("agenttool.adapters.mcp.connection.MAX_DELAY_S", 0.001)
+    monkeypatch.setattr("agenttool.adapters.mcp.subscriptions.MAX_DELAY_S", 0.001)
 
     async def on_call(request, message):
         return answer(message, "done")

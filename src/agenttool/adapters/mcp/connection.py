@@ -5,9 +5,7 @@ The session lives in a task of its own, because its streams must be opened and c
 
 import asyncio
 import logging
-import random
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -32,9 +30,7 @@ from mcp_types import (
     ResourceUpdatedNotification,
     Root,
     ServerNotification,
-    SubscribeRequest,
     ToolListChangedNotification,
-    UnsubscribeRequest,
 )
 from pydantic import FileUrl, ValidationError
 
@@ -49,6 +45,7 @@ from agenttool.adapters.mcp.session import (
     fault_of,
     open_session,
 )
+from agenttool.adapters.mcp.subscriptions import MAX_DELAY_S, ResourceSubscriptions, reports_changes, retry_delay
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, words_of
 from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job
@@ -59,19 +56,12 @@ from agenttool.records import JsonObject
 
 log = logging.getLogger("agenttool.mcp")
 
-FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
-"""The first and the longest delay before a server that cannot be reached is tried again."""
-
 STABLE_S = 10.0
 """A session that lasts this long proves that its server works, so that a later loss has a short delay again."""
 
 REFRESH_S = 1.0
 """The shortest time between two reads of a list that a server reports as changed."""
 
-SUBSCRIBE_S = 5.0
-"""How long a subscription waits until the server has confirmed it."""
-
-_MAX_DOUBLINGS = 16
 _NO_CALL = "the request belongs to no call, or calls of several actors are running"
 _SHOWN_CHARS = 300
 
@@ -95,7 +85,7 @@ class ConnectionOptions:
         open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
-        on_offers: is called after the list of resources or prompts changed, or a resource that is subscribed to.
+        on_offers: is called after the list of resources or prompts changed.
         elicit: asks the user a question of the server within a call.
         sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
             one. None refuses such requests.
@@ -139,9 +129,7 @@ class Connection:
     _jobs: list[tuple[Job, CallingClient | None]] = field(default_factory=list[tuple[Job, CallingClient | None]])
     _used_at: float = field(default_factory=time.monotonic)
     _is_unknown: bool = False
-    _subscribed: Counter[str] = field(default_factory=Counter[str])
-    _subscribe: asyncio.Event = field(default_factory=asyncio.Event)
-    _confirmed: asyncio.Event = field(default_factory=asyncio.Event)
+    _subscriptions: ResourceSubscriptions = field(default_factory=ResourceSubscriptions)
 
     def __post_init__(self) -> None:
         """Start as not connected."""
@@ -210,39 +198,22 @@ class Connection:
         self._is_unknown = self._is_unknown or is_unknown
         session.closed.set()
 
-    async def subscribe(self, uri: str) -> Unsubscribe | None:
-        """Report changes of a resource until the returned function is called; None if the server does not notice them.
+    async def subscribe(self, uri: str, changed: Callable[[], None]) -> Unsubscribe | None:
+        """Call a function after each change of a resource, until the returned function is called.
 
-        A new session subscribes again.
+        Returns None if the server does not report changes of the resource.
 
         Raises:
             Unavailable: the server cannot be used now.
+            InvalidResult: it does not confirm the subscription in time.
+            MCPError: it refused the subscription.
         """
-        if not _reports_changes(await self.session(lambda: None)):
-            return None
-        self._subscribed[uri] += 1
-        if self._subscribed[uri] == 1:
-            self._confirmed.clear()
-            self._subscribe.set()
-            try:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(SUBSCRIBE_S):
-                        await self._confirmed.wait()
-            except asyncio.CancelledError:
-                self._unsubscribe(uri)
-                raise
-        return lambda: self._unsubscribe(uri)
-
-    def _unsubscribe(self, uri: str) -> None:
-        self._subscribed[uri] -= 1
-        if self._subscribed[uri] <= 0:
-            del self._subscribed[uri]
-            self._subscribe.set()
+        return await self._subscriptions.add(await self.session(lambda: None), uri, changed)
 
     @property
     def idle_since(self) -> float | None:
-        """The time of the last call; None while one runs."""
-        return None if self._jobs else self._used_at
+        """The time of the last call; None while one runs, or a caller subscribes to a resource."""
+        return None if self._jobs or self._subscriptions else self._used_at
 
     async def close(self) -> None:
         """Close the session, and stop the server if it is a process of ours."""
@@ -267,12 +238,14 @@ class Connection:
             failures = 0 if is_stable else failures if self._is_unknown else failures + 1
             if is_stable or is_first_loss:  # the next call opens a session at once
                 self._attempt = self._new_attempt() if self._attempt.done() else self._attempt
+                if self._subscriptions:
+                    self._wanted.set()
                 continue
-            delay = MAX_DELAY_S if is_final else _delay(failures)
+            delay = MAX_DELAY_S if is_final else retry_delay(failures)
             await self._fail(reason, delay, is_final=is_final)
             await asyncio.sleep(delay)
             self._attempt = self._new_attempt()
-            if self.options.idle_s is None:
+            if self.options.idle_s is None or self._subscriptions:
                 self._wanted.set()
         if self.options.on_end is not None:
             self.options.on_end()
@@ -323,8 +296,8 @@ class Connection:
             tasks.start_soon(self._refresh_lists, session)
             if session.is_modern:
                 tasks.start_soon(self._listen_to_lists, session)
-            if _reports_changes(session):
-                tasks.start_soon(self._run_subscriptions, session)
+            if reports_changes(session):
+                tasks.start_soon(self._subscriptions.run, session)
             await self._wait_for_end(session)
             tasks.cancel_scope.cancel()
 
@@ -334,7 +307,7 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(idle_s):
                     await session.closed.wait()
-            is_used = self._jobs or self._subscribed
+            is_used = self._jobs or self._subscriptions
             if idle_s is not None and not is_used and time.monotonic() - self._used_at >= idle_s:
                 return
 
@@ -364,37 +337,15 @@ class Connection:
             ) as changes:
                 await _read_to_end(changes)
 
-    async def _run_subscriptions(self, session: McpSession) -> None:
-        """Subscribe to the resources that callers subscribed to, and again when their set changes."""
-        before: frozenset[str] = frozenset()
-        while True:
-            self._subscribe.clear()
-            wanted = frozenset(self._subscribed)
-            async with anyio.create_task_group() as tasks:
-                if session.is_modern and wanted:
-                    tasks.start_soon(self._listen_to_resources, session, wanted)
-                elif not session.is_modern:
-                    await _resubscribe(session, before, wanted)
-                    self._confirmed.set()
-                await self._subscribe.wait()
-                tasks.cancel_scope.cancel()
-            before = wanted
-
-    async def _listen_to_resources(self, session: McpSession, uris: frozenset[str]) -> None:
-        with suppress(MCPError, Exception):
-            async with session.client.listen(resource_subscriptions=sorted(uris)) as changes:
-                self._confirmed.set()
-                await _read_to_end(changes)
-
     async def on_message(self, message: ServerNotification | Exception) -> None:
         """Report a changed resource or list; read the tools again if they or the prompts changed."""
         match message:
             case ResourceUpdatedNotification():
-                self.options.on_offers(OfferKind.RESOURCES, str(message.params.uri))
+                self._subscriptions.deliver(str(message.params.uri))
             case ResourceListChangedNotification():
-                self.options.on_offers(OfferKind.RESOURCES, None)
+                self.options.on_offers(OfferKind.RESOURCES)
             case PromptListChangedNotification():
-                self.options.on_offers(OfferKind.PROMPTS, None)
+                self.options.on_offers(OfferKind.PROMPTS)
                 self.refresh()
             case ToolListChangedNotification():
                 self.refresh()
@@ -475,30 +426,10 @@ class Connection:
         return asyncio.get_running_loop().create_future()
 
 
-def _reports_changes(session: McpSession) -> bool:
-    """Return whether a server notices changes of its resources."""
-    resources = session.client.server_capabilities.resources
-    return resources is not None and bool(resources.subscribe)
-
-
 async def _read_to_end(changes: AsyncIterator[object]) -> None:
     """Read a stream of changes until it ends; `on_message` gets each as a notification, too."""
     async for _ in changes:
         pass
-
-
-async def _resubscribe(session: McpSession, before: frozenset[str], wanted: frozenset[str]) -> None:
-    """Subscribe to resources that are new, and unsubscribe from those that are not wanted any more."""
-    for uri in before ^ wanted:
-        request = SubscribeRequest if uri in wanted else UnsubscribeRequest
-        with suppress(MCPError):  # the server does not have this resource
-            await session.request(request.model_validate({"params": {"uri": uri}}))
-
-
-def _delay(failures: int) -> float:
-    """Return a delay with jitter, so that many connections are not tried at the same time."""
-    longest = min(FIRST_DELAY_S * 2 ** min(failures - 1, _MAX_DOUBLINGS), MAX_DELAY_S)
-    return random.uniform(longest / 2, longest)  # noqa: S311 -- jitter, not a secret
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -294,20 +294,26 @@ class McpSource(SourceWithReview):
         return await session.request(request, Exchange(headers=headers))
 
     def watch_offers(self, changed: OfferChanged) -> None:
-        """Report changes of the lists of resources and prompts from now on, and of the resources subscribed to."""
+        """Report changes of the lists of resources and prompts from now on."""
         self._offers_watched.append(changed)
 
-    def _note_offers(self, kind: OfferKind, uri: str | None) -> None:
+    def _note_offers(self, kind: OfferKind) -> None:
         for each in self._offers_watched:
-            each(kind, uri)
+            each(kind)
 
-    async def subscribe(self, uri: str, actor_ref: str | None = None) -> Unsubscribe | None:
-        """Report changes of a resource until the returned function is called; None if the server does not notice them.
+    async def subscribe(
+        self, uri: str, changed: Callable[[], None], actor_ref: str | None = None
+    ) -> Unsubscribe | None:
+        """Call a function after each change of a resource that the connection of the actor reports.
+
+        This ends when the returned function is called. Returns None if the server does not report changes.
 
         Raises:
             Unavailable: the server cannot be used now.
+            InvalidResult: it does not confirm the subscription in time.
+            MCPError: it refused the subscription.
         """
-        return await self.connection_of(actor_ref).subscribe(uri)
+        return await self.connection_of(actor_ref).subscribe(uri, changed)
 
     def _connection(self, actor: str | None) -> Connection:
         server = self.server

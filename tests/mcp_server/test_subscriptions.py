@@ -1,0 +1,99 @@
+"""Subscriptions to the resources of servers behind the gateway: who gets an update, and when a subscription ends."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_clients import connected
+from waiting import wait_until
+
+from agenttool import Runtime, tool
+from agenttool.adapters.mcp.settings import McpServer
+from agenttool.mcp.server import RuntimeMcpServer
+
+FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
+
+pytestmark = pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
+
+
+@pytest.fixture(params=[(), ("modern=1",)])
+def upstream(request):
+    return request.param
+
+
+def server(*options, **settings):
+    return McpServer("fx", command=sys.executable, args=("-I", "-S", str(FIXTURE), "offers=1", *options), **settings)
+
+
+async def next_event(events):
+    return await asyncio.wait_for(anext(aiter(events)), 30)
+
+
+async def test_an_update_reaches_only_the_actor_whose_connection_reported_it(upstream):
+    source = server(*upstream, sessions="actor")
+    async with (
+        Runtime.open(sources=[source], approve=lambda _: True) as rt,
+        connected(rt, actor="ann") as ann,
+        connected(rt, actor="bob") as bob,
+        ann.listen(resource_subscriptions=["memo://one"]) as of_ann,
+        bob.listen(resource_subscriptions=["memo://one"], tools_list_changed=True) as of_bob,
+    ):
+        assert not (await rt.call("fx.change", {}, actor_ref="ann")).is_error
+        assert (await next_event(of_ann)).uri == "memo://one"
+        rt.declare(tool(name="new", read_only=True)(lambda: "new"))
+        assert type(await next_event(of_bob)).__name__ == "ToolsListChanged"
+        assert not (await rt.call("fx.change", {}, actor_ref="bob")).is_error
+        assert (await next_event(of_bob)).uri == "memo://one"
+
+
+async def test_a_subscription_that_a_server_never_confirms_is_not_acknowledged_and_blocks_no_other(
+    upstream, monkeypatch
+):
+    monkeypatch.setattr("agenttool.adapters.mcp.subscriptions.CONFIRM_S", 1.0)
+    async with (
+        Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=["memo://never", "memo://one"]) as events,
+        connected(rt, "legacy") as old,
+    ):
+        assert events.honored.resource_subscriptions == ["memo://one"]
+        with pytest.raises(MCPError, match="has not confirmed the subscription"):
+            await old.subscribe_resource("memo://never")
+        await old.subscribe_resource("memo://one")
+        assert not (await rt.call("fx.change", {})).is_error
+        assert (await next_event(events)).uri == "memo://one"
+
+
+async def test_a_server_that_died_is_started_again_for_its_subscribers(upstream, tmp_path):
+    log = tmp_path / "log"
+    subscribed = '"memo://one"'
+    async with (
+        Runtime.open(sources=[server(f"log={log}", *upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=["memo://one"]) as events,
+    ):
+        assert (await rt.call("fx.die", {})).is_error
+        await asyncio.to_thread(wait_until, lambda: log.read_text().count(subscribed) == 2)
+        assert not (await rt.call("fx.change", {})).is_error
+        assert (await next_event(events)).uri == "memo://one"
+
+
+async def test_the_subscriptions_of_a_session_end_with_it_and_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.offers.MAX_SUBSCRIPTIONS", 1)
+    log = tmp_path / "log"
+    async with (
+        Runtime.open(sources=[server(f"log={log}")], approve=lambda _: True) as rt,
+        RuntimeMcpServer.open(rt) as served,
+    ):
+        for _ in range(2):
+            async with Client(served.lowlevel, mode="legacy") as client:
+                await client.subscribe_resource("memo://one")
+                with pytest.raises(MCPError, match="this caller has 1 subscriptions, which is the limit"):
+                    await client.subscribe_resource("memo://two")
+            await asyncio.to_thread(
+                wait_until,
+                lambda: log.read_text().count('"resources/subscribe"') == log.read_text().count("/unsubscribe"),
+            )
