@@ -51,3 +51,17 @@ async def test_a_submitted_call_is_known_by_its_id_tool_and_status_and_a_key_fin
             invocation = await rt.journal.invocation(first.invocation_id)
             assert first == (invocation.invocation_id, invocation.tool_id, invocation.status)
             assert await rt.submit(name, arguments, idempotency_key=name) == first
+
+
+async def test_a_key_finds_its_call_after_the_first_caller_stopped_waiting_for_it(tmp_path):
+    async with Runtime.open(store=tmp_path / "calls.db", tools=[add]) as rt:
+        for turns in range(15):  # it stops at each step of the start
+            key = f"key {turns}"
+            first = asyncio.create_task(rt.start("add", {"a": 1, "b": 2}, idempotency_key=key))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            first.cancel()
+            async with asyncio.timeout(60):
+                again = await rt.start("add", {"a": 1, "b": 2}, idempotency_key=key)
+                result = await rt.wait(again.invocation_id)
+            assert result.value == 3

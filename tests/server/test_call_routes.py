@@ -107,6 +107,13 @@ def test_a_call_that_is_approved_after_a_restart_continues_in_its_conversation(o
         assert read_result(http, payload["digest"]) == "failed"
 
 
+def test_a_call_does_not_run_if_a_call_that_it_depends_on_failed(open_app):
+    calls = [{"tool": "math.halve"}, CALLS[0] | {"depends_on": [0]}]
+    with open_app() as http:
+        items = http.post("/v1/batches", json={"calls": calls}).json()["items"]
+    assert [each["status"] for each in items] == ["failed", "canceled"]
+
+
 def test_a_batch_whose_calls_end_is_answered_with_their_results(open_app):
     with open_app() as http:
         made = http.post("/v1/batches", json={"calls": [CALLS[0], {"tool": "math.halve"}]})

@@ -49,7 +49,7 @@ class BackgroundCalls:
     def __init__(self, core: Core) -> None:
         """Start without calls; `core` is that of the root runtime."""
         self._core = core
-        self._tasks: set[asyncio.Task[ToolResult]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._keyed: dict[InvocationId, Call] = {}
         """The calls of this process that have a key and run, or are about to."""
 
@@ -91,11 +91,30 @@ class BackgroundCalls:
         self, call: Call, key: str | None, observer: CallObserver | None, *, ends_with_process: bool = False
     ) -> ToolInvocation | None:
         """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
-        earlier = None if key is None else await self._reserve_key(call, key)
-        if earlier is not None:
-            return earlier
+        if key is None:
+            await self._launch(call, observer, is_known=False, ends_with_process=ends_with_process)
+            return None
+
+        async def reserve_and_launch() -> ToolInvocation | asyncio.Future[None]:
+            earlier = await self._reserve_key(call, key)
+            return earlier or self._launch(call, observer, is_known=True, ends_with_process=ends_with_process)
+
+        # If the caller stops waiting, the call runs nevertheless: else the key would stay reserved for no call.
+        starting = asyncio.create_task(reserve_and_launch())  # noqa: TID251 -- the close of the runtime waits for it
+        self._tasks.add(starting)
+        starting.add_done_callback(self._tasks.discard)
+        started = await asyncio.shield(starting)
+        if isinstance(started, ToolInvocation):
+            return started
+        await started
+        return None
+
+    def _launch(
+        self, call: Call, observer: CallObserver | None, *, is_known: bool, ends_with_process: bool
+    ) -> asyncio.Future[None]:
+        """Run a call in a task; return what resolves once it has ended or waits."""
         idle: asyncio.Future[None] = self._core.timing.loop.create_future()
-        background = call.background = BackgroundState(idle, [], is_known=key is not None)
+        background = call.background = BackgroundState(idle, [], is_known=is_known)
         background.ends_with_process = ends_with_process
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
@@ -103,8 +122,7 @@ class BackgroundCalls:
         task = asyncio.create_task(_run_registered(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(lambda _: self._task_ended(task, call, background))
-        await idle
-        return None
+        return idle
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
@@ -113,10 +131,10 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments, or waits for this one.
             StoreError: the key cannot be reserved.
         """
-        earlier = await self._reserve_key(call, key)
-        if earlier is not None:
-            return await self.wait_forever(earlier.invocation_id)
         try:
+            earlier = await self._reserve_key(call, key)
+            if earlier is not None:
+                return await self.wait_forever(earlier.invocation_id)
             return await _run_registered(call)
         finally:
             self._release_key(call)
@@ -152,7 +170,7 @@ class BackgroundCalls:
                 )
             await asyncio.sleep(POLL_S)  # the process that reserved the key records its call soon, or has died
 
-    def _task_ended(self, task: asyncio.Task[ToolResult], call: Call, background: BackgroundState) -> None:
+    def _task_ended(self, task: asyncio.Task[object], call: Call, background: BackgroundState) -> None:
         self._tasks.discard(task)
         background.become_idle()
         if not call.is_parked:

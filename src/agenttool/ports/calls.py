@@ -76,7 +76,8 @@ class ToolCall:
 
     Attributes:
         native_call_id: the id that the caller has for it.
-        depends_on: the earlier calls, by their place in the batch, that must succeed first.
+        depends_on: the earlier calls, by their place in the batch, that must end first. If one fails, this call
+            runs only under the sibling failure policy `ignore`, which is the default.
         mapping: the provider's ids and names of the call, recorded with it.
         fault: why the request cannot run, such as a reply of the model that was cut off.
         shown: the part of its surface that the caller was shown.

@@ -81,7 +81,7 @@ class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
         actor_roles: the roles of the actor's key or token, such as `gateway:caller`; none if they are not known. Our
             extension.
         parent_invocation_id: the call that made this call.
-        depends_on: the calls that had to succeed first.
+        depends_on: the calls that had to end first.
         permission_decision_refs: the decisions on the call.
         approval_request_ref: the approval that the call needed.
         hook_refs: the hooks that ran.

@@ -39,6 +39,7 @@ from agenttool.records import (
     ResultPersistence,
     SchedulerPolicy,
     SchedulerPolicyId,
+    SiblingFailurePolicy,
     ToolInvocation,
     ToolResult,
     ToolSurface,
@@ -73,11 +74,13 @@ MIN_WAIT_S = 0.05
 """How long a request waits at least, so that it returns the result of most calls that end at once."""
 
 _BATCH_POLICY = SchedulerPolicy(
-    scheduler_policy_id=SchedulerPolicyId("sched_http"), ordering_policy=OrderingPolicy.ALLOW_UNORDERED
+    scheduler_policy_id=SchedulerPolicyId("sched_http"),
+    ordering_policy=OrderingPolicy.ALLOW_UNORDERED,
+    sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT,
 )
 """No call waits for the results of others, because clients read each result by its call."""
 
-_NOT_RECORDED = "the call was not recorded in time, and did not run; send it again"
+_NOT_RECORDED = "the call was not recorded in time; send it again with the same Idempotency-Key"
 _RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
 _MAX_RANGE = 16_000_000
 _PAYLOAD_HEADERS = {
