@@ -135,6 +135,20 @@ def test_a_recursive_schema_stays_a_reference_and_schemas_of_3_0_become_those_of
     assert schema["$defs"]["Node"]["properties"] == schema["properties"]
 
 
+def test_words_beside_a_reference_count_since_openapi_3_1():
+    name, order = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
+    body = {"$ref": "#/components/schemas/Order", "required": ["k"], "properties": {"extra": {"type": "integer"}}}
+    query = {"name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/Name", "maxLength": 3}}
+    content = {"required": True, "content": {"application/json": {"schema": body}}}
+    paths = {"/x": {"post": operation(query, body=content)}}
+    found = document(paths, components={"schemas": {"Name": name, "Order": order}})
+    new, old = (schema_of({**found, "openapi": version}) for version in ("3.1.0", "3.0.3"))
+    assert new["properties"]["q"] == {"$ref": "#/$defs/Name", "maxLength": 3}
+    assert (new["properties"]["extra"], new["required"]) == ({"type": "integer"}, ["k"])
+    assert (set(old["properties"]), old.get("required")) == ({"q", "k"}, None)
+    assert old["properties"]["q"] == {"$ref": "#/$defs/Name"}
+
+
 def test_a_large_schema_is_cut_at_its_far_end_and_still_accepts_all_that_is_valid():
     levels = {
         f"L{n}": {

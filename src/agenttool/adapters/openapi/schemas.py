@@ -80,6 +80,8 @@ class SchemaConverter:
     def __init__(self, references: References, *, is_response: bool = False) -> None:
         """Take the document; members that only the other direction has are left out."""
         self._references = references
+        self._has_siblings = str(references.root.get("openapi")).startswith(("3.1", "3.2"))
+        """Whether words beside `$ref` count; up to OpenAPI 3.0 they are ignored."""
         self._hidden = "writeOnly" if is_response else "readOnly"
         self._scalars = _SCALARS_OF_RESPONSES if is_response else _SCALARS
         self._definitions: dict[str, Definition] = {}
@@ -101,10 +103,18 @@ class SchemaConverter:
 
     def unwrap(self, schema: Json) -> Json:
         """Return the target of a reference, whose members can become arguments; a broken one stays as it is."""
+        if not isinstance(schema, dict):
+            return schema
         try:
-            return schema if isinstance(schema, bool) else self._references.resolve(schema, "")
+            target = self._references.resolve(schema, "")
         except DocumentError:
             return schema
+        own = {word: each for word, each in schema.items() if word != "$ref"} if self._has_siblings else {}
+        if target is schema or not own:
+            return target
+        members = {**object_of(target.get("properties")), **object_of(own.get("properties"))}
+        required = [*list_of(target.get("required")), *list_of(own.get("required"))]
+        return {**target, **own, "properties": members, "required": required}
 
     def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
         """Return the definitions reached from names, nearest first; placeholders replace those beyond `limit`."""
@@ -168,7 +178,7 @@ class SchemaConverter:
             return {}
         reference = value.get("$ref")
         if isinstance(reference, str):
-            return self._reference(reference, value, pointer)
+            return self._reference(reference, value, pointer, depth)
         found = self._words(value, pointer, depth)
         return _nullable(found) if value.get("nullable") is True or value.get("x-nullable") is True else found
 
@@ -192,16 +202,14 @@ class SchemaConverter:
             found["type"] = "object"
         return found
 
-    def _reference(self, reference: str, value: JsonObject, pointer: str) -> JsonObject:
+    def _reference(self, reference: str, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         try:
             self._references.target(reference)
         except DocumentError as error:
             self.findings.append(SkippedPart(pointer, str(error)))
             return {}
-        found: JsonObject = {"$ref": _DEFS + self._name_of(reference)}
-        note = value.get("description")
-        if isinstance(note, str):
-            found["description"] = plain_text(note, MAX_NOTE)
+        siblings = value if self._has_siblings else {"description": value.get("description")}
+        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, pointer, depth)}
         return _nullable(found) if value.get("nullable") is True else found
 
     def _add_nested(self, word: str, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
