@@ -140,7 +140,7 @@ def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
         risk: `low`, `medium`, `high` or `critical`. Default: low if it only reads, else medium.
         access: what it accesses, such as `file_read` or `network`.
         write_effects: where its changes last, such as `local_persistent` or `remote_mutation`.
-        approval_required: every call needs an approval.
+        approval_required: a call needs an approval unless a rule allows it.
         approval_reason: why; approvers read it.
         requires_user_interaction: it needs a user who is present.
         sensitive: names of input fields whose values no record shows; `Sensitive` marks a parameter.
