@@ -19,6 +19,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import signal
 import socket
 import struct
@@ -27,6 +28,7 @@ import sys
 import termios
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _BLOCK = re.compile(
     r'(?:<!-- type: (?P<typed>[^>]+) -->\n)?^```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
@@ -124,7 +126,7 @@ class Reader:
         fcntl.ioctl(own, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         environment = {**self.environment, "TERM": "xterm", "NO_COLOR": "1"}
         process = subprocess.Popen(
-            _words(command), cwd=self.folder, env=environment, stdin=own, stdout=own, stderr=own,
+            _words(command, self.environment), cwd=self.folder, env=environment, stdin=own, stdout=own, stderr=own,
             start_new_session=True,
         )  # fmt: skip
         os.close(own)
@@ -150,10 +152,12 @@ class Reader:
         terminal.shown = found.end()
 
 
-def _words(command):
-    """Return the words that start a command; our programs start without a shell, which lets them start warm."""
+def _words(command, environment):
+    """Return the words that start a command; programs of this environment start without a shell, which is faster."""
     words = shlex.split(command)
-    if set("|&;<>$`*") & set(command) or not (words[0] == "agenttool" or words[1].endswith(".py")):
+    program = shutil.which("agenttool", path=environment.get("PATH"))
+    is_other = program is not None and Path(program).parent != Path(sys.executable).parent
+    if is_other or set("|&;<>$`*") & set(command) or not (words[0] == "agenttool" or words[1].endswith(".py")):
         return ["bash", "-c", command]
     return [sys.executable, "-m", *words] if words[0] == "agenttool" else [sys.executable, *words[1:]]
 

@@ -315,7 +315,7 @@ class Everything:
     def watch(self, changed):
         self.changed, self.loop = changed, asyncio.get_running_loop()
 
-    async def subscribe(self, uri, actor):
+    async def subscribe(self, uri, changed, actor):
         return (lambda: None) if uri in RESOURCES else None
 
     async def list_offers(self, kind):
@@ -487,7 +487,7 @@ def add_triggers(runtime, source):
     @tool(read_only=True)
     def test_trigger_prompt_change() -> str:
         """Change the prompts."""
-        source.loop.call_soon_threadsafe(source.changed, OfferKind.PROMPTS, None)
+        source.loop.call_soon_threadsafe(source.changed, OfferKind.PROMPTS)
         return "changed"
 
     runtime.declare(test_trigger_tool_change)

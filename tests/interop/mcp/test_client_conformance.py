@@ -66,7 +66,7 @@ SCENARIOS = {
 def test_our_client_passes(revision, scenario, tmp_path):
     command, env = [node_22(), mcp_suite()], {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
     client = ["--command", f"{sys.executable} {CLIENT}", "--timeout", "120000"]
-    words = ["client", *client, "--scenario", scenario, "--spec-version", revision]
+    words = ["client", *client, "--scenario", scenario, "--spec-version", revision, "--force"]
     run = subprocess.run([*command, *words], env=env, capture_output=True, text=True, check=False)
     output = run.stdout + run.stderr
     passed = re.search(r"Passed: (\d+)/(\d+), 0 failed", output)
