@@ -495,3 +495,8 @@ def test_half_a_character_in_a_body_or_a_path_is_no_error_of_the_server(http):
         assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
     for path in ("/v1/calls/%ed%a0%80", "/v1/tools/%ed%a0%80"):
         assert http.get(path).status_code == HTTPStatus.NOT_FOUND
+
+
+def test_a_query_with_too_many_parameters_is_refused(http):
+    refused = http.get("/v1/tools?" + "&".join(f"p{number}=1" for number in range(101)))
+    assert (refused.status_code, refused.json()["detail"]) == (400, "send at most 100 query parameters")

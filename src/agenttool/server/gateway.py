@@ -37,6 +37,7 @@ MAX_LEVELS = 100
 
 BODY_TIMEOUT_S = 30.0
 MIN_COMPRESSED_BYTES = 1_400
+_MAX_PARAMETERS = 100
 MAX_BUCKETS = 10_000
 
 _DRAINING = "the server is stopping; send the request to the next one"
@@ -269,7 +270,11 @@ class Gateway:
 def _read_query(route: Route, text: bytes) -> msgspec.Struct:
     if not text:
         return route.default_query
-    pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+    try:
+        pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+    except ValueError:
+        detail = f"send at most {_MAX_PARAMETERS} query parameters"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail) from None
     parameters = dict(pairs)
     if len(parameters) < len(pairs):
         raise Problem(HTTPStatus.BAD_REQUEST, "a query parameter was sent twice; send it once")
