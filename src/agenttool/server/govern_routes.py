@@ -62,7 +62,7 @@ class LoggingSource(Protocol):
 
 
 async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """List the sources of tools with their states and faults."""
+    """List the sources of tools with their states and faults: servers first, then the namespaces of local tools."""
     runtime = request.space.runtime
     declarations = [each.tool.declaration for each in runtime.inspection.tools()]
     usable = (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
@@ -88,6 +88,12 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
                 has_log=server is not None,
             )
         )
+    connected = {each.name for each in items}
+    items += [
+        SourceItem(name=name, kind="local", state="ready", tools=count)
+        for name, count in sorted(counts.items())
+        if name not in connected
+    ]
     return Reply(value=SourceList(items=items))
 
 

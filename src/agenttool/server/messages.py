@@ -380,19 +380,19 @@ class SearchBody(ApiBody):
 
 
 class SourceItem(ApiReply):
-    """The state of one source of tools."""
+    """The state of one source; the kind `local` means a namespace of tools that run in the server's process."""
 
     name: str
     kind: str | None
     state: str
-    since: str | None
-    last_error: str | None
-    tries: int
-    next_try_at: str | None
     tools: int
-    withheld: list[str]
-    protocol: str | None
-    has_log: bool
+    since: str | None = None
+    last_error: str | None = None
+    tries: int = 0
+    next_try_at: str | None = None
+    withheld: list[str] = []
+    protocol: str | None = None
+    has_log: bool = False
 
 
 class SourceList(ApiReply):

@@ -17,7 +17,7 @@ export function CallRows({ calls, isShort = false }) {
       <th scope="col">Began</th><th scope="col" class="number">Took</th>${!isShort && html`<th scope="col">Result</th>`}</tr></thead>
     <tbody>${calls.map((call) => html`<tr key=${call.invocation_id}>
       <th scope="row"><${Link} to=${`/calls/${encodeURIComponent(call.invocation_id)}`} data-row><${Text} value=${call.tool} /><//>
-        ${isShort && call.error_class && html`<div class="muted ellipsis"><${Text} value=${call.summary ?? call.error_class} /></div>`}</th>
+        ${isShort && call.error_class && html`<div class="summary"><${Text} value=${call.summary ?? call.error_class} /></div>`}</th>
       <td><${Chip} value=${call.status} title=${call.error_class ?? undefined} /></td>
       ${!isShort && html`<td class="ellipsis"><${Text} value=${call.actor ?? "–"} /></td>`}
       <td class="when"><${Time} at=${call.began} relative=${isShort} /></td>

@@ -13,25 +13,26 @@ export function SourcesPage() {
   const wanted = query.value.get("state");
   const items = (data?.items ?? []).filter(({ state }) => !wanted || (wanted === "ready") === (state === "ready"));
   const ill = (data?.items ?? []).filter(({ state }) => state !== "ready").length;
+  const isAllLocal = data?.items.every(({ kind }) => kind === "local") ?? false;
   return html`<h1 tabindex="-1">Sources</h1>
-    <p class="lead">${data?.items.length > 0 ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : "MCP servers, HTTP services and RAP servers whose tools are offered here."}
+    <p class="lead">${data?.items.length > 0 ? `${count(data.items.length, "source")}, ${ill === 0 ? "all ready" : `${ill} not ready`}.` : ""}
       ${(ill > 0 || wanted) && html` <button type="button" class="small"
           onClick=${() => setQuery({ state: wanted ? "" : "not-ready" })}>${wanted ? "show all" : "show only those"}</button>`}</p>
     <${Failure} error=${error} retry=${reload} />
     ${isLoading && !data && html`<${Loading} />`}
-    ${data && data.items.length === 0 && html`<${Empty} title="No sources">Add one with <code>agenttool sources add NAME -- COMMAND</code> or <code>agenttool sources add openapi FILE-OR-URL</code>,
-        or take those of your MCP client with <code>agenttool import</code>.<//>`}
-    <div class="columns">${items.map((source) => html`<${Source} key=${source.name} source=${source} />`)}</div>`;
+    <div class="columns">${items.map((source) => html`<${Source} key=${source.name} source=${source} />`)}</div>
+    ${isAllLocal && html`<${Empty} title="No servers are connected">Add one with <code>agenttool sources add NAME -- COMMAND</code> or <code>agenttool sources add openapi FILE-OR-URL</code>,
+        or import those of your MCP client with <code>agenttool import</code>.<//>`}`;
 }
 
 function Source({ source }) {
   return html`<section class="card source" aria-label=${source.name} data-row tabindex="-1">
     <header class="row spread"><h2><${Text} value=${source.name} /></h2><${Chip} value=${source.state} /></header>
     <dl class="facts">
-      <div><dt>Kind</dt><dd><${Text} value=${source.kind ?? "unknown"} />${source.protocol && html` <span class="muted"><${Text}
+      <div><dt>Kind</dt><dd>${source.kind === "local" ? "functions of this process" : html`<${Text} value=${source.kind ?? "unknown"} />`}${source.protocol && html` <span class="muted"><${Text}
           value=${source.protocol} /></span>`}</dd></div>
       <div><dt>Tools</dt><dd><${Link} to=${`/tools?source=${encodeURIComponent(source.name)}`}>${source.tools.toLocaleString("en")}<//></dd></div>
-      <div><dt>Since</dt><dd><${Time} at=${source.since} relative /></dd></div>
+      ${source.since && html`<div><dt>Since</dt><dd><${Time} at=${source.since} relative /></dd></div>`}
       ${source.state !== "ready" && html`<div><dt>Tries</dt><dd>${source.tries}</dd></div>`}
       ${source.next_try_at && html`<div><dt>Next try</dt><dd><${Time} at=${source.next_try_at} /></dd></div>`}
     </dl>

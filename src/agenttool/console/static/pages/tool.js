@@ -26,7 +26,7 @@ export function ToolPage({ id }) {
         <div><dt>Source</dt><dd><${Text} value=${tool.source} /></dd></div>
         <div><dt>Tokens</dt><dd>${tool.tokens?.toLocaleString("en") ?? "–"}</dd></div>
         <div><dt>Lifecycle</dt><dd><${Text} value=${tool.lifecycle} /></dd></div>
-        <div><dt>Definition</dt><dd><${Id} value=${tool.digest} /></dd></div>
+        ${tool.digest && html`<div><dt>Definition</dt><dd><${Id} value=${tool.digest} /></dd></div>`}
       </dl>
       ${has("caller") ? html`<${Try} key=${tool.tool_id} tool=${tool} />` : html`<${Notice}>Your role cannot make calls.<//>`}
       <details class="card"><summary>Input schema</summary><${JsonTree} value=${tool.input_schema} open=${3} /></details>
