@@ -197,7 +197,7 @@ async def test_files_need_mode_0600_and_may_differ_by_actor(tmp_path):
 async def test_a_command_runs_without_a_shell_with_a_limited_environment_and_limited_time(tmp_path, monkeypatch):
     monkeypatch.setenv("HIDDEN", OTHER)
     script = "import os,sys; assert 'HIDDEN' not in os.environ; print(sys.argv[1])"
-    text = f'[credentials.github]\ncommand = ["{PYTHON}", "-c", "{script}", "$(echo) {TOKEN}"]\n'
+    text = f'[credentials.github]\ntimeout_s = 60\ncommand = ["{PYTHON}", "-c", "{script}", "$(echo) {TOKEN}"]\n'
     async with Runtime.open(tools=TOOLS, config=settings(tmp_path, text)) as rt:
         assert value(await rt.call("whoami", {})).startswith(f"{len(TOKEN) + 8} ")
     for script, reason in (
@@ -207,9 +207,8 @@ async def test_a_command_runs_without_a_shell_with_a_limited_environment_and_lim
         ("print('short')", "too few to be masked"),
         ("pass", "it is empty"),
     ):
-        text = f'[credentials.github]\ntimeout_s = 0.3\ncommand = ["{PYTHON}", "-c", "{script}"]\n'
-        if "sleep" not in script:
-            text = text.replace("timeout_s = 0.3\n", "")
+        timeout_s = 0.3 if "sleep" in script else 60
+        text = f'[credentials.github]\ntimeout_s = {timeout_s}\ncommand = ["{PYTHON}", "-c", "{script}"]\n'
         async with Runtime.open(tools=TOOLS, config=settings(tmp_path, text)) as rt:
             error = (await rt.call("whoami", {})).error
         assert error.error_class == "credential_missing"
