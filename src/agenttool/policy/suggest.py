@@ -31,8 +31,8 @@ def suggest(
 ) -> tuple[SuggestedUpdate, ...]:
     """Return changes of rules, mode or workspace, smallest first; each one alone would allow the call.
 
-    Nothing is suggested against the policy layer, a hook or an external vote, or if a rule would have to repeat a
-    sensitive value.
+    Nothing is suggested against the policy layer, a hook, an external vote or a question to a user, or if a rule would
+    have to repeat a sensitive value.
     """
     if verdict.behavior == Behavior.ALLOW or (verdict.reason.details or {}).get("inherited"):
         return ()
@@ -41,7 +41,7 @@ def suggest(
     if verdict.reason.hook_ref is not None or verdict.reason.type in (ReasonType.CLASSIFIER, ReasonType.POLICY):
         return ()
     asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
-    if any(rule.is_policy for rule in asks):
+    if any(rule.is_policy for rule in asks) or (verdict.weight is Weight.ASK and not asks):
         return ()
     members = smallest_rule(CallTargets(subject, arguments, policy.workspace, policy.groups.caller(actor)))
     found = [] if members is None else [_add(members, subject, settles=[rule.ref for rule in asks])]

@@ -30,7 +30,7 @@ class Weight(IntEnum):
     DENY = 0
     """A deny of a rule, the mode, a hook, a classifier or an engine."""
     ASK = 1
-    """An ask of a rule, a hook or an external vote, or a deny rule that cannot be ruled out."""
+    """An ask of a rule, a hook or an external vote, a deny rule that cannot be ruled out, or a question to a user."""
     ALLOW = 2
     """An allow of a rule, or of an external vote with the authority to approve."""
     ASK_FOR_APPROVAL = 3

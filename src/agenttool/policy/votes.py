@@ -290,7 +290,7 @@ def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
     if vote is not None and vote.behavior in _WEIGHTS:
         weight = Weight.ALLOW_HINT if vote.behavior == Behavior.ALLOW else _WEIGHTS[vote.behavior]
         votes.append(_hook_vote(vote, weight))
-    votes += _mandatory_denies(inputs)
+    votes += _mandatory_votes(inputs)
     if not any(vote.weight <= Weight.ALLOW for vote in votes):
         # Weaker votes are collected only where they can matter.
         votes += _tool_votes(inputs)
@@ -455,21 +455,32 @@ def _external_vote(vote: ExternalVote) -> Vote:
     )
 
 
-def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
-    """Return the denies that no rule can override."""
+def _mandatory_votes(inputs: DecisionInput) -> Iterator[Vote]:
+    """Return the votes that no rule can override.
+
+    The approval of a tool that needs both a user and an approval is what the user does, such as an answer.
+    """
+    needs_user = bool(inputs.subject.interface.requires_user_interaction)
     why = mode_denies(inputs.mode, inputs.facts)
-    if not inputs.interactive and inputs.subject.interface.requires_user_interaction:
+    if not inputs.interactive and needs_user:
         why = "the tool needs an interactive user, and no approver is available"
     if why is not None:
         yield _own_vote(Weight.DENY, "mode", ReasonType.MODE, why)
+    if needs_user:
+        yield from _required_approval(inputs, Weight.ASK)
+
+
+def _required_approval(inputs: DecisionInput, weight: Weight) -> Iterator[Vote]:
+    """Return the vote of a tool that requires an approval for each call."""
+    profile = inputs.subject.profile
+    if profile is not None and profile.approval_required:
+        why = profile.approval_reason or "the tool requires an approval for each call"
+        yield _own_vote(weight, "permission_profile", ReasonType.SAFETY_CHECK, why)
 
 
 def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
     """Return the votes of the tool's own records, and the default vote, which asks."""
-    profile = inputs.subject.profile
-    if profile is not None and profile.approval_required:
-        why = profile.approval_reason or "the tool requires an approval for each call"
-        yield _own_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
+    yield from _required_approval(inputs, Weight.ASK_FOR_APPROVAL)
     if inputs.facts.is_destructive:
         not_allowed = None if inputs.call is None else why_not_covered(inputs.rules, inputs.call)
         why = "the tool may change or destroy data"

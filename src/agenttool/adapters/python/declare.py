@@ -142,7 +142,7 @@ def tool(  # noqa: PLR0913 -- the options of a tool, each with a default
         write_effects: where its changes last, such as `local_persistent` or `remote_mutation`.
         approval_required: a call needs an approval unless a rule allows it.
         approval_reason: why; approvers read it.
-        requires_user_interaction: it needs a user who is present.
+        requires_user_interaction: it needs a user who is present. With `approval_required`, no rule replaces the user.
         sensitive: names of input fields whose values no record shows; `Sensitive` marks a parameter.
         credentials: the names of credentials that it needs.
         gates: the feature gates that must be open.
