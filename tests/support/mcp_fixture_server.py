@@ -45,7 +45,7 @@ TOOLS = [
     tool("die", "End the process.", annotations={"destructiveHint": True}),
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
-    tool("ask", "Ask the user.", {each: {"type": "string"} for each in ("field", "message", "mode")}),
+    tool("ask", "Ask the user.", {each: {"type": "string"} for each in ("field", "message", "mode", "schema")}),
     tool("sample", "Have the client sample a model."),
     tool("note", "Send a log message."),
     tool("task", "Run as a task.", {"ends": {"type": "string"}}),
@@ -174,7 +174,8 @@ def task_state(params):
 
 def ask(params):
     field, mode = params["arguments"].get("field", "name"), params["arguments"].get("mode")
-    schema = {"type": "object", "properties": {field: {"type": "string", "minLength": 2}}, "required": [field]}
+    asked = {"type": "string", "minLength": 2, **json.loads(params["arguments"].get("schema", "{}"))}
+    schema = {"type": "object", "properties": {field: asked}, "required": [field]}
     question = {"message": params["arguments"].get("message", f"Your {field}?"), "requestedSchema": schema}
     if mode == "url":
         question = {"mode": "url", "message": "Sign in.", "url": "https://login.example/x", "elicitationId": "e1"}

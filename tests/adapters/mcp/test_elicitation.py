@@ -55,19 +55,74 @@ async def test_an_answer_that_is_refused_or_does_not_fit_is_not_sent(server, opt
     assert json.loads(result.text)[0] == {"action": action}
 
 
+FIRST_SECRETS = [{"field": "api_key"}, {"field": "value", "message": "Enter your password."}]
+SECRETS = [
+    *({"field": each} for each in ("password", "apiKey", "github_token", "bank_pin", "OTP", "cardNumber", "secrets")),
+    *({"schema": {"title": each}} for each in ("Card PIN", "One-time code", "Your API key", "Enter your 6-digit PIN")),
+    {"schema": {"format": "password"}},
+    {"schema": {"type": "integer", "title": "PIN"}},
+    {"schema": {"description": "Your GitHub password"}},
+]
+NO_SECRETS = [
+    {"field": "max_tokens"},
+    {"field": "password_length"},
+    {"field": "spin"},
+    {"schema": {"type": "integer", "description": "Your favorite number (do not give us your phone number or pin)"}},
+    {"schema": {"enum": ["keep", "revoke"], "title": "What to do with the token"}},
+]
+
+
 @revisions
-@pytest.mark.parametrize(
-    "form", [{"field": "api_key"}, {"field": "bank_pin"}, {"field": "value", "message": "Enter your password."}]
-)
+@pytest.mark.parametrize("form", FIRST_SECRETS)
 async def test_a_form_that_asks_for_a_secret_is_declined_without_a_question(server, options, form):
     result, questions, _ = await asked(server, options, lambda _: Allow(), **form)
     assert json.loads(result.text)[0] == {"action": "decline"}
     assert questions == []
 
 
-async def test_a_form_about_something_that_only_sounds_like_a_secret_is_asked(server):
-    _, questions, _ = await asked(server, (), lambda _: Deny(), field="max_tokens", message="How many?")
-    assert len(questions) == 1
+async def test_a_secret_is_recognized_by_the_labels_of_its_field(server):
+    approver = Approver(lambda _: Deny())
+    async with Runtime.open(sources=[server()], approve=approver) as rt:
+        for form in SECRETS:
+            await rt.call("fx.ask", as_words(form))
+            assert approver.questions == [], form
+        for form in NO_SECRETS:
+            await rt.call("fx.ask", as_words(form))
+            assert approver.questions.pop(), form
+
+
+def as_words(form):
+    return {"field": "value", "message": "Please?", **form, "schema": json.dumps(form.get("schema", {}))}
+
+
+@revisions
+async def test_a_rule_that_allows_all_tools_of_a_server_does_not_answer_its_question(server, options):
+    rules = [{"behavior": "allow", "tool": "fx.*"}]
+    approver = Approver(lambda shown: Edit({**shown, "answer": {"name": "Ada"}}))
+    async with Runtime.open(sources=[server(*options)], approve=approver, rules=rules) as rt:
+        answered = await rt.call("fx.ask", {})
+    async with Runtime.open(sources=[server(*options)], rules=rules, approve="deny") as rt:
+        unanswered = await rt.call("fx.ask", {})
+    async with Runtime.open(
+        sources=[server(*options)], approve=approver, rules=[*rules, {"behavior": "deny", "tool": "fx.ask_user"}]
+    ) as rt:
+        denied = await rt.call("fx.ask", {})
+    assert json.loads(answered.text)[0] == {"action": "accept", "content": {"name": "Ada"}}
+    assert json.loads(unanswered.text)[0] == {"action": "cancel"}
+    assert json.loads(denied.text)[0] == {"action": "decline"}
+    assert len(approver.questions) == 1
+
+
+async def test_no_rule_is_suggested_that_would_answer_a_question(server):
+    suggested = []
+
+    def approve(question):
+        suggested.append((question.tool_name, bool(question.suggested_updates)))
+        return Allow()
+
+    async with Runtime.open(sources=[server()], approve=approve) as rt:
+        await rt.call("fx.ask", {})
+    assert suggested == [("fx.ask", True), ("fx.ask_user", False)]
 
 
 async def test_a_server_with_a_tool_of_the_name_of_the_question_still_asks(server, tmp_path):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp_clients import NEW, OLD, Person, connected, text_of
 from npm_packages import BUILD, install_packages, node_22
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
@@ -132,6 +133,22 @@ async def test_the_reference_server(everything):
     assert progress
     assert call["list_resources"].value["resources"]
     assert call["list_prompts"].value["prompts"]
+
+
+@pytest.mark.parametrize("mode", [NEW, OLD])
+async def test_the_form_of_the_reference_server_reaches_the_person_at_the_client(everything, mode):
+    rules = [{"behavior": "allow", "tool": "server-everything.*"}]
+    answer = {"name": "Ada", "integer": 7, "untitledSingleSelectEnum": "Joey", "untitledMultipleSelectEnum": ["Bass"]}
+    person = Person(**answer)
+    async with (
+        Runtime.open(sources=[everything], rules=rules, approve="wait") as rt,
+        connected(rt, mode, person) as client,
+    ):
+        result = await client.call_tool("trigger-elicitation-request", {})
+    assert person.asked == ["server-everything asks: Please provide inputs for the following fields:"]
+    assert not result.is_error, result
+    assert "User provided the requested information" in text_of(result)
+    assert all(word in text_of(result) for word in ("Name: Ada", "Favorite Integer: 7", "Joey", "Bass")), result
 
 
 async def test_the_file_server(npm_servers, tmp_path):

@@ -20,11 +20,18 @@ log = logging.getLogger("agenttool.mcp")
 ASK_USER = "ask_user"
 _REFUSALS = (ErrorClass.APPROVAL_REJECTED, ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED)
 
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _SECRET = re.compile(
-    r"passw|passphrase|passcode|pwd|secret|token(?!s)|(api|access|private|auth\w*|recovery).?key|credential|bearer"
-    r"|(?<![a-z])(pin|cvv|cvc|otp|pat|ssn)(?![a-z])|card.?number|seed.?phrase|one.?time.?(code|pass)",
-    re.IGNORECASE,
+    r"((passw(or)?d|passphrase|passcode|pwd|secret|credential|bearer|seed ?phrase|card ?number|one ?time ?(code|pass)"
+    r"|(api|access|private|auth\w*|recovery|secret) ?key|(api|access|auth\w*) ?token)s?"
+    r"|\b(token|pin|cvv|cvc|t?otp|pat|ssn))"
+    r"\b(?! (count|expiry|hint|length|limit|manager|name|policy|type|usage)\b)"
 )
+"""The words of a label that asks for a secret; "password length" asks for none."""
+
+_MAX_LABEL_WORDS = 5
+"""A description of more words explains a field, and may mention a secret that is not wanted."""
+
 _INPUT: JsonObject = {
     "type": "object",
     "properties": {
@@ -65,7 +72,8 @@ def _invalid(message: str) -> ToolFailure:
 def ask_tool(server: McpServer, name: str) -> DeclaredTool:
     """Return the tool by which a server's questions reach an approver.
 
-    It is declared as deprecated, so that calls reach it and models are not shown it.
+    It is declared as deprecated, so that calls reach it and models are not shown it. It needs a user, so that no rule
+    that allows the tools of the server answers in place of the user.
     """
     reason = "the server asks the user: complete `answer`, or open `url`, and allow the call; deny it to decline"
     return own_tool(
@@ -76,7 +84,12 @@ def ask_tool(server: McpServer, name: str) -> DeclaredTool:
         description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
         schema=_INPUT,
         lifecycle=Lifecycle.DEPRECATED,
-        interface={"is_read_only": True, "is_destructive": False, "is_concurrency_safe": True},
+        interface={
+            "is_read_only": True,
+            "is_destructive": False,
+            "is_concurrency_safe": True,
+            "requires_user_interaction": True,
+        },
         permission={"write_effects": (WriteEffect.NONE,), "approval_required": True, "approval_reason": reason},
     )
 
@@ -120,18 +133,26 @@ def _question(params: JsonObject) -> tuple[JsonObject, str | None]:
 def secret_field(form: JsonObject, message: Json = None) -> str | None:
     """Return a field of a form that asks for a secret, which forms must not do; None if there is none.
 
-    For a field of free text, the message of the form is checked, too.
+    The labels of a field are its name, its title, and a short description. The message is the label of an only field.
+    A field with fixed choices cannot contain a secret.
     """
     properties = form.get("properties")
-    for name, each in properties.items() if isinstance(properties, dict) else ():
+    fields = properties if isinstance(properties, dict) else {}
+    for name, each in fields.items():
         field = each if isinstance(each, dict) else {}
-        if field.get("type") == "boolean":
+        if field.get("type") == "boolean" or {"enum", "oneOf", "const"} & field.keys():
             continue
-        is_open = field.get("type") in ("string", None) and not {"enum", "oneOf", "const"} & field.keys()
-        words = (name, *map(field.get, ("title", "description", "format")), message if is_open else None)
-        if any(isinstance(word, str) and _SECRET.search(word) for word in words):
+        title, description = field.get("title"), _words(field.get("description"))
+        labels = [_words(name), _words(title), _words(message) if len(fields) == 1 else []]
+        labels.append(description if len(description) <= _MAX_LABEL_WORDS else [])
+        if field.get("format") == "password" or any(_SECRET.search(" ".join(words)) for words in labels):
             return name
     return None
+
+
+def _words(label: Json) -> list[str]:
+    """Return the words of a label in lower case: `cardPin`, `card_pin` and `Card PIN` have the same two."""
+    return [each.lower() for each in _WORD.findall(label)] if isinstance(label, str) else []
 
 
 def _defaults(form: JsonObject) -> JsonObject:
