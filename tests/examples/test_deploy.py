@@ -23,6 +23,13 @@ def test_the_container_runs_without_root_and_asks_for_the_health_of_its_port():
     assert command == ["serve", "--settings", "/etc/agenttool/agenttool.toml"]
 
 
+def test_the_container_copies_files_that_exist_and_never_the_whole_folder():
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    names = " ".join(copied).split()
+    assert "." not in names  # it may hold keys, journals and an environment
+    assert [each for each in names if not (DEPLOY.parents[1] / each).exists()] == []
+
+
 def test_the_settings_of_the_container_are_valid_and_require_a_key():
     config = read_config(DEPLOY / "agenttool.toml")
     assert (config.server.port, config.server.requires_key) == (8642, True)
