@@ -62,9 +62,10 @@ read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(d
 """Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
 
 _M = TypeVar("_M")
-_read_members = msgspec.json.Decoder(dict[str, RawJson]).decode
 _read_items = msgspec.json.Decoder(list[RawJson]).decode
-_read_nested_members = msgspec.json.Decoder(dict[str, dict[str, RawJson]]).decode
+_Scalar = str | int | float | bool | None
+_Members = dict[str, RawJson] | list[RawJson] | _Scalar
+_read_levels = msgspec.json.Decoder(dict[str, dict[str, _Members] | list[RawJson] | _Scalar]).decode
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of `read_object`."""
@@ -131,31 +132,22 @@ def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
     raise RecordError(f"{what} must be a JSON object, got {got}; wrap the value in an object")
 
 
-def parse_members(data: bytes | RawJson) -> dict[str, RawJson]:
-    """Decode only the outermost JSON object: its members stay JSON texts, which `parse_value` decodes.
+def parse_levels(data: bytes) -> JsonObject:
+    """Decode three levels of JSON objects: the values in the third, and items of lists, stay `RawJson`.
 
     Raises:
-        RecordError: it is not an object. A member whose strings are not UTF-8 is found when it is decoded.
+        RecordError: it is not an object. A text that is not UTF-8 is found when it is decoded.
     """
-    return _parts(_read_members, data)
+    return cast("JsonObject", _parts(_read_levels, data))
 
 
 def parse_items(data: bytes | RawJson) -> list[RawJson]:
-    """Decode only the outermost JSON array; see `parse_members`.
+    """Decode only the outermost JSON array: its items stay JSON texts, which `parse_value` decodes.
 
     Raises:
         RecordError: it is not an array.
     """
     return _parts(_read_items, data)
-
-
-def parse_nested_members(data: bytes | RawJson) -> dict[str, dict[str, RawJson]]:
-    """Decode two levels of JSON objects; see `parse_members`.
-
-    Raises:
-        RecordError: it is not an object of objects.
-    """
-    return _parts(_read_nested_members, data)
 
 
 def _parts(decode: Callable[[bytes | RawJson], _M], data: bytes | RawJson) -> _M:

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from agenttool.codec import RawJson, parse_members, parse_nested_members, parse_value
+from agenttool.codec import RawJson, parse_levels, parse_value
 from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
 
@@ -21,13 +21,17 @@ MAX_EXTERNAL = 200
 """How many other documents one document may refer to."""
 
 LEVELS = 3
-"""Members that are written twice are found in the document, in its paths, and in each path."""
+"""How many levels of a document are decoded at first; those of its paths must have no member twice."""
+
+_LAZY = ("components", "definitions", "paths", "webhooks")
 
 _MAX_CHAIN = 50
 _MAX_DIGITS = 4000
 _EXTERNAL_REF = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s{][^"'\s]*)""")
-_MEMBER_NAME = re.compile(rb"""[ \t\r\n]*[{,][ \t\r\n]*"(?:[^"\\]|\\.)*"[ \t\r\n]*:[ \t\r\n]*""")
-_OBJECT_END = re.compile(rb"[ \t\r\n]*[{]?[ \t\r\n]*}[ \t\r\n]*")
+_MEMBER_NAME = re.compile(rb"""[ \t\r\n]*[{,][ \t\r\n]*"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*:[ \t\r\n]*""")
+_ITEM_START = re.compile(rb"[ \t\r\n]*[\[,][ \t\r\n]*")
+_SCALAR = re.compile(rb"""[^"{\[\]},\s]+|"[^"\\]*(?:\\.[^"\\]*)*\"""")
+_END = re.compile(rb"[ \t\r\n]*[{\[]?[ \t\r\n]*[\]}]")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CONSTANTS: dict[str, Json] = {
@@ -106,41 +110,48 @@ def _parse_lazily(data: bytes, repeated: list[tuple[str, ...]] | None) -> JsonOb
     """Return a document whose components, path members and extensions are `RawJson`; many are never needed.
 
     Raises:
-        RecordError: it is not JSON, or its components are not objects of objects.
+        RecordError: it is not JSON.
+        DocumentError: a part is no JSON.
     """
-    found: dict[str, object] = {}
-    members = parse_members(data)
-    texts = [(data, members)]
-    for name, text in members.items():
-        if name == "components":
-            found[name] = parse_nested_members(text)
-        elif name == "definitions":
-            found[name] = parse_members(text)
-        elif name == "paths":
-            paths = parse_members(text)
-            items = {path: parse_members(each) for path, each in paths.items() if bytes(each).startswith(b"{")}
-            found[name] = parse_value(text) if "swagger" in members else {**paths, **items}
-            texts += [(bytes(text), paths), *((bytes(paths[path]), item) for path, item in items.items())]
-        else:
-            found[name] = text if name == "webhooks" or name.startswith("x-") else parse_value(text)
-    if repeated is not None and not all(_has_each_once(*each) for each in texts):
+    found = parse_levels(data)
+    if repeated is not None and _end_of(found, data, 0) < 0:
         repeated += _repeated_members(data)
-    return cast("JsonObject", found)
+    is_swagger = "swagger" in found
+    for name, value in found.items():
+        if (name not in _LAZY and not name.startswith("x-")) or (is_swagger and name == "paths"):
+            found[name] = _decode_within(value, name, LEVELS)
+    return found
+
+
+def _decode_within(value: Json | RawJson, what: str, levels: int) -> Json:
+    """Return a value in which the texts of some levels are decoded; objects and lists are changed in place."""
+    if levels and isinstance(value, dict | list):
+        for place, each in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+            if isinstance(each, RawJson | dict | list):
+                cast("dict[object, Json]", value)[place] = _decode_within(each, what, levels - 1)
+        return value
+    return decoded(value, "", what)
 
 
 class _Members(list[tuple[str, object]]):
     """The members of a JSON object in order; a parser keeps only the last one of each name."""
 
 
-def _has_each_once(text: bytes, members: Mapping[str, RawJson]) -> bool:
-    """Return whether the members of an object make up its whole text, so that none is written twice."""
-    position = 0
-    for each in members.values():
-        name = _MEMBER_NAME.match(text, position)
-        if name is None or not text.startswith(value := bytes(each), name.end()):
-            return False
-        position = name.end() + len(value)
-    return _OBJECT_END.fullmatch(text, position) is not None
+def _end_of(value: Json | RawJson, text: bytes, position: int) -> int:
+    """Return where a value ends in its text; -1 if the text has more, such as a member that is written twice."""
+    if isinstance(value, RawJson):
+        return position + memoryview(value).nbytes
+    if not isinstance(value, dict | list):
+        scalar = _SCALAR.match(text, position)
+        return -1 if scalar is None else scalar.end()
+    start_of = (_MEMBER_NAME if isinstance(value, dict) else _ITEM_START).match
+    for each in value.values() if isinstance(value, dict) else value:
+        start = start_of(text, position)
+        position = -1 if start is None else _end_of(each, text, start.end())
+        if position < 0:
+            return -1
+    end = _END.match(text, position)
+    return -1 if end is None else end.end()
 
 
 def _repeated_members(data: bytes) -> list[tuple[str, ...]]:
@@ -310,9 +321,10 @@ class References:
             found = self._documents.get(where, self.root)
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
-        for step in fragment.split("/")[1:]:
+        steps = fragment.split("/")[1:]
+        for step in steps:
             found = _member(found, unquote(step).replace("~1", "/").replace("~0", "~"), reference)
-        return found
+        return _decode_within(found, f"the target of {reference!r}", max(LEVELS - len(steps), 1))
 
     def resolve(self, value: Json, pointer: str) -> JsonObject:
         """Return an object, with a reference in its place followed.
