@@ -7,6 +7,8 @@ from openapi_documents import document, operation
 from typer.testing import CliRunner
 
 from agenttool.adapters import tool_review
+from agenttool.adapters.openapi.importer import import_document
+from agenttool.adapters.openapi.settings import read_service
 from agenttool.cli.sources import app
 from agenttool.records import Lifecycle, ToolDeclaration
 
@@ -124,3 +126,18 @@ def test_the_command_line_shows_and_accepts_changes(tmp_path, monkeypatch):
     assert '"maximum": 3' in shown
     assert ran("review", "probe", "--accept")[0] == 0
     assert ran("review", "probe") == (0, "nothing waits for a review\n")
+
+
+def digest_of(description, **options):
+    text = json.dumps(description, **options).encode()
+    return import_document(read_service("probe", {"document": "a.json"}), text, "a.json").digests()["GET /list"]
+
+
+def test_a_document_that_is_only_written_differently_has_the_same_digests():
+    limit = {"properties": {'a/"b': {"$ref": "#/components/schemas/a~1%22b"}}, "description": "a limit"}
+    first = found(limit=limit)
+    first["components"]["schemas"]['a/"b'] = {"type": "string"}
+    other = json.loads(json.dumps(first))
+    other["components"]["schemas"]['a/"b'] = {"type": "integer"}
+    assert digest_of(first) == digest_of(first, indent=2, sort_keys=True)
+    assert digest_of(first) != digest_of(other)

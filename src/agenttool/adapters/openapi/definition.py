@@ -4,18 +4,21 @@ The digest depends on the document only. Other settings, or another version of t
 """
 
 import hashlib
-from collections.abc import Iterator
-from typing import cast
+import re
+from typing import NamedTuple, cast
 
 from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError, References
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter
-from agenttool.codec import sorted_json
+from agenttool.codec import parse_value, sorted_json
 from agenttool.records import Json, JsonObject
 
 DECISIVE = ("digest",)
 SHOWN = ("request", "servers", "title", "description", "inputSchema", "security", "digest")
 """The members of a definition; a review shows those that differ."""
+
+_REFERENCE = re.compile(rb""""\$ref":("[^"\\]*(?:\\.[^"\\]*)*")""")
+_NONE = frozenset[str]()
 
 
 def definition_of(tool: OperationTool, digest: str) -> JsonObject:
@@ -32,45 +35,55 @@ def definition_of(tool: OperationTool, digest: str) -> JsonObject:
     }
 
 
+class _Digest(NamedTuple):
+    """The digest of a part of a document, and the references in it."""
+
+    text: str
+    references: frozenset[str]
+
+
 class OperationDigests:
-    """Computes digests of operations: of all that decides about a request, with what it refers to."""
+    """Computes digests of operations: of all that decides about a request, with what it refers to.
+
+    A part that several operations share, or refer to, is encoded once.
+    """
 
     def __init__(self, references: References) -> None:
         """Take the document."""
         self._references = references
-        self._parameters: dict[int, tuple[str, frozenset[str]]] = {}
-        self._targets: dict[str, tuple[str, frozenset[str]]] = {}
+        self._parameters: dict[int, _Digest] = {}
+        self._targets: dict[str, _Digest] = {}
         self._reached: dict[frozenset[str], str] = {}
 
     def digest(self, operation: ApiOperation) -> str:
         """Return the digest of an operation."""
-        body, security = operation.body, operation.security
+        body = operation.body
         parameters = [self._parameter(each) for each in operation.parameters]
-        schemes = None if security is None else [{name: [*each[name]] for name in each} for each in security]
         own: list[Json] = [
             operation.key,
             operation.summary,
             operation.description,
             operation.is_deprecated,
             [*operation.servers],
-            cast("Json", schemes),
-            [digest for digest, _ in parameters],
+            cast("Json", operation.security),
+            [each.text for each in parameters],
         ]
         if body is not None:
             own += [body.content_type, body.schema, body.is_required, body.encoding, body.description]
-        names = frozenset[str]().union(*(found for _, found in parameters), _references_in(own))
-        return _digest_of(own, self._closure(names))
+        found = _digest_of(own)
+        names = found.references.union(*[each.references for each in parameters])
+        return _hash(f"{found.text}{self._closure(names)}".encode()) if names else found.text
 
-    def _parameter(self, each: ApiParameter) -> tuple[str, frozenset[str]]:
+    def _parameter(self, each: ApiParameter) -> _Digest:
         known = self._parameters.get(id(each))
         if known is None:
             styles: list[Json] = [each.name, each.where, each.style, each.explode, each.is_required]
             value: list[Json] = [*styles, each.allows_reserved, each.schema, each.description, each.content_type]
-            known = self._parameters[id(each)] = _digest_of(value, ""), frozenset(_references_in(each.schema))
+            known = self._parameters[id(each)] = _digest_of(value)
         return known
 
     def _closure(self, names: frozenset[str]) -> str:
-        """Return a digest of all that some references lead to, and of all that is referred to from there."""
+        """Return the digests of all that some references lead to, and of all that is referred to from there."""
         if names not in self._reached:
             found: dict[str, str] = {}
             waiting = [*names]
@@ -79,32 +92,30 @@ class OperationDigests:
                 if name not in found:
                     found[name], following = self._target(name)
                     waiting += following
-            self._reached[names] = _digest_of(dict[str, Json](found), "")
+            self._reached[names] = _digest_of(dict[str, Json](found)).text
         return self._reached[names]
 
-    def _target(self, reference: str) -> tuple[str, frozenset[str]]:
+    def _target(self, reference: str) -> _Digest:
         known = self._targets.get(reference)
         if known is None:
             try:
                 value = self._references.target(reference)
             except DocumentError:
                 value = None  # it was reported where it is used
-            known = self._targets[reference] = _digest_of(value, ""), frozenset(_references_in(value))
+            known = self._targets[reference] = _digest_of(value)
         return known
 
 
-def _digest_of(value: Json, more: str) -> str:
-    return hashlib.sha256(sorted_json(value) + more.encode()).hexdigest()[:16]
+def _digest_of(value: Json) -> _Digest:
+    text = sorted_json(value)
+    # Quotation marks within texts are escaped, so that only members look like this.
+    names = frozenset(map(_text, _REFERENCE.findall(text))) if b'"$ref":"' in text else _NONE
+    return _Digest(_hash(text), names)
 
 
-def _references_in(value: Json) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            reference = each.get("$ref")
-            if isinstance(reference, str):
-                yield reference
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
+def _text(data: bytes) -> str:
+    return str(parse_value(data)) if b"\\" in data else data[1:-1].decode()
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
