@@ -27,7 +27,8 @@ curl http://127.0.0.1:8642/healthz
 - An identity has roles: `caller`, `approver`, `operator`, `auditor`. Each route names the roles that may use it.
 - An identity has a tenant. Tenants have separate stores and cannot see each other.
 - Pages of other sites are refused, except those of the `origins` in the settings.
-- A request body is a JSON object of at most 1 MB. An unknown member is an error.
+- A request body is a JSON object of at most 1 MB; a longer one gets 413. An unknown member is an error.
+- The URL and the headers together have at most 32 kB; a request with more gets 431.
 - An error is a problem document (RFC 9457) with `status`, `title`, `detail` and, where known, a JSON `pointer`.
 - A list has `items` and `next_cursor`; pass that as `cursor` for the next page.
 - `POST /rap/callbacks/{token}` receives the results of RAP servers; the token in the path is the credential.

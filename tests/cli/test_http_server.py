@@ -281,6 +281,31 @@ def test_heads_and_bodies_of_any_size_are_refused_in_bounded_memory(gateway):
     assert memory_kb(child) - before < ROOM_KB
 
 
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+HEADS = {
+    "one header": lambda size: GET + b"A: " + b"x" * size + b"\r\n\r\n",
+    "many headers": lambda size: GET + b"A: b\r\n" * (size // 6) + b"\r\n",
+    "a query": lambda size: GET.replace(b" HTTP", b"?" + b"x" * size + b" HTTP") + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("gateway", ["3600"], indirect=True)
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_complete_head_beyond_32_kilobytes_is_refused(gateway, head):
+    _, connect = gateway
+    refused = [ending(connect(), head(size)).startswith(b"HTTP/1.1 431") for size in (30_000, 34_000, 100_000)]
+    assert refused == [False, True, True]
+
+
+@pytest.mark.parametrize("gateway", ["3600"], indirect=True)
+@pytest.mark.parametrize("more", [b"", b"Expect: 100-continue\r\n"], ids=["plain", "expecting"])
+def test_an_announced_body_that_is_too_long_is_refused_before_it_is_sent(gateway, more):
+    _, connect = gateway
+    with connect() as connection:
+        connection.sendall(POST + more + b"Content-Length: 1000001\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
+
+
 HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 AMBIGUOUS = {
     "length and chunks": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

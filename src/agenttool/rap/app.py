@@ -200,7 +200,7 @@ class ProviderEndpoints:
         if not is_json(request.headers.get("content-type", _JSON)):
             raise HTTPException(415, f"send {_JSON}")
         limits = self._settings.limits
-        return await read_body(request.receive, limits.max_body_bytes, timeout_s=limits.body_s)
+        return await read_body(request.headers, request.receive, limits.max_body_bytes, timeout_s=limits.body_s)
 
     async def _authenticate(self, request: Request, body: bytes) -> str:
         """Return the name of the caller, before anything in the body is decoded.

@@ -67,7 +67,7 @@ class CallbackInbox:
         request = Request(scope, receive)
         name = request.query_params.get("check", "")
         try:
-            message: Callback | str = read_callback(await read_body(receive, _MAX_BODY_BYTES))
+            message: Callback | str = read_callback(await read_body(request.headers, receive, _MAX_BODY_BYTES))
         except (RecordError, HTTPException) as error:
             message = str(error)
         self._received.setdefault(name, []).append(message)

@@ -210,7 +210,7 @@ class Gateway:
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
         try:
             with self._bodies.reserve() as has_room:
-                body = await read_body(receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+                body = await read_body(headers, receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
         except HTTPException as error:
             raise Problem(HTTPStatus(error.status_code), error.detail) from None
         try:

@@ -33,6 +33,9 @@ REQUEST_TIMEOUT_S = 40.0
 GRACE_S = 5.0
 """How long a server that stops waits for the rest of a request."""
 
+MAX_HEAD_BYTES = 32_768
+"""The bytes that the first line and the headers of a request may have."""
+
 MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
 
@@ -49,7 +52,7 @@ _PROBE_TIMEOUT_S = 2.0
 _PORT_KIND, _LOOPBACK = "rap_listener", "127.0.0.1"
 _HTTP_1_1 = "1.1"
 _MALFORMED = "the request is not valid HTTP, or names no host or several; correct its first line and headers"
-_LARGE_HEAD = f"the headers are longer than {MAX_OVERHEAD_BYTES} bytes; send fewer"
+_LARGE_HEAD = f"the URL and the headers are longer than {MAX_HEAD_BYTES} bytes; send fewer"
 
 
 class CallbackApp:
@@ -83,7 +86,9 @@ class CallbackApp:
         if isinstance(call, CallbackReply):
             return call  # the body of an unverified sender is not read
         with self._callbacks.bodies.reserve() as has_room:
-            body = await read_body(request.receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+            body = await read_body(
+                request.headers, request.receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room
+            )
             if not body:  # also if the client has disconnected
                 return CallbackReply(400, "the message is empty or incomplete")
             kind, key = request.headers.get("content-type"), request.headers.get("idempotency-key")
@@ -104,6 +109,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     is_request_pending = True
     _overhead = 0
+    _refusal = (HTTPStatus.BAD_REQUEST, _MALFORMED)
 
     @classmethod
     def limited(cls, max_connections: int) -> type["TimedHttpProtocol"]:
@@ -133,12 +139,12 @@ class TimedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return  # the request was refused
-        if self._overhead > MAX_OVERHEAD_BYTES:  # also of a request that is answered already, or is queued
-            if self.is_request_pending and self.cycle is self._previous_cycle:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _LARGE_HEAD)
-            else:
-                self.abort()
-        elif self.is_request_pending and self.cycle is not self._previous_cycle and not self.cycle.more_body:
+        is_head_pending = self.is_request_pending and self.cycle is self._previous_cycle
+        if is_head_pending and self._overhead > MAX_HEAD_BYTES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _LARGE_HEAD)
+        elif self._overhead > MAX_OVERHEAD_BYTES:  # also of a request that is answered already, or is queued
+            self.abort()
+        elif self.is_request_pending and not is_head_pending and not self.cycle.more_body:
             self.is_request_pending = False
             self._stop_timer()
         elif self.is_request_pending and self._timer is None:
@@ -146,7 +152,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed with a problem document, and close the connection."""
-        self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED)
+        self._refuse(*self._refusal)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         response = problem_document(status, detail)
@@ -157,12 +163,15 @@ class TimedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def on_headers_complete(self) -> None:
-        """Reject requests that proxies and servers may read differently; an exception here becomes a 400.
+        """Reject long heads, and requests that proxies and servers may read differently.
 
         Raises:
-            ValueError: there is not exactly one valid host, the target is another host's, or the transfer coding is not
-                chunked.
+            ValueError: the head is too long, there is not exactly one valid host, the target is another host's, or the
+                transfer coding is not chunked. The parser then calls `send_400_response`.
         """
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._refusal = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _LARGE_HEAD)
+            raise ValueError(_LARGE_HEAD)
         is_http_1_1 = self.parser is not None and self.parser.get_http_version() == _HTTP_1_1
         hosts = [value for name, value in self.headers if name == b"host"]
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]

@@ -1,7 +1,7 @@
 """The bodies of requests: read within limits of size, time and memory, for every HTTP server of this package."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from types import coroutine
 
@@ -21,6 +21,7 @@ def is_json(content_type: str) -> bool:
 
 
 async def read_body(
+    headers: Mapping[str, str],
     receive: Receive,
     max_bytes: int,
     *,
@@ -29,9 +30,16 @@ async def read_body(
 ) -> bytes:
     """Return the body of a request; empty if the client disconnects, because it will see no response.
 
+    Nothing is read if the headers announce a longer body than `max_bytes`.
+
     Raises:
-        HTTPException: it is longer than `max_bytes`, takes too long, or there is no room in memory for it now.
+        HTTPException: its length is invalid or more than `max_bytes`, it takes too long, or there is no room now.
     """
+    announced = headers.get("content-length", "0")
+    if not announced.strip().isdecimal():
+        raise HTTPException(400, f"Content-Length is not a number: {announced!r}; correct it")
+    if int(announced) > max_bytes:
+        raise _too_long(max_bytes)
     reading = _read(receive, max_bytes, has_room)
     try:
         awaited = reading.send(None)
@@ -52,11 +60,15 @@ async def _read(receive: Receive, max_bytes: int, has_room: Callable[[int], bool
             return b""
         body += message.get("body", b"")
         if len(body) > max_bytes:
-            raise HTTPException(413, f"send at most {max_bytes} bytes")
+            raise _too_long(max_bytes)
         if not has_room(len(body)):
             raise HTTPException(503, "too many long messages arrive at once; retry later")
         if not message.get("more_body"):
             return bytes(body)
+
+
+def _too_long(max_bytes: int) -> HTTPException:
+    return HTTPException(413, f"the body must have at most {max_bytes} bytes; send fewer")
 
 
 @coroutine
