@@ -66,6 +66,25 @@ def test_a_service_is_added_with_what_it_brings_and_what_is_skipped(run, tmp_pat
     assert SECRET not in shown.output + added.output + request.output + text
 
 
+def test_parts_that_are_ignored_are_printed_with_their_pointers_and_json_lists_all(run, tmp_path):
+    wrong = {f"p{number}": {"type": "integer", "minimum": "x"} for number in range(12)}
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": wrong}}}}
+    paths = {"/pets": {"post": {"operationId": "add", "tags": "pets", "requestBody": body}}}
+    (tmp_path / "pets.json").write_text(json.dumps({**DOCUMENT, "paths": paths}))
+    place = "/paths/~1pets/post/requestBody/content/application~1json/schema/properties"
+    shown = run("add", "openapi", "pets.json").output
+    assert "/paths/~1pets/post/tags: it must be a list, got str (part ignored)" in shown
+    assert "12 parts of schemas are not checked:" in shown
+    assert f"{place}/p9/minimum: it must be a number, got 'x' (part ignored)" in shown
+    assert f"{place}/p10/minimum" not in shown
+    assert "… and 2 more; --json lists all" in shown
+    [listed] = map(json.loads, run("--json").stdout.splitlines())
+    assert listed["skipped"] == [
+        {"pointer": "/paths/~1pets/post/tags", "reason": "it must be a list, got str", "effect": "part ignored"}
+    ]
+    assert [each["pointer"] for each in listed["findings"]] == [f"{place}/p{number}/minimum" for number in range(12)]
+
+
 def test_adding_a_service_says_what_its_first_call_needs(run, tmp_path, monkeypatch):
     monkeypatch.delenv("PETS_KEY")
     local = {**DOCUMENT, "servers": [{"url": "http://127.0.0.1:9/v1"}]}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -22,9 +22,10 @@ from agenttool.runtime import Runtime
 if TYPE_CHECKING:  # the packages behind these may not be installed
     from agenttool.adapters.openapi.http import HttpRequest
     from agenttool.adapters.openapi.importer import ImportedDocument
+    from agenttool.adapters.openapi.shapes import SkippedPart
 
-SHOWN_SKIPPED = 10
-"""How many skipped operations are printed; `--json` has all."""
+SHOWN_PARTS = 10
+"""How many parts of a document that cannot be used are printed; `--json` has all."""
 
 _COMMON_LABELS = frozenset(
     {"", "api", "www", "localhost", "openapi", "swagger", "docs", "rest", "raw", "com", "org", "net", "io", "json"}
@@ -51,6 +52,8 @@ class ServiceTrial:
 
     Attributes:
         fault: why it cannot be used; None if it can.
+        skipped: parts of the document that cannot be used.
+        findings: schemas that are read more loosely than they are written.
         tokens: of all tools; `surface_tokens` is what a model sees at first.
         advice: what to correct in the settings.
         schemes: the kind of each security scheme that the document has.
@@ -65,8 +68,8 @@ class ServiceTrial:
     excluded: int = 0
     tokens: int = 0
     surface_tokens: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()
-    findings: int = 0
+    skipped: "Sequence[SkippedPart]" = ()
+    findings: "Sequence[SkippedPart]" = ()
     advice: tuple[str, ...] = ()
     schemes: Mapping[str, str] = field(default_factory=dict[str, str])
     unconfigured: tuple[str, ...] = ()
@@ -79,9 +82,8 @@ class ServiceTrial:
 
     def as_json(self, name: str) -> JsonObject:
         """Return the trial for programs."""
-        skipped: list[Json] = [{"pointer": pointer, "reason": reason} for pointer, reason in self.skipped]
         members = {key: value for key, value in asdict(self).items() if key != "carriers"}
-        return {"source": name, **members, "skipped": skipped}
+        return {"source": name, **members, "skipped": _rows(self.skipped), "findings": _rows(self.findings)}
 
 
 def open_trial(source: SourceSettings, values: Mapping[str, str]) -> Runtime:
@@ -140,8 +142,8 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
             excluded=found.excluded,
             tokens=sum(map(estimate_tokens, declared)),
             surface_tokens=shown if isinstance(shown, int) else 0,
-            skipped=tuple((each.pointer, each.reason) for each in found.skipped),
-            findings=len(found.findings),
+            skipped=found.skipped,
+            findings=found.findings,
             advice=found.advice,
             schemes={name: found.security.describe(name) for name in found.security.names},
             unconfigured=tuple(name for name in found.security.names if not found.security.is_configured(name)),
@@ -150,6 +152,26 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
                 *(found.security.sent_as(name, str(value)) for name, value in service.security.items()),
             ),
         )
+
+
+def unusable_parts(source: ServiceSource) -> JsonObject:
+    """Return the parts of the document of a service that cannot be used, for programs."""
+    found = source.imported
+    if found is None:
+        return {}
+    return {"skipped": _rows(found.skipped), "findings": _rows(found.findings)}
+
+
+def _rows(parts: "Iterable[SkippedPart]") -> list[Json]:
+    return [{"pointer": each.pointer, "reason": each.reason, "effect": each.effect} for each in parts]
+
+
+def _first_parts(heading: str, parts: "Sequence[SkippedPart]") -> list[RenderableType]:
+    if not parts:
+        return []
+    shown = [indented(escape_markup(str(each))) for each in parts[:SHOWN_PARTS]]
+    more = [indented(f"… and {len(parts) - SHOWN_PARTS:,} more; --json lists all")] if len(parts) > SHOWN_PARTS else []
+    return [heading, *shown, *more]
 
 
 def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
@@ -165,11 +187,8 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     )
     if trial.excluded:
         blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
-    if trial.skipped:
-        blocks.append(f"[yellow]{len(trial.skipped):,} parts of the document cannot be used:[/]")
-        blocks += [indented(escape_markup(f"{pointer}: {reason}")) for pointer, reason in trial.skipped[:SHOWN_SKIPPED]]
-    if trial.findings:
-        blocks.append(f"{trial.findings:,} schemas are read more loosely than they are written")
+    blocks += _first_parts(f"[yellow]{len(trial.skipped):,} parts of the document cannot be used:[/]", trial.skipped)
+    blocks += _first_parts(f"{len(trial.findings):,} parts of schemas are not checked:", trial.findings)
     blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.advice]
     blocks += [
         f"security {escape_markup(scheme)} ({escape_markup(kind)}): "

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from agenttool.cli.call import read_arguments
 from agenttool.cli.format import print_json
 from agenttool.cli.import_settings import ServerSource, add
-from agenttool.cli.openapi_service import ServiceSource, declared_tools
+from agenttool.cli.openapi_service import ServiceSource, declared_tools, unusable_parts
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.config.table import suggestion
@@ -238,6 +238,7 @@ def _state(status: SourceStatus, source: Source | None, tools: int) -> JsonObjec
         "fault": status.fault,
         "waiting": waiting,
         "log": lines,
+        **(unusable_parts(source) if isinstance(source, ServiceSource) else {}),
     }
 
 

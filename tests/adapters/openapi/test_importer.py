@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from openapi_documents import document, operation
 
 from agenttool.adapters.openapi.document import DocumentError
@@ -30,10 +31,16 @@ def test_one_bad_operation_is_reported_with_its_pointer_and_the_others_load():
     }
     found = imported(document(paths))
     assert [each.operation.key for each in found.tools] == ["GET /good"]
-    assert {each.pointer: each.reason for each in found.skipped} == {
-        "/paths/~1bad~1{x}/get/parameters/0": "the reference '#/components/parameters/none' leads to nothing; correct it",
-        "/paths/~1bad~1{x}/post": "an object is expected, got str; correct it",
-        "/paths/~1gone": "the reference '#/components/pathItems/none' leads to nothing; correct it",
+    assert {each.pointer: (each.reason, each.effect) for each in found.skipped} == {
+        "/paths/~1bad~1{x}/get/parameters/0": (
+            "the reference '#/components/parameters/none' leads to nothing; correct it",
+            "operation skipped",
+        ),
+        "/paths/~1bad~1{x}/post": ("an object is expected, got str; correct it", "operation skipped"),
+        "/paths/~1gone": (
+            "the reference '#/components/pathItems/none' leads to nothing; correct it",
+            "path skipped",
+        ),
     }
 
 
@@ -46,7 +53,8 @@ def test_a_component_that_cannot_be_read_costs_only_the_operations_that_need_it(
     text = json.dumps(document(paths, **{"x-shared": shared, "components": {"parameters": {"bad": "BAD"}}}))
     found = imported(text.encode().replace(b"BAD", b"\xff"))
     assert [each.schema["properties"] for each in found.tools] == [{"q": {"description": "Use * for all."}}]
-    [(pointer, reason)] = found.skipped
+    [(pointer, reason, effect)] = found.skipped
+    assert effect == "operation skipped"
     assert pointer == "/paths/~1bad/get/parameters/0"
     assert "the target of '#/components/parameters/bad' cannot be read: a value must be UTF-8" in reason
 
@@ -66,6 +74,78 @@ def test_an_invalid_part_that_no_request_needs_is_reported_and_its_operation_loa
         "/paths/~1list/get/responses": "it must be an object",
         "/paths/~1number/get/parameters": "it must be a list",
         "/paths/~1number/get/responses/404": "it must be an object",
+    }
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump], ids=["json", "yaml"])
+def test_each_part_of_another_type_is_reported_and_the_rest_of_its_operation_loads(write):
+    paths = {
+        "/a": {
+            "summary": 5,
+            "parameters": [
+                {"name": "q", "in": "query", "style": "matrix", "explode": "no", "schema": {"type": "text"}}
+            ],
+            "get": {
+                "tags": ["good", 5],
+                "security": {"key": []},
+                "servers": [{"url": 5}, "https://other.example"],
+                "responses": {"200": {"$ref": "#/components/responses/none"}, "201": {"content": []}},
+            },
+            "put": {
+                "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Body"}}}}
+            },
+            "delete": {"security": [{"lost": []}], "deprecated": "yes", "requestBody": {"required": True}},
+            "GET": {},
+        }
+    }
+    body = {
+        "type": "object",
+        "required": True,
+        "properties": {
+            "a/b": {"minimum": "x", "maxLength": -1, "multipleOf": 0, "enum": "a", "nullable": "yes"},
+            "c": {"allOf": {}, "pattern": "(?<=a)b", "items": 5},
+            "d": {"minLength": 2.0, "exclusiveMinimum": True, "minimum": 1, "description": None, "format": "other"},
+        },
+    }
+    components = {"schemas": {"Body": body}, "securitySchemes": {"key": {"type": "apiKey", "in": "body"}}}
+    found = imported(write(document(paths, components=components, security="key", tags={})).encode())
+    assert [each.operation.key for each in found.tools] == ["GET /a", "PUT /a", "DELETE /a"]
+    assert [each.operation.tags for each in found.tools] == [("good",), (), ()]
+    assert {each.effect for each in (*found.skipped, *found.findings)} == {"part ignored"}
+    assert sorted(each.pointer for each in found.skipped) == [
+        "/components/securitySchemes/key",
+        "/paths/~1a/GET",
+        "/paths/~1a/delete/deprecated",
+        "/paths/~1a/delete/requestBody",
+        "/paths/~1a/delete/security",
+        "/paths/~1a/get/responses/200",
+        "/paths/~1a/get/responses/201/content",
+        "/paths/~1a/get/security",
+        "/paths/~1a/get/servers/0/url",
+        "/paths/~1a/get/servers/1",
+        "/paths/~1a/get/tags/1",
+        "/paths/~1a/parameters/0/explode",
+        "/paths/~1a/parameters/0/style",
+        "/paths/~1a/summary",
+        "/security",
+        "/tags",
+    ]
+    schema = "/components/schemas/Body"
+    assert {each.pointer: each.reason for each in found.findings} == {
+        "/paths/~1a/parameters/0/schema/type": (
+            "it must be one of array, boolean, integer, null, number, object, string, or a list of them, got 'text'"
+        ),
+        f"{schema}/required": "it must be a list, got bool",
+        f"{schema}/properties/a~1b/minimum": "it must be a number, got 'x'",
+        f"{schema}/properties/a~1b/maxLength": "it must be a whole number from 0 on, got -1",
+        f"{schema}/properties/a~1b/multipleOf": "it must be a number above 0, got 0",
+        f"{schema}/properties/a~1b/enum": "it must be a list with a value, got 'a'",
+        f"{schema}/properties/a~1b/nullable": "it must be true or false, got 'yes'",
+        f"{schema}/properties/c/allOf": "it must be a list, got dict",
+        f"{schema}/properties/c/pattern": (
+            "it must be a regular expression that all validators understand, got '(?<=a)b'"
+        ),
+        f"{schema}/properties/c/items": "a schema is an object, got int",
     }
 
 
@@ -231,6 +311,28 @@ def test_swagger_2_is_converted():
     assert [each.pointer for each in result.skipped] == ["/paths/~1pets~1{ids}/delete"]
 
 
+def test_parts_of_swagger_2_of_another_type_are_reported():
+    paths = {
+        "/a": {"get": {"parameters": {"name": "q"}, "responses": [], "produces": "application/json"}},
+        "/b": {"parameters": 5, "post": {"responses": {"200": {"$ref": "#/responses/none"}}}, "query": {}},
+    }
+    found = imported({"swagger": "2.0", "schemes": "https", "basePath": 5, "definitions": [], "paths": paths})
+    assert [each.operation.key for each in found.tools] == ["GET /a", "POST /b"]
+    assert sorted(each.pointer for each in found.skipped) == [
+        "/basePath",
+        "/definitions",
+        "/paths/~1a/get/parameters",
+        "/paths/~1a/get/produces",
+        "/paths/~1a/get/responses",
+        "/paths/~1b/parameters",
+        "/paths/~1b/post/responses/200",
+        "/paths/~1b/query",
+        "/schemes",
+    ]
+    with pytest.raises(DocumentError, match="has no paths"):
+        imported({"swagger": "2.0", "paths": []})
+
+
 def test_swagger_2_may_take_parameters_from_another_document():
     parts = {"limit": {"name": "limit", "in": "query", "type": "integer"}}
     found = {"swagger": "2.0", "paths": {"/a": {"get": operation({"$ref": "parts.json#/limit"})}}}
@@ -244,6 +346,16 @@ def test_openapi_3_2_methods_are_imported():
         "QUERY /a",
         "COPY /a",
     ]
+
+
+def test_methods_that_the_version_of_a_document_lacks_are_reported():
+    paths = {"/a": {"query": operation(), "additionalOperations": {"COPY": operation()}, "get": operation(), "x-b": 1}}
+    found = imported({**document(paths), "openapi": "3.1.0"})
+    assert [each.operation.key for each in found.tools] == ["GET /a"]
+    assert {each.pointer: each.reason.partition(";")[0] for each in found.skipped} == {
+        "/paths/~1a/query": "a path of OpenAPI 3.1 has no 'query'",
+        "/paths/~1a/additionalOperations": "a path of OpenAPI 3.1 has no 'additionalOperations'",
+    }
 
 
 def test_a_document_of_another_kind_is_refused():

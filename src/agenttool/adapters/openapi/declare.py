@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.body import is_binary
-from agenttool.adapters.openapi.document import DocumentError, absolute_url, object_of
+from agenttool.adapters.openapi.document import DocumentError, absolute_url, object_of, place_of
 from agenttool.adapters.openapi.operations import (
     FORM,
     IDEMPOTENT_METHODS,
@@ -160,7 +160,7 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     variables = object_of(server.get("variables")).items()
     defaults = {name: object_of(each).get("default") for name, each in variables}
     values = {name: "" if each is None else str(each) for name, each in defaults.items()} | service.variables
-    url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url", "/")))
+    url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url") or "/"))
     if "://" not in place and not url.startswith(("http://", "https://")):
         raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
     found = absolute_url(place, url).rstrip("/")
@@ -249,7 +249,7 @@ class ToolMaker:
         for parameter in operation.parameters:
             known = self._arguments.get(id(parameter))
             if known is None:
-                known = self._arguments[id(parameter)] = self._argument_of(parameter, operation.pointer)
+                known = self._arguments[id(parameter)] = self._argument_of(parameter)
             arguments.add(known)
         properties, required = arguments.properties, arguments.required
         body_argument = _argument_name(BODY, "json", properties)
@@ -296,11 +296,11 @@ class ToolMaker:
         is_header = parameter.where == "header" and parameter.name.lower() in self._headers
         return is_header or (parameter.where == "query" and parameter.name in self._service.query)
 
-    def _argument_of(self, parameter: ApiParameter, pointer: str) -> _Argument:
+    def _argument_of(self, parameter: ApiParameter) -> _Argument:
         name = _argument_name(parameter.name, parameter.where, {})
         if self._is_given(parameter):
             return _Argument(parameter=parameter, name=name)
-        converted, names = self._schemas.convert(parameter.schema, f"{pointer}/parameters")
+        converted, names = self._schemas.convert(parameter.schema, parameter.pointer)
         schema = object_of(converted)
         if parameter.description:
             schema = {**schema, "description": plain_text(parameter.description, 200)}
@@ -315,8 +315,7 @@ class ToolMaker:
         body = operation.body
         if body is None:
             return None, (), 0
-        pointer = f"{operation.pointer}/requestBody"
-        schema, names = self._body_schema(body, pointer)
+        schema, names = self._body_schema(body)
         length = len(write_own(schema))
         if length > MAX_SCHEMA_BYTES:
             schema, length = _pruned(schema), MAX_SCHEMA_BYTES // 2
@@ -335,20 +334,20 @@ class ToolMaker:
             required.append(argument)
         return None, names, length
 
-    def _body_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
+    def _body_schema(self, body: RequestBody) -> tuple[JsonObject, tuple[str, ...]]:
         kind = media_type(body.content_type)
         if kind == MULTIPART:
-            return self._multipart_schema(body, pointer)
+            return self._multipart_schema(body)
         if is_binary(body.schema) or kind == "application/octet-stream":
             return FILE_SCHEMA, ()
         if kind not in (FORM, "*/*") and "json" not in kind:
             return {"type": "string", "description": f"The body as text of type {kind}."}, ()
-        converted, names = self._schemas.convert(self._schemas.unwrap(body.schema), pointer)
+        converted, names = self._schemas.convert(self._schemas.unwrap(body.schema), place_of(body.schema, body.pointer))
         return object_of(converted), names
 
-    def _multipart_schema(self, body: RequestBody, pointer: str) -> tuple[JsonObject, tuple[str, ...]]:
+    def _multipart_schema(self, body: RequestBody) -> tuple[JsonObject, tuple[str, ...]]:
         native = self._schemas.unwrap(body.schema)
-        converted, names = self._schemas.convert(native, pointer)
+        converted, names = self._schemas.convert(native, place_of(body.schema, body.pointer))
         schema = object_of(converted)
         own: JsonObject = {**object_of(schema.get("properties"))}
         for name, each in object_of(object_of(native).get("properties")).items():

@@ -60,6 +60,12 @@ def list_of(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
+def place_of(value: Json, pointer: str) -> str:
+    """Return the pointer of a value; of a reference within the document, that of its target."""
+    reference = value.get("$ref") if isinstance(value, dict) else None
+    return reference[1:] if isinstance(reference, str) and reference.startswith("#") else pointer
+
+
 def absolute_url(base: str, reference: str) -> str:
     """Return the URL that a reference has from a base URL.
 

@@ -8,11 +8,12 @@ from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
 from agenttool.adapters.openapi.definition import OperationDigests, definition_of
 from agenttool.adapters.openapi.document import DocumentError, References, object_of, parse
-from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, SkippedPart, escape
+from agenttool.adapters.openapi.operations import ApiOperation, OperationReader
 from agenttool.adapters.openapi.overlay import apply_overlay
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService
+from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart, escape
 from agenttool.errors import RecordError
 from agenttool.ports.tool import without_garbage_collection
 from agenttool.records import JsonObject
@@ -135,13 +136,13 @@ def import_document(
         for each in overlays:
             root = apply_overlay(root, parse(each), unused)
         version = str(root.get("openapi") or root.get("swagger") or "")
+        skipped = [SkippedPart("".join(f"/{escape(step)}" for step in each), _TWICE, PART_IGNORED) for each in repeated]
         if root.get("swagger") is not None:
-            root = swagger2.convert(root, place, external or {})
+            root = swagger2.convert(root, place, external or {}, skipped.append)
         elif not version.startswith(_VERSIONS):
             raise DocumentError(f"it is not an OpenAPI 3 or Swagger 2.0 document, its version is {version!r}; name one")
         references = References(root, place, external or {})
         reader = OperationReader(references)
-        reader.skipped += [SkippedPart("".join(f"/{escape(step)}" for step in each), _TWICE) for each in repeated]
         operations = reader.read()
         schemas, security = SchemaConverter(references), SecuritySchemes(service, references)
         maker = ToolMaker(service, place, schemas, security)
@@ -166,14 +167,25 @@ def import_document(
         place=place,
         tools=[*found.values()],
         excluded=excluded,
-        skipped=reader.skipped,
-        findings=schemas.findings,
+        skipped=[*dict.fromkeys((*skipped, *reader.skipped, *security.skipped, *_undescribed(operations, security)))],
+        findings=[*dict.fromkeys(schemas.findings)],
         advice=(*unused, *_unused(service, named, security)),
         security=security,
         responses=ResponseCheckers(references),
         references=references,
         operations=operations,
     )
+
+
+def _undescribed(operations: Sequence[ApiOperation], security: SecuritySchemes) -> Iterator[SkippedPart]:
+    """Yield each security scheme that operations name and the document lacks, at the first such operation."""
+    known = {*security.names, *(each.pointer.rpartition("/")[2] for each in security.skipped)}
+    for operation in operations:
+        for name in operation.schemes:
+            if name not in known:
+                known.add(name)
+                reason = f"the security scheme {name!r} is not described; add it to components/securitySchemes"
+                yield SkippedPart(f"{operation.pointer}/security", reason, PART_IGNORED)
 
 
 def _is_included(service: OpenApiService, operation: ApiOperation, name: str) -> bool:

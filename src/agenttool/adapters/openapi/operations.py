@@ -3,14 +3,29 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypedDict, cast
+from typing import TypedDict, cast
 
-from agenttool.adapters.openapi.document import DocumentError, References, decoded, list_of, object_of
+from agenttool.adapters.openapi.document import DocumentError, References, decoded, list_of, object_of, place_of
+from agenttool.adapters.openapi.shapes import (
+    FLAG,
+    OBJECT,
+    OBJECTS,
+    PART_IGNORED,
+    PATH_SKIPPED,
+    TEXT,
+    TEXTS,
+    Shape,
+    SkippedPart,
+    escape,
+)
 from agenttool.codec import RawJson, parse_items, read_own
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, Part
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_METHODS_BEFORE_3_2 = METHODS[:-1]
+_ADDITIONAL = "additionalOperations"
+_PATH_MEMBERS = frozenset({"$ref", "summary", "description", "servers", "parameters"})
 READ_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
 IDEMPOTENT_METHODS = (*READ_METHODS, "PUT", "DELETE")
 _LOCATIONS = ("path", "query", "header", "cookie", "querystring")
@@ -46,16 +61,51 @@ _NativeOperation = TypedDict(
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
-_DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form", "querystring": "form"}
+_STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "tabDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form", "cookie"),
+    "querystring": ("form",),
+}
+"""The styles of each place; the first one is the default."""
+
 _JSON_TYPES = ("application/json", "text/json")
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
-class SkippedPart(NamedTuple):
-    """A part of a document that cannot be used, and why."""
-
-    pointer: str
-    reason: str
+_SERVERS = Shape(list, Shape(dict, members={"url": TEXT, "variables": OBJECTS}))
+_SECURITY = Shape(list, Shape(dict, TEXTS))
+_DOCUMENT = Shape(dict, members={"servers": _SERVERS, "security": _SECURITY, "tags": Shape(list, OBJECT)})
+_PATH_ITEM = Shape(
+    dict, members={"servers": _SERVERS, "summary": TEXT, "description": TEXT, "additionalOperations": OBJECT}
+)
+_OPERATION = Shape(
+    dict,
+    members={
+        "operationId": TEXT,
+        "summary": TEXT,
+        "description": TEXT,
+        "tags": TEXTS,
+        "deprecated": FLAG,
+        "servers": _SERVERS,
+        "security": _SECURITY,
+    },
+)
+_PARAMETER = Shape(
+    dict,
+    members={
+        "description": TEXT,
+        "required": FLAG,
+        "style": TEXT,
+        "explode": FLAG,
+        "allowReserved": FLAG,
+        "content": OBJECTS,
+    },
+)
+_BODY = Shape(dict, members={"description": TEXT, "required": FLAG, "content": OBJECT})
+_MEDIA = Shape(dict, members={"encoding": OBJECTS})
+_RESPONSE = Shape(dict, members={"content": OBJECTS})
 
 
 class ApiParameter(Part, frozen=True, kw_only=True):
@@ -65,6 +115,7 @@ class ApiParameter(Part, frozen=True, kw_only=True):
         where: `path`, `query`, `header`, `cookie`, or `querystring` for the whole query.
         schema: as the document has it.
         content_type: the media type that the value is encoded in; None for a style.
+        pointer: the place of its schema.
     """
 
     name: str
@@ -76,6 +127,7 @@ class ApiParameter(Part, frozen=True, kw_only=True):
     schema: Json
     description: str
     content_type: str | None = None
+    pointer: str = ""
 
 
 class RequestBody(Part, frozen=True, kw_only=True):
@@ -84,6 +136,7 @@ class RequestBody(Part, frozen=True, kw_only=True):
     Attributes:
         encoding: how members of a form are encoded, by name.
         others: the other media types that the operation accepts.
+        pointer: the place of its schema.
     """
 
     content_type: str
@@ -92,6 +145,7 @@ class RequestBody(Part, frozen=True, kw_only=True):
     encoding: JsonObject
     description: str
     others: tuple[str, ...] = ()
+    pointer: str = ""
 
 
 class ApiOperation(Part, frozen=True, kw_only=True):
@@ -142,10 +196,19 @@ class OperationReader:
     def __init__(self, references: References) -> None:
         """Take the document."""
         self._references = references
-        self._root = references.root
+        self._version = str(references.root.get("openapi"))[:3]
         self._parameters: dict[bytes | str, tuple[Json, ApiParameter | None]] = {}
         self._bodies: dict[bytes, RequestBody | None] = {}
         self.skipped: list[SkippedPart] = []
+        self._root = self._fit(_DOCUMENT, references.root, "")
+
+    def _fit(self, shape: Shape, value: Json, pointer: str) -> JsonObject:
+        """Return an object without parts that have another shape, which are reported."""
+        return object_of(shape.fit(value, pointer, self.skipped.append))
+
+    def _ignore(self, pointer: str, reason: str) -> None:
+        """Report a part without which an operation is used."""
+        self.skipped.append(SkippedPart(pointer, reason, PART_IGNORED))
 
     def read(self) -> list[ApiOperation]:
         """Return all usable operations; `skipped` has the others.
@@ -155,7 +218,7 @@ class OperationReader:
         """
         paths = self._root.get("paths")
         if not isinstance(paths, dict):
-            if "webhooks" in self._root or "components" in self._root:
+            if paths is None and ("webhooks" in self._root or "components" in self._root):
                 return []
             raise DocumentError("the document has no paths; name an OpenAPI or Swagger document", "/paths")
         found: list[ApiOperation] = []
@@ -173,13 +236,11 @@ class OperationReader:
                 item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
             item = {name: each if name in _RAW_MEMBERS else decoded(each, place) for name, each in item.items()}
         except DocumentError as error:
-            self.skipped.append(SkippedPart(error.pointer, str(error)))
+            self.skipped.append(SkippedPart(error.pointer, str(error), PATH_SKIPPED))
             return []
-        methods = {each: item[each] for each in METHODS if each in item}
-        methods |= object_of(item.get("additionalOperations"))
+        item = self._fit(_PATH_ITEM, item, place)
         found: list[ApiOperation] = []
-        for method, native in methods.items():
-            pointer = f"{place}/{method}" if method in METHODS else f"{place}/additionalOperations/{escape(method)}"
+        for pointer, method, native in self._methods_of(item, place):
             try:
                 operation = self._references.resolve(_members_of(native, pointer), pointer)
                 found.append(self._operation(path, method, operation, item, pointer))
@@ -187,41 +248,55 @@ class OperationReader:
                 self.skipped.append(SkippedPart(error.pointer or pointer, str(error)))
         return found
 
+    def _methods_of(self, item: JsonObject, place: str) -> list[tuple[str, str, Json]]:
+        """Return the operations of a path, each with its pointer and method; unknown members are reported."""
+        is_3_2 = self._version >= "3.2"
+        known = METHODS if is_3_2 else _METHODS_BEFORE_3_2
+        for name in item.keys() - _PATH_MEMBERS:
+            if name not in known and not name.startswith("x-") and not (is_3_2 and name == _ADDITIONAL):
+                reason = f"a path of OpenAPI {self._version} has no {name!r}; its methods are {', '.join(known)}"
+                self._ignore(f"{place}/{escape(name)}", reason)
+        others = object_of(item.get(_ADDITIONAL)) if is_3_2 else {}
+        return [
+            *((f"{place}/{each}", each, item[each]) for each in known if each in item),
+            *((f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()),
+        ]
+
     def _operation(self, path: str, method: str, native: JsonObject, item: JsonObject, pointer: str) -> ApiOperation:
         fault = native.get("x-agenttool-error")
         if isinstance(fault, str):
             raise DocumentError(fault, pointer)
+        native = self._fit(_OPERATION, native, pointer)
+        security = native.get("security")
         servers = native.get("servers") or item.get("servers") or self._root.get("servers")
         operation_id = native.get("operationId")
-        own, parameters = self._all_parameters(item.get("parameters"), native.get("parameters"), pointer)
+        own, parameters = self._all_parameters(
+            (item.get("parameters"), f"{pointer.rpartition('/')[0]}/parameters"),
+            (native.get("parameters"), f"{pointer}/parameters"),
+        )
         return ApiOperation(
             method=method.upper(),
             path=path,
             pointer=pointer,
-            operation_id=operation_id if isinstance(operation_id, str) and operation_id else None,
+            operation_id=_text(operation_id) or None,
             summary=_text(native.get("summary") or item.get("summary")),
             description=_text(native.get("description") or item.get("description")),
-            tags=tuple(each for each in list_of(native.get("tags")) if isinstance(each, str)),
+            tags=cast("tuple[str, ...]", tuple(list_of(native.get("tags")))),
             is_deprecated=native.get("deprecated") is True,
             parameters=(*parameters, *_undeclared(path, parameters)),
             body=self._body(native.get("requestBody"), f"{pointer}/requestBody"),
-            servers=tuple(each for each in list_of(servers) if isinstance(each, dict)),
-            security=_security(native.get("security", self._root.get("security"))),
+            servers=cast("tuple[JsonObject, ...]", tuple(list_of(servers))),
+            security=_security(self._root.get("security") if security is None else security),
             native_parameters=own,
             responses=self._responses(native.get("responses"), f"{pointer}/responses"),
         )
 
-    def _all_parameters(
-        self, shared: Json | RawJson, own: Json | RawJson, pointer: str
-    ) -> tuple[list[Json], tuple[ApiParameter, ...]]:
-        """Return the parameters of an operation as the document has them, and with those of its path.
-
-        A parameter of the operation replaces one of the path.
-        """
+    def _all_parameters(self, *groups: tuple[Json | RawJson, str]) -> tuple[list[Json], tuple[ApiParameter, ...]]:
+        """Return the last group of parameters as the document has it, and all groups; later ones take precedence."""
         found: dict[tuple[str, str], ApiParameter] = {}
         natives: list[Json] = []
-        for values in (shared, own):
-            listed = self._items(values, place := f"{pointer}/parameters")
+        for values, place in groups:
+            listed = self._items(values, place)
             pairs = [self._parameter_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
             natives = [native for native, _ in pairs]
             found |= {(each.where, each.name): each for _, each in pairs if each is not None}
@@ -234,7 +309,7 @@ class OperationReader:
                 return parse_items(value)
         found = decoded(value, pointer)
         if found is not None and not isinstance(found, list):
-            self._skip(pointer, f"it must be a list, got {type(found).__name__}")
+            self._ignore(pointer, f"it must be a list, got {type(found).__name__}")
         return list_of(found)
 
     def _responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
@@ -242,20 +317,20 @@ class OperationReader:
         try:
             native = decoded(value, pointer)
         except DocumentError as error:
-            native = self._skip(pointer, str(error))
-        if native is not None and not isinstance(native, dict):
-            self._skip(pointer, f"it must be an object, got {type(native).__name__}")
+            native = self._ignore(pointer, str(error))
         found: dict[str, JsonObject] = {}
-        for status, each in object_of(native).items():
-            if isinstance(each, dict):
-                found[status] = each
-            elif not status.startswith("x-"):
-                self._skip(f"{pointer}/{escape(status)}", f"it must be an object, got {type(each).__name__}")
+        for status, each in self._fit(OBJECT, native, pointer).items():
+            if status.startswith("x-"):
+                continue
+            place = f"{pointer}/{status}"
+            response = _RESPONSE.fit(each, place, self.skipped.append)
+            try:
+                if isinstance(response, dict):
+                    self._references.resolve(response, place)
+                    found[status] = response
+            except DocumentError as error:
+                self._ignore(error.pointer, str(error))
         return found
-
-    def _skip(self, pointer: str, reason: str) -> None:
-        """Report a part without which an operation is used."""
-        self.skipped.append(SkippedPart(pointer, f"{reason}; the operation is used without it"))
 
     def _parameter_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
         """Return a parameter as the document has it, and as it is read; one with the same text is read once."""
@@ -270,6 +345,8 @@ class OperationReader:
     def _parameter(self, value: Json, pointer: str) -> ApiParameter | None:
         """Return a parameter; None if the specification says to ignore it."""
         native = self._references.resolve(value, pointer)
+        pointer = place_of(value, pointer)
+        native = self._fit(_PARAMETER, native, pointer)
         name, where = native.get("name"), native.get("in")
         if not isinstance(name, str) or where not in _LOCATIONS:
             raise DocumentError(f"a parameter needs a name and a place, got {name!r} in {where!r}; correct it", pointer)
@@ -277,12 +354,17 @@ class OperationReader:
             return None
         if where == "header" and not _HEADER_NAME.fullmatch(name):
             raise DocumentError(f"{name!r} is not the name of a header; correct it", pointer)
-        style = native.get("style")
-        style = style if isinstance(style, str) else _DEFAULT_STYLES[where]
+        style = _text(native.get("style")) or _STYLES[where][0]
+        if style not in _STYLES[where]:
+            self._ignore(
+                f"{pointer}/style", f"a {where} parameter has no style {style!r}; {_STYLES[where][0]!r} is used"
+            )
+            style = _STYLES[where][0]
         explode = native.get("explode")
         content = object_of(native.get("content"))
         content_type = next(iter(content), None)
         media = object_of(content.get(content_type)) if content_type is not None else {}
+        place = f"{pointer}/content/{escape(content_type)}" if content_type is not None else pointer
         return ApiParameter(
             name=name,
             where=where,
@@ -293,6 +375,7 @@ class OperationReader:
             schema=media.get("schema", {}) if content_type is not None else native.get("schema", {}),
             description=_text(native.get("description")),
             content_type=content_type,
+            pointer=f"{place}/schema",
         )
 
     def _body(self, value: Json | RawJson, pointer: str) -> RequestBody | None:
@@ -308,11 +391,15 @@ class OperationReader:
         if value is None:
             return None
         native = self._references.resolve(value, pointer)
+        pointer = place_of(value, pointer)
+        native = self._fit(_BODY, native, pointer)
         content = object_of(native.get("content"))
         if not content:
+            self._ignore(pointer, "it has no content, so that no body is sent; describe its content")
             return None
         chosen = min(content, key=_preference)
-        media = self._references.resolve(content[chosen] or {}, f"{pointer}/content/{escape(chosen)}")
+        place = f"{pointer}/content/{escape(chosen)}"
+        media = self._fit(_MEDIA, self._references.resolve(content[chosen] or {}, place), place)
         return RequestBody(
             content_type=chosen,
             schema=media.get("schema", media.get("itemSchema", {})),
@@ -320,6 +407,7 @@ class OperationReader:
             encoding=object_of(media.get("encoding")),
             description=_text(native.get("description")),
             others=tuple(each for each in content if each != chosen),
+            pointer=f"{place}/schema",
         )
 
 
@@ -376,16 +464,11 @@ def _preference(content_type: str) -> int:
     return {"*/*": 3, FORM: 4, MULTIPART: 5}.get(kind, 6)
 
 
-def escape(step: str) -> str:
-    """Return one step of a JSON pointer."""
-    return step.replace("~", "~0").replace("/", "~1")
-
-
 def _security(value: Json) -> tuple[dict[str, tuple[str, ...]], ...] | None:
     if not isinstance(value, list):
         return None
     return tuple(
-        {name: tuple(str(scope) for scope in list_of(scopes)) for name, scopes in each.items()}
+        {name: tuple(map(str, list_of(scopes))) for name, scopes in each.items()}
         for each in value
         if isinstance(each, dict)
     )

@@ -6,14 +6,16 @@ accepts every value that the definition accepts.
 """
 
 import re
+import reprlib
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import cast
+from typing import NoReturn, cast
 
 from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
-from agenttool.adapters.openapi.operations import SkippedPart
+from agenttool.adapters.openapi.shapes import OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
 
@@ -32,7 +34,11 @@ _MAP_WORDS = ("properties", "patternProperties")
 _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
+_LIST = Shape(list)
+_TYPE = f"one of {', '.join(sorted(_TYPES))}, or a list of them"
+_PATTERN = "a regular expression that all validators understand"
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+warnings.filterwarnings("ignore", category=FutureWarning, module=__name__)  # of patterns whose meaning may change
 FILE_SCHEMA: JsonObject = {
     "type": ["string", "object"],
     "description": 'A file: its text, or {"base64": "…", "filename": "…", "content_type": "…"}.',
@@ -144,12 +150,12 @@ class SchemaConverter:
             return known
         known = self._definitions[name] = Definition()
         reference = self._targets[name]
+        place = reference.partition("#")[2]
         before, self._used = self._used, []
         try:
-            found = self._schema(self._references.target(reference), reference.partition("#")[2], 0)
+            found = self._schema(self._references.target(reference), place, 0)
         except DocumentError as error:
-            self.findings.append(SkippedPart(reference, str(error)))
-            found = {}
+            found = self._loosen(place, str(error))
         known.schema = found if isinstance(found, dict) else {"not": {}} if found is False else {}
         known.names = tuple(dict.fromkeys(each for each in self._used if each != name))
         known.size = len(write_own(known.schema))
@@ -171,16 +177,19 @@ class SchemaConverter:
         if isinstance(value, bool):
             return value
         if not isinstance(value, dict):
-            self.findings.append(SkippedPart(pointer, f"a schema is an object, got {type(value).__name__}"))
-            return {}
+            return self._loosen(pointer, f"a schema is an object, got {type(value).__name__}")
         if depth > _MAX_DEPTH:
-            self.findings.append(SkippedPart(pointer, f"a schema is nested more than {_MAX_DEPTH} levels deep"))
-            return {}
-        reference = value.get("$ref")
+            return self._loosen(pointer, f"a schema is nested more than {_MAX_DEPTH} levels deep")
+        reference = TEXT.fit(value.get("$ref"), f"{pointer}/$ref", self.findings.append)
         if isinstance(reference, str):
             return self._reference(reference, value, pointer, depth)
         found = self._words(value, pointer, depth)
         return _nullable(found) if value.get("nullable") is True or value.get("x-nullable") is True else found
+
+    def _loosen(self, pointer: str, reason: str) -> JsonObject:
+        """Report a schema, or a word of one, that is ignored; return the schema that accepts all values."""
+        self.findings.append(SkippedPart(pointer, reason, PART_IGNORED))
+        return {}
 
     def _words(self, value: JsonObject, pointer: str, depth: int) -> JsonObject:
         """Return the words of a schema that JSON Schema has, with values that it allows."""
@@ -189,7 +198,11 @@ class SchemaConverter:
         for word, each in value.items():  # a schema has few words of the many that are possible
             read = scalars.get(word)
             if read is not None:
-                allowed = read(each)
+                try:
+                    allowed = None if each is None else read(each)
+                except ValueError as error:
+                    self._loosen(f"{pointer}/{word}", f"it must be {error}, got {reprlib.repr(each)}")
+                    continue
                 if allowed is not None:
                     found[word] = allowed
             elif word in _NESTED_WORDS:
@@ -206,8 +219,7 @@ class SchemaConverter:
         try:
             self._references.target(reference)
         except DocumentError as error:
-            self.findings.append(SkippedPart(pointer, str(error)))
-            return {}
+            return self._loosen(pointer, str(error))
         siblings = value if self._has_siblings else {"description": value.get("description")}
         found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, pointer, depth)}
         return _nullable(found) if value.get("nullable") is True else found
@@ -217,15 +229,20 @@ class SchemaConverter:
         each, depth = value[word], depth + 1
         if word == "required":
             hidden = self._hidden_in(object_of(value.get("properties")))
-            required = [name for name in list_of(each) if isinstance(name, str) and name not in hidden]
+            named = list_of(TEXTS.fit(each, f"{pointer}/{word}", self.findings.append))
+            required = [name for name in named if name not in hidden]
             found |= {word: list(dict.fromkeys(required))} if required else {}
         elif word in _MAP_WORDS:
-            if isinstance(each, dict):
-                found[word] = self._members(word, each, pointer, depth)
+            members = OBJECT.fit(each, f"{pointer}/{word}", self.findings.append)
+            if isinstance(members, dict):
+                found[word] = self._members(word, members, pointer, depth)
         elif word in _LIST_WORDS or (word == "items" and isinstance(each, list)):
             # Documents use oneOf for branches that overlap, and a service accepts those.
             name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
-            branches = [self._schema(branch, f"{pointer}/{word}", depth) for branch in list_of(each)]
+            branches = [
+                self._schema(branch, f"{pointer}/{word}/{number}", depth)
+                for number, branch in enumerate(list_of(_LIST.fit(each, f"{pointer}/{word}", self.findings.append)))
+            ]
             found |= {name: branches} if branches else {}
         else:
             found[word] = self._schema(each, f"{pointer}/{word}", depth)
@@ -233,53 +250,93 @@ class SchemaConverter:
     def _members(self, word: str, members: JsonObject, pointer: str, depth: int) -> JsonObject:
         """Return the members of an object, without those that requests, or responses, do not have."""
         hidden = self._hidden_in(members)
+        if word != "properties":
+            wrong = [name for name in members if not _is_regex(name)]
+            for name in wrong:
+                self._loosen(f"{pointer}/{word}/{escape(name)}", f"its name must be {_PATTERN}")
+            hidden |= {*wrong}
         return {
-            name: self._schema(each, f"{pointer}/{word}/{name}", depth)
+            name: self._schema(each, f"{pointer}/{word}/{escape(name)}", depth)
             for name, each in members.items()
-            if name not in hidden and (word == "properties" or _is_regex(name))
+            if name not in hidden
         }
 
     def _hidden_in(self, members: JsonObject) -> set[str]:
         return {name for name, each in members.items() if isinstance(each, dict) and each.get(self._hidden) is True}
 
 
+def _wrong(expected: str) -> NoReturn:
+    raise ValueError(expected)
+
+
 def _type(value: Json) -> Json:
     if isinstance(value, str):
-        return "string" if value == "file" else value if value in _TYPES else None
+        return "string" if value == "file" else value if value in _TYPES else _wrong(_TYPE)
     kinds = [each for each in list_of(value) if isinstance(each, str) and each in _TYPES]
-    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(list_of(value)) else None
+    return list(dict.fromkeys(kinds)) if kinds and len(kinds) == len(list_of(value)) else _wrong(_TYPE)
 
 
 def _number(value: Json) -> Json:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else _wrong("a number")
+
+
+def _limit(value: Json) -> Json:
+    """Return an exclusive limit; OpenAPI 3.0 writes whether the inclusive one is exclusive."""
+    return None if isinstance(value, bool) else _number(value)
 
 
 def _count(value: Json) -> Json:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_valid else _wrong("a whole number from 0 on")
 
 
 def _positive(value: Json) -> Json:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    is_valid = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return value if is_valid else _wrong("a number above 0")
 
 
 def _note(value: Json) -> Json:
-    return plain_text(value, MAX_NOTE) if isinstance(value, str) and value else None
+    return (plain_text(value, MAX_NOTE) if isinstance(value, str) else _wrong("a text")) or None
+
+
+def _format(value: Json) -> Json:
+    text = value if isinstance(value, str) else _wrong("a text")
+    return text if text in _FORMATS else None
+
+
+def _pattern(value: Json) -> Json:
+    return value if isinstance(value, str) and _is_regex(value) else _wrong(_PATTERN)
+
+
+def _flag(value: Json) -> Json:
+    return (value if isinstance(value, bool) else _wrong("true or false")) or None
+
+
+def _mark(value: Json) -> Json:
+    """Return None: the word is only checked here."""
+    return _flag(value) and None
 
 
 _ReadWord = Callable[[Json], Json]
-"""Returns the value of a word as JSON Schema allows it; None leaves the word out."""
+"""Returns the value of a word as JSON Schema allows it; None leaves it out. A ValueError says what it must be."""
 
-_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {"type": _type, "enum": lambda value: list_of(value) or None}
+_SCALARS_OF_RESPONSES: dict[str, _ReadWord] = {
+    "type": _type,
+    "enum": lambda value: list_of(value) or _wrong("a list with a value"),
+}
 """Services keep their own limits and formats less strictly than callers must."""
 
 _SCALARS: dict[str, _ReadWord] = {
     **_SCALARS_OF_RESPONSES,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minimum", "maximum"), _number),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _limit),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
     "multipleOf": _positive,
-    "pattern": lambda value: value if isinstance(value, str) and _is_regex(value) else None,
-    "format": lambda value: value if isinstance(value, str) and value in _FORMATS else None,
-    "uniqueItems": lambda value: True if value is True else None,
+    "pattern": _pattern,
+    "format": _format,
+    "uniqueItems": _flag,
+    **dict.fromkeys(("nullable", "x-nullable", "readOnly", "writeOnly", "deprecated"), _mark),
     "description": _note,
     "default": lambda value: value if isinstance(value, str | int | float | bool) else None,
 }

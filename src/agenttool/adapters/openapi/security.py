@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
 from agenttool.adapters.openapi.document import DocumentError, References, absolute_url, object_of
-from agenttool.adapters.openapi.operations import ApiOperation, escape
+from agenttool.adapters.openapi.operations import ApiOperation
 from agenttool.adapters.openapi.settings import OAuthGrant, OpenApiService
+from agenttool.adapters.openapi.shapes import PART_IGNORED, SkippedPart, escape
 from agenttool.adapters.source_settings import credentials_in, fill_credentials
 from agenttool.codec import parse_value
 from agenttool.errors import RecordError
@@ -19,6 +20,7 @@ _EARLY_S = 30.0
 """How long before its end a token is fetched again."""
 
 _DEFAULT_LIFETIME_S = 300.0
+_TYPES = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 _TOKEN_FLOWS = ("clientCredentials", "authorizationCode", "password", "deviceAuthorization")
 
 
@@ -60,12 +62,15 @@ class SecuritySchemes:
         """Take the settings and the document."""
         self._service = service
         self._schemes: dict[str, JsonObject] = {}
+        self.skipped: list[SkippedPart] = []
         for name in object_of(object_of(references.root.get("components")).get("securitySchemes")):
             place = f"/components/securitySchemes/{escape(name)}"
-            with suppress(DocumentError):
+            try:
                 scheme = references.resolve({"$ref": f"#{quote(place)}"}, place)
-                if _is_complete(scheme):
-                    self._schemes[name] = scheme
+                _check_complete(scheme, place)
+                self._schemes[name] = scheme
+            except DocumentError as error:
+                self.skipped.append(SkippedPart(place, str(error), PART_IGNORED))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,11 +155,20 @@ def _carrier(scheme: JsonObject) -> tuple[str, str, str]:
     return "bearer" if kind in ("oauth2", "openIdConnect") else kind, "header", "Authorization"
 
 
-def _is_complete(scheme: JsonObject) -> bool:
-    """Return whether a scheme says where a credential belongs."""
-    if scheme.get("type") == "apiKey":
-        return isinstance(scheme.get("name"), str) and scheme.get("in") in ("header", "query", "cookie")
-    return isinstance(scheme.get("scheme"), str) if scheme.get("type") == "http" else "type" in scheme
+def _check_complete(scheme: JsonObject, pointer: str) -> None:
+    """Reject a scheme that does not say where a credential belongs.
+
+    Raises:
+        DocumentError: says what it lacks.
+    """
+    kind = scheme.get("type")
+    if kind not in _TYPES:
+        raise DocumentError(f"its type must be one of {', '.join(_TYPES)}, got {kind!r}; correct it", pointer)
+    is_placed = isinstance(scheme.get("name"), str) and scheme.get("in") in ("header", "query", "cookie")
+    if kind == "apiKey" and not is_placed:
+        raise DocumentError("an API key needs a name, and header, query or cookie in 'in'; add them", pointer)
+    if kind == "http" and not isinstance(scheme.get("scheme"), str):
+        raise DocumentError("a scheme of HTTP needs 'scheme', such as bearer; add it", pointer)
 
 
 def _token_url(scheme: JsonObject, base: str) -> str | None:

@@ -16,12 +16,12 @@ from agenttool.adapters.openapi.document import DocumentError, external_referenc
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
 from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
-from agenttool.adapters.openapi.operations import SkippedPart
 from agenttool.adapters.openapi.parameters import ArgumentError
 from agenttool.adapters.openapi.requests import arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
+from agenttool.adapters.openapi.shapes import SkippedPart
 from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
@@ -141,7 +141,7 @@ class OpenApiSource(SourceWithReview):
         skipped = [] if self.imported is None else self.imported.skipped
         if not skipped:
             return None
-        named = ", ".join(f"{each.pointer}: {each.reason}" for each in skipped[:_SHOWN])
+        named = ", ".join(map(str, skipped[:_SHOWN]))
         return f"{len(skipped)} parts of its document cannot be used ({named}{', …' if len(skipped) > _SHOWN else ''})"
 
     async def close(self) -> None:

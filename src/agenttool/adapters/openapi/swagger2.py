@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
 from agenttool.adapters.openapi.operations import FORM, METHODS, MULTIPART
+from agenttool.adapters.openapi.shapes import OBJECT, OBJECTS, TEXT, TEXTS, Report, Shape, escape
 from agenttool.records import Json, JsonObject
 
 _STYLES: dict[str, tuple[str, bool]] = {
@@ -13,6 +14,21 @@ _STYLES: dict[str, tuple[str, bool]] = {
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
+_LIST = Shape(list)
+_MEDIA_TYPES = {"consumes": TEXTS, "produces": TEXTS}
+_DOCUMENT = Shape(
+    dict,
+    members={
+        **_MEDIA_TYPES,
+        "schemes": TEXTS,
+        "host": TEXT,
+        "basePath": TEXT,
+        "definitions": OBJECT,
+        "securityDefinitions": OBJECTS,
+    },
+)
+_PATH_ITEM = Shape(dict, members={"parameters": _LIST})
+_OPERATION = Shape(dict, members={**_MEDIA_TYPES, "parameters": _LIST, "responses": OBJECT})
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 _SCHEMA_WORDS = (
     *("type", "format", "items", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
@@ -20,15 +36,20 @@ _SCHEMA_WORDS = (
 )
 
 
-def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) -> JsonObject:
+def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject], report: Report) -> JsonObject:
     """Return a document in the form of OpenAPI 3.0; the targets of references stay where they are.
 
     An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
     """
     references = References(root, place, external)
+    root = object_of(_DOCUMENT.fit(root, "", report))
+    native = root.get("paths")
+    if not isinstance(native, dict):
+        return root
     paths: JsonObject = {}
-    for path, item in object_of(root.get("paths")).items():
-        paths[path] = _path_item(references, root, item) if isinstance(item, dict) else item
+    for path, item in native.items():
+        pointer = f"/paths/{escape(path)}"
+        paths[path] = _path_item(references, root, item, pointer, report) if isinstance(item, dict) else item
     components: JsonObject = {
         "schemas": object_of(root.get("definitions")),
         "securitySchemes": {
@@ -38,14 +59,16 @@ def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject]) ->
     return {**root, "openapi": "3.0.3", "paths": paths, "components": components, "servers": _servers(root, place)}
 
 
-def _path_item(references: References, root: JsonObject, item: JsonObject) -> JsonObject:
+def _path_item(references: References, root: JsonObject, item: JsonObject, pointer: str, report: Report) -> JsonObject:
+    item = object_of(_PATH_ITEM.fit(item, pointer, report))
     shared = item.get("parameters")
     found: JsonObject = {key: value for key, value in item.items() if key != "parameters"}
     for method in METHODS:
         operation = item.get(method)
         if isinstance(operation, dict):
             try:
-                found[method] = _operation(references, root, operation, shared)
+                fitting = object_of(_OPERATION.fit(operation, f"{pointer}/{method}", report))
+                found[method] = _operation(references, root, fitting, shared)
             except DocumentError as error:
                 found[method] = {**operation, "x-agenttool-error": str(error)}
     return found
