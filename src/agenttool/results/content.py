@@ -1,6 +1,7 @@
 """Content of one output: its items, and what a model reads of each."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import cast
 
 from agenttool.codec import parse_value
@@ -10,6 +11,7 @@ from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
 from agenttool.results.jsonable import REJECT_BYTES, encode, to_jsonable, unicode_text
 from agenttool.results.media import MediaExtractor, decode_media, describe
+from agenttool.results.preview import PREVIEW_CHARS, ReadHint, preview
 from agenttool.results.redaction import Redactor
 
 _MEDIA = frozenset({ContentClass.IMAGE, ContentClass.AUDIO, ContentClass.VIDEO, ContentClass.FILE})
@@ -18,10 +20,15 @@ _HOLDS_MEDIA = _MEDIA | {ContentClass.EMBEDDED_RESOURCE}
 
 @dataclass(slots=True, kw_only=True)
 class ContentReader:
-    """Reads one output: redacts sensitive fields, masks secrets and extracts media."""
+    """Reads one output: redacts sensitive fields, masks secrets and extracts media.
+
+    Attributes:
+        inline_chars: how many characters of a text file a model reads; of a longer file, it reads a preview.
+    """
 
     media: MediaExtractor
     redactor: Redactor | None
+    inline_chars: float = inf
     has_redacted: bool = False
 
     def structured(self, value: object) -> Json:
@@ -102,7 +109,7 @@ class ContentReader:
         return replace(item, data=UNSET, ref=stored.ref, media_type=stored.media_type)
 
     def for_model(self, item: ContentItem) -> ContentItem:
-        """Return what a model reads: data as text, a text file as its text, media with a caption; all of it visible."""
+        """Return what a model reads: data as text, a text file as text or a preview, media as a caption."""
         shown = self._for_model(item)
         text = shown.text and visible_text(shown.text)
         return shown if text is shown.text else replace(shown, text=text)
@@ -113,9 +120,13 @@ class ContentReader:
         if item.type not in _HOLDS_MEDIA or item.text is not None or item.ref is None:
             return item
         readable = self.media.readable(item)
-        if readable:
-            return text_item(f"{describe(item)}\n{self.media.text(readable)}")
-        return replace(item, text=describe(item))
+        if not readable:
+            return replace(item, text=describe(item))
+        if len(readable) > self.inline_chars:
+            shown = preview(readable, budget=PREVIEW_CHARS, hint=ReadHint(payload_id=item.ref.id or ""))
+        else:
+            shown = self.media.text(readable)
+        return text_item(f"{describe(item)}\n{shown}")
 
 
 def json_in(text: str) -> Json:

@@ -304,7 +304,7 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
 
     The schema checks the value as the tool returned it, before media and secrets are removed.
     """
-    reader = ContentReader(media=media, redactor=plan.redactor)
+    reader = ContentReader(media=media, redactor=plan.redactor, inline_chars=plan.stored_above)
     raw = _structured_value(native, reader, has_schema=plan.check is not None)
     if plan.check is not None and not _is_failure(native):
         _check_schema(raw, plan.check)

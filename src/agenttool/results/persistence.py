@@ -39,13 +39,11 @@ from agenttool.results.jsonable import encode, to_jsonable_leniently
 from agenttool.results.mapping import Mapped
 from agenttool.results.media import MediaExtractor
 from agenttool.results.payloads import JSON, PLAIN_TEXT, Payload, payload_of
-from agenttool.results.preview import READ_RESULT, ReadHint, preview
+from agenttool.results.preview import PREVIEW_CHARS, READ_RESULT, ReadHint, preview
 from agenttool.results.redaction import Redactor, Scrubber
 
 DEFAULT_INLINE_CHARS = 30_000
 """How many code points a result may inline unless the tool declares another limit (G-53)."""
-
-PREVIEW_CHARS = 4_000
 
 SELF_BOUNDED_CHARS = 500_000
 """The limit for a tool that declares that it bounds its own output."""

@@ -9,6 +9,9 @@ from agenttool.results.jsonable import encode
 READ_RESULT = "read_result"
 """The default name of the tool that reads stored output."""
 
+PREVIEW_CHARS = 4_000
+"""How many characters a preview has at most, unless a tool declares a lower limit."""
+
 MAX_CHARS = 20_000
 """How many characters one call of that tool returns at most."""
 
