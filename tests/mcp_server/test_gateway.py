@@ -14,7 +14,7 @@ from waiting import wait_until
 from agenttool import Runtime
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.surfacing import Role
-from agenttool.records import ToolInvocation
+from agenttool.records import ResultPersistence, ToolInvocation
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 
@@ -143,6 +143,35 @@ async def test_reads_of_resources_and_prompts_are_recorded_as_calls_of_their_act
         ("tool_fx.read_resource", "user:ada", "succeeded"),
         ("tool_fx.get_prompt", "user:ada", "succeeded"),
     ]
+
+
+@pytest.mark.parametrize("upstream", [(), ("modern=1",)])
+async def test_a_client_gets_resources_and_prompts_exactly_as_the_server_sent_them(mode, upstream):
+    async with Runtime.open(sources=[server("fx", *upstream)], approve="wait") as rt:
+        source = rt.sources.get("fx")
+        async with connected(rt, mode) as client:
+            for uri in ("memo://folder", "memo://big", "memo://huge", "ui://page"):
+                sent = (await source.read("read_resource", uri=uri))["contents"]
+                got = (await client.read_resource(uri)).contents
+                assert [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in got] == sent
+            sent = (await source.read("get_prompt", name="greet", arguments={"who": "pictures"}))["messages"]
+            got = (await client.get_prompt("greet", {"who": "pictures"})).messages
+            assert [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in got] == sent
+
+
+async def test_a_long_resource_is_stored_once_and_read_in_parts(mode):
+    stored = []
+    async with Runtime.open(sources=[server("fx")], approve="wait") as rt, connected(rt, mode) as client:
+        for uri, length in {"memo://big": 250_000, "memo://huge": 2_500_000}.items():
+            result = await client.call_tool("read_resource", {"uri": uri})
+            (item,) = (await rt.journal.result(result.meta["agenttool/invocation"])).content
+            assert result.structured_content["contents"][0] == {"uri": uri, "mimeType": "text/plain", "text": None}
+            assert (item.ref.size_bytes, item.name) == (length, uri)
+            assert "To read more, call read_result" in text_of(result)
+            ask = {"payload_id": item.ref.id, "start_line": 49_999, "end_line": 50_000}
+            assert "line" in text_of(await client.call_tool("read_result", ask))
+        stored = [each async for each in rt.journal.export() if isinstance(each, ResultPersistence)]
+    assert [each.persisted_ref for each in stored if each.persisted_ref] == [], "the text is not stored again"
 
 
 async def test_a_read_that_hangs_delays_no_other_call_of_the_server(mode, tmp_path):

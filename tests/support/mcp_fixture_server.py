@@ -244,6 +244,29 @@ def listed(params):
     return {"tools": found[begin : begin + size], **following}
 
 
+PAGE = f"<img src='data:image/png;base64,{PIXEL * 30}'>"
+PICTURES = [
+    {"type": "text", "text": ""},
+    {"type": "image", "data": PIXEL * 30, "mimeType": "image/png"},
+    {"type": "resource", "resource": {"uri": "ui://page", "mimeType": "text/html", "text": PAGE}},
+    {"type": "resource_link", "uri": "memo://one", "name": "one"},
+    {"type": "text", "text": PAGE},
+]
+
+
+def contents(uri):
+    """Return the contents of a resource."""
+    lengths = {"memo://big": 50_000, "memo://huge": 500_000}
+    words = "line\n" * lengths[uri] if uri in lengths else str(os.getpid()) if uri == "memo://pid" else "the memo"
+    entry = {"uri": uri, "mimeType": "text/plain", "text": words}
+    if uri.startswith("ui://"):
+        return [{**entry, "text": PAGE if uri == "ui://page" else words, "_meta": {"ui": {"csp": {}}}}]
+    if uri == "memo://folder":
+        picture = {"uri": "memo://picture", "mimeType": "image/png", "blob": PIXEL * 30}
+        return [entry, picture, {**entry, "text": PAGE}, {**entry, "text": ""}]
+    return [entry]
+
+
 def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of cases
     if method == "initialize" and "modern" not in OPTIONS:
         info = {"name": "fixture", "version": "1"}
@@ -260,15 +283,13 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
         key = params["ref"].get("name") or params["ref"]["uri"]
         return {"completion": {"values": [f"{key} {params['argument']['value']}…"], "total": 1, "hasMore": False}}
     if method == "resources/read":
-        words = {"memo://pid": str(os.getpid()), "memo://big": "line\n" * 50_000}.get(params["uri"], "the memo")
-        contents = {"uri": params["uri"], "mimeType": "text/plain", "text": words}
-        meta = {"_meta": {"ui": {"csp": {}}}} if params["uri"].startswith("ui://") else {}
-        return {"contents": [{**contents, **meta}], **CACHE}
+        return {"contents": contents(params["uri"]), **CACHE}
     if method == "prompts/list":
         return {"prompts": PROMPTS, **CACHE}
     if method == "prompts/get":
-        words = f"Greet {params['arguments']['who']}."
-        return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
+        words = {"type": "text", "text": f"Greet {params['arguments']['who']}."}
+        blocks = PICTURES if params["arguments"]["who"] == "pictures" else [words]
+        return {"messages": [{"role": "user", "content": each} for each in blocks]}
     if method == "tasks/get":
         return task_state(params)
     if method == "tasks/update":

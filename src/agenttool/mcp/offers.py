@@ -15,10 +15,10 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.mcp.connection import Unavailable
+from agenttool.adapters.mcp.replies import reply_in
 from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
-from agenttool.codec import parse_object
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.listing import is_valid
 from agenttool.mcp.profiles import has_tool
@@ -26,7 +26,7 @@ from agenttool.policy.verdict import Verdict
 from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
-from agenttool.records import UNSET, Behavior, ContentClass, ErrorClass, JsonObject, ToolError, ToolResult
+from agenttool.records import Behavior, ErrorClass, JsonObject, ToolError, ToolResult
 from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
@@ -309,12 +309,7 @@ class Offers:
         if result.error is not None:
             _raise_failure(result.error)
             return None
-        structured = result.structured_content
-        for item in result.content or ():
-            if structured is UNSET and item.type is ContentClass.PERSISTED_OUTPUT_REF and item.ref is not None:
-                stored = await self._runtime.journal.payload(item.ref)
-                structured = parse_object(stored or b"{}").get("structured_content", UNSET)
-        return structured if isinstance(structured, dict) else None
+        return await reply_in(result, self._runtime.journal.payload)
 
     async def prompt(
         self, name: str, arguments: Mapping[str, str], actor: str | None, call: GovernedCall

@@ -15,15 +15,15 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from agenttool.adapters.mcp.content import content_item, resource_item
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
+from agenttool.adapters.mcp.replies import contents_output, messages_output
 from agenttool.adapters.mcp.session import TASKS_EXTENSION, Exchange, InvalidResult, McpSession
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import ContentItem, Json, JsonObject, McpMapping, RiskLevel, ToolKind, WriteEffect
+from agenttool.records import Json, JsonObject, McpMapping, RiskLevel, ToolKind, WriteEffect
 from agenttool.records import replace as replace_record
 
 _CURSOR: JsonObject = {"cursor": {"type": "string", "description": "nextCursor of the page before; none at first."}}
@@ -40,7 +40,7 @@ class Operation:
 
     Attributes:
         feature: the capability of the server that it needs.
-        items: returns the content that a model reads; None returns the result as a value.
+        output: returns the output of a reply; None returns the reply as a value.
     """
 
     feature: str
@@ -49,23 +49,7 @@ class Operation:
     description: str
     properties: JsonObject
     required: tuple[str, ...] = ()
-    items: Callable[[JsonObject], tuple[ContentItem, ...]] | None = None
-
-
-def _contents(result: JsonObject) -> tuple[ContentItem, ...]:
-    return tuple(resource_item(each) for each in _objects(result, "contents"))
-
-
-def _messages(result: JsonObject) -> tuple[ContentItem, ...]:
-    blocks = [each.get("content") for each in _objects(result, "messages")]
-    return tuple(content_item(each) for each in blocks if isinstance(each, dict))
-
-
-def _objects(result: JsonObject, member: str) -> list[JsonObject]:
-    found = result.get(member)
-    if not isinstance(found, list):
-        raise InvalidResult(f"it has no {member!r}")
-    return [cast("JsonObject", each) for each in found if isinstance(each, dict)]
+    output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
 
 
 OPERATIONS = {
@@ -80,13 +64,25 @@ OPERATIONS = {
         _CURSOR,
     ),
     "read_resource": Operation(
-        "resources", "resources/read", ReadResourceRequest, "Read a resource of the server.", _URI, ("uri",), _contents
+        "resources",
+        "resources/read",
+        ReadResourceRequest,
+        "Read a resource of the server.",
+        _URI,
+        ("uri",),
+        contents_output,
     ),
     "list_prompts": Operation(
         "prompts", "prompts/list", ListPromptsRequest, "List the prompts of the server, with their arguments.", _CURSOR
     ),
     "get_prompt": Operation(
-        "prompts", "prompts/get", GetPromptRequest, "Fill in a prompt of the server.", _PROMPT, ("name",), _messages
+        "prompts",
+        "prompts/get",
+        GetPromptRequest,
+        "Fill in a prompt of the server.",
+        _PROMPT,
+        ("name",),
+        messages_output,
     ),
 }
 """The tools that read resources and prompts, by name."""
@@ -119,16 +115,14 @@ class ReadingExecutor(McpExecutor):
         return await session.request(request_of(self.tool, job.call_input), exchange)
 
     def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
-        """Return the result as a value; a model reads its contents, and an MCP client the result as it was sent.
+        """Return the reply as output, from which `reply_in` returns it as it was sent.
 
         Raises:
-            ValueError: it has none.
+            ValueError: the reply is not valid.
         """
-        items = OPERATIONS[self.tool].items
-        members: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
-        if items is None:
-            return NativeOutput(value=members, external_mappings=(mapping,))
-        return NativeOutput(content=items(result), structured_content=members, external_mappings=(mapping,))
+        reply: JsonObject = {name: each for name, each in result.items() if name != "resultType"}
+        output = OPERATIONS[self.tool].output
+        return NativeOutput(value=reply, external_mappings=(mapping,)) if output is None else output(reply, mapping)
 
 
 def request_of(operation: str, members: JsonObject) -> ClientRequest:
