@@ -1,338 +1,219 @@
-"""Hostile callers, documents and services: no credential leaves its service, no request changes its meaning."""
+"""Parameters and bodies: every style of the specification's table and every media type, as a service receives them."""
 
-import asyncio
-import gzip
+import base64
+import email
 import json
-import tracemalloc
+from urllib.parse import parse_qsl
 
 import pytest
 from openapi_documents import document, operation
-from waiting import wait_until
 
-from agenttool import Runtime
-from agenttool.adapters.openapi import execute
-from agenttool.adapters.openapi.settings import read_service
-from agenttool.errors import ConfigError
-
-SECRETS = {"one": "secret-one-1"}
-GRANT = {"client_id": "me", "client_secret": "${credentials.one}"}
-
-
-@pytest.fixture(autouse=True)
-def _no_delays(monkeypatch):
-    monkeypatch.setattr(execute, "FIRST_DELAY_S", 0.001)
-
-
-def parameter(where, name, schema=None, **members):
-    found = {"name": name, "in": where, "required": where == "path", **members}
-    return found if "content" in found else {**found, "schema": schema or {"type": "string"}}
-
-
-def one(*parameters, path="/x", method="get", **members):
-    return document({path: {method: operation(*parameters, operationId="op", **members)}})
-
-
-def oauth(token_url):
-    flows = {"clientCredentials": {"tokenUrl": token_url, "scopes": {}}}
-    return {"securitySchemes": {"oauth": {"type": "oauth2", "flows": flows}}}
-
-
-@pytest.mark.parametrize("path", [".evil.example/x", "@evil.example/x", "99999/x", "x", "//evil.example/x"])
-async def test_a_path_of_a_document_cannot_change_the_host(open_service, service, path):
-    async with open_service(one(path=path), headers={"X-Key": "${credentials.one}"}, credentials=SECRETS) as rt:
-        assert (await rt.call("probe.op", {})).ok
-    assert service.last["headers"]["host"] == service.url.removeprefix("http://")
+COLOR = {"string": "blue", "array": ["blue", "black", "brown"], "object": {"R": 100, "G": 200, "B": 150}}
+TABLE = [
+    ("path", "simple", False, "string", "/c/blue"),
+    ("path", "simple", False, "array", "/c/blue,black,brown"),
+    ("path", "simple", False, "object", "/c/R,100,G,200,B,150"),
+    ("path", "simple", True, "array", "/c/blue,black,brown"),
+    ("path", "simple", True, "object", "/c/R=100,G=200,B=150"),
+    ("path", "label", False, "string", "/c/.blue"),
+    ("path", "label", False, "array", "/c/.blue,black,brown"),
+    ("path", "label", False, "object", "/c/.R,100,G,200,B,150"),
+    ("path", "label", True, "array", "/c/.blue.black.brown"),
+    ("path", "label", True, "object", "/c/.R=100.G=200.B=150"),
+    ("path", "matrix", False, "string", "/c/;color=blue"),
+    ("path", "matrix", False, "array", "/c/;color=blue,black,brown"),
+    ("path", "matrix", False, "object", "/c/;color=R,100,G,200,B,150"),
+    ("path", "matrix", True, "array", "/c/;color=blue;color=black;color=brown"),
+    ("path", "matrix", True, "object", "/c/;R=100;G=200;B=150"),
+    ("query", "form", False, "string", "/c?color=blue"),
+    ("query", "form", False, "array", "/c?color=blue,black,brown"),
+    ("query", "form", False, "object", "/c?color=R,100,G,200,B,150"),
+    ("query", "form", True, "array", "/c?color=blue&color=black&color=brown"),
+    ("query", "form", True, "object", "/c?R=100&G=200&B=150"),
+    ("query", "spaceDelimited", False, "array", "/c?color=blue%20black%20brown"),
+    ("query", "spaceDelimited", False, "object", "/c?color=R%20100%20G%20200%20B%20150"),
+    ("query", "pipeDelimited", False, "array", "/c?color=blue%7Cblack%7Cbrown"),
+    ("query", "pipeDelimited", False, "object", "/c?color=R%7C100%7CG%7C200%7CB%7C150"),
+    ("query", "deepObject", True, "object", "/c?color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+]
 
 
-async def test_a_query_or_a_fragment_in_a_path_does_not_hide_parameters(open_service, service):
-    found = document({
-        "/#Action=Add": {"get": operation(parameter("query", "v"), operationId="fragment")},
-        "/x?type=a": {"get": operation(parameter("query", "v"), operationId="query")},
-    })  # fmt: skip
-    async with open_service(found) as rt:
-        assert (await rt.call("probe.fragment", {"v": "1"})).ok
-        assert (await rt.call("probe.query", {"v": "1"})).ok
-    assert [each["path"] for each in service.requests] == ["/?v=1", "/x?type=a&v=1"]
+def parameter(where="query", name="color", **members):
+    return {"name": name, "in": where, "schema": {}, "required": where == "path", **members}
 
 
-@pytest.mark.parametrize("value", ["../../admin", "a/../b", "..\\admin", "..;/admin"])
-@pytest.mark.parametrize("members", [{}, {"content": {"text/plain": {"schema": {"type": "string"}}}}])
-async def test_a_path_parameter_cannot_lead_to_another_path(open_service, service, value, members):
-    async with open_service(one(parameter("path", "p", **members), path="/a/{p}/b")) as rt:
-        result = await rt.call("probe.op", {"p": value})
+async def requested(open_service, service, *parameters, path="/c", **arguments):
+    async with open_service(document({path: {"get": operation(*parameters, operationId="probe")}})) as rt:
+        result = await rt.call("probe.probe", arguments)
+        assert result.ok, result.error
+    return service.last
+
+
+async def test_each_style_is_written_as_in_the_table_of_the_specification(open_service, service):
+    paths = {}
+    for number, (where, style, explode, _, _) in enumerate(TABLE):
+        path = f"/{number}/c/{{color}}" if where == "path" else f"/{number}/c"
+        given = parameter(where, style=style, explode=explode)
+        paths[path] = {"get": operation(given, operationId=f"probe{number}")}
+    async with open_service(document(paths)) as rt:
+        for number, (*_, kind, _) in enumerate(TABLE):
+            assert (await rt.call(f"probe.probe{number}", {"color": COLOR[kind]})).ok
+    expected = [f"/{number}{path}" for number, (*_, path) in enumerate(TABLE)]
+    assert [each["path"] for each in service.requests] == expected
+
+
+async def test_a_query_parameter_explodes_by_default(open_service, service):
+    sent = await requested(open_service, service, parameter(), color=["a", "b"])
+    assert sent["path"] == "/c?color=a&color=b"
+
+
+async def test_an_array_in_the_path_is_joined_by_commas_by_default(open_service, service):
+    sent = await requested(open_service, service, parameter("path"), path="/c/{color}", color=["a/b", "c d"])
+    assert sent["path"] == "/c/a%2Fb,c%20d"
+
+
+async def test_a_nested_deep_object_has_a_name_for_each_level(open_service, service):
+    given = parameter(style="deepObject", explode=True)
+    sent = await requested(open_service, service, given, color={"a": {"b": 1}, "c": ["x", "y"]})
+    assert sent["path"] == "/c?color%5Ba%5D%5Bb%5D=1&color%5Bc%5D=x&color%5Bc%5D=y"
+
+
+async def test_reserved_characters_stay_only_where_the_document_allows_them(open_service, service):
+    given = [parameter(), parameter(name="raw", allowReserved=True)]
+    sent = await requested(open_service, service, *given, color="a/b?c&d", raw="a/b?c:d")
+    assert sent["path"] == "/c?color=a%2Fb%3Fc%26d&raw=a/b?c:d"
+
+
+async def test_a_parameter_with_content_is_json_in_the_query(open_service, service):
+    given = {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}}
+    sent = await requested(open_service, service, given, filter={"a": [1]})
+    assert sent["path"] == "/c?filter=%7B%22a%22%3A%5B1%5D%7D"
+
+
+async def test_headers_and_cookies_have_their_styles(open_service, service):
+    given = [parameter("header", "X-A"), parameter("header", "X-B", explode=True), parameter("cookie", "c")]
+    sent = await requested(open_service, service, *given, **{"X-A": [1, 2], "X-B": {"k": "v"}, "c": "d e"})
+    assert [sent["headers"][name] for name in ("x-a", "x-b", "cookie")] == ["1,2", "k=v", "c=d%20e"]
+
+
+async def test_arguments_that_were_not_given_are_not_sent(open_service, service):
+    given = [parameter(name=name, schema={"type": "string", "nullable": True, "default": "x"}) for name in "abc"]
+    sent = await requested(open_service, service, *given, b="1", c=None)
+    assert sent["path"] == "/c?b=1"
+
+
+async def test_booleans_and_numbers_are_written_as_in_json(open_service, service):
+    given = [parameter(name=name) for name in ("a", "b", "c")]
+    sent = await requested(open_service, service, *given, a=True, b=1.5, c=2.0)
+    assert sent["path"] == "/c?a=true&b=1.5&c=2"
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+async def test_a_path_parameter_cannot_change_the_path(open_service, service, value):
+    async with open_service(document({"/c/{id}": {"get": operation(parameter("path", "id"), operationId="g")}})) as rt:
+        result = await rt.call("probe.g", {"id": value})
     assert result.error.error_class.value == "invalid_arguments"
     assert not service.requests
 
 
-@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection"])
-async def test_a_caller_cannot_choose_the_headers_that_the_client_writes(open_service, service, name):
-    async with open_service(one(parameter("header", name))) as rt:
-        assert not (await rt.call("probe.op", {name: "1"})).ok
-        assert (await rt.call("probe.op", {})).ok
-    assert service.last["headers"]["host"] == service.url.removeprefix("http://")
+async def test_a_header_cannot_start_another_header(open_service, service):
+    given = parameter("header", "X-A")
+    async with open_service(document({"/c": {"get": operation(given, operationId="g")}})) as rt:
+        result = await rt.call("probe.g", {"X-A": "a\r\nX-Evil: 1"})
+    assert result.error.error_class.value == "invalid_arguments"
+    assert not service.requests
 
 
-async def test_a_caller_cannot_replace_what_the_settings_and_credentials_add_to_the_query(open_service, service):
-    free = parameter("query", "filter", {"type": "object", "additionalProperties": {"type": "string"}})
-    schemes = {"securitySchemes": {"key": {"type": "apiKey", "in": "query", "name": "api_key"}}}
-    found = {**one(free, security=[{"key": []}]), "components": schemes}
-    settings = {"security": {"key": "${credentials.one}"}, "query": {"tenant": "42"}}
-    async with open_service(found, credentials=SECRETS, **settings) as rt:
-        for name in ("api_key", "Tenant"):
-            result = await rt.call("probe.op", {"filter": {name: "mine"}})
-            assert result.error.message == f"nothing was sent: {name.lower()} is set by the settings; leave it out"
-        assert (await rt.call("probe.op", {"filter": {"color": "red"}})).ok
-    assert [each["path"] for each in service.requests] == ["/x?color=red&tenant=42&api_key=secret-one-1"]
+async def test_parameters_of_one_name_in_two_places_are_two_arguments(open_service, service):
+    given = [parameter("path", "id"), parameter("query", "id"), parameter("query", "filter[a]")]
+    sent = await requested(open_service, service, *given, path="/c/{id}", id="1", id_query="2", filter_a="3")
+    assert sent["path"] == "/c/1?id=2&filter%5Ba%5D=3"
 
 
-async def test_a_cookie_parameter_cannot_add_another_cookie(open_service, service):
-    async with open_service(one(parameter("cookie", "c", allowReserved=True))) as rt:
-        assert (await rt.call("probe.op", {"c": "a; admin=1"})).ok
-    assert service.last["headers"]["cookie"] == "c=a%3B%20admin%3D1"
+def body(content_type, schema, *, required=True, **media):
+    return {"required": required, "content": {content_type: {"schema": schema, **media}}}
 
 
-async def test_a_querystring_parameter_is_written_as_a_form(open_service, service):
-    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
-    given = parameter("querystring", "q", content={"application/x-www-form-urlencoded": {"schema": schema}})
-    async with open_service({**one(given), "openapi": "3.2.0"}) as rt:
-        assert (await rt.call("probe.op", {"q": {"a": "x&y", "b": 2}})).ok
-    assert service.last["path"] == "/x?a=x%26y&b=2"
+def members(**properties):
+    return {"type": "object", "properties": properties}
 
 
-async def test_parameters_that_are_named_like_the_body_do_not_hide_it(open_service, service):
-    body = {"required": True, "content": {"application/json": {"schema": {"type": "array", "items": {}}}}}
-    found = one(
-        parameter("path", "body"), parameter("query", "body_json"), path="/{body}", method="post", requestBody=body
-    )
-    async with open_service(found) as rt:
-        assert (await rt.call("probe.op", {"body": "a", "body_json": "b", "body_2": ["c"]})).ok
-    assert (service.last["path"], service.last["body"]) == ("/a?body_json=b", b'["c"]')
+async def posted(open_service, service, given, arguments, **settings):
+    async with open_service(
+        document({"/things": {"post": operation(body=given, operationId="make")}}), **settings
+    ) as rt:
+        result = await rt.call("probe.make", arguments)
+        assert result.ok, result.error
+    return service.last
 
 
-async def test_a_fetched_token_is_in_no_result_error_or_record(open_service, service):
-    service.answers["/token"] = {"access_token": "fetched-token-7", "expires_in": 3600}
-    service.answers["/x"] = [
-        lambda request: {"token": request["headers"]["authorization"].removeprefix("Bearer ")},
-        lambda request: (400, {}, {"message": f"bad {request['headers']['authorization'].removeprefix('Bearer ')}"}),
+async def test_the_members_of_a_json_object_are_arguments_and_null_is_sent_only_if_given(open_service, service):
+    text = {"type": "string", "nullable": True}
+    given = body("application/json", members(a=text, b=text, c=text))
+    sent = await posted(open_service, service, given, {"a": "x", "b": None})
+    assert sent["headers"]["content-type"] == "application/json"
+    assert json.loads(sent["body"]) == {"a": "x", "b": None}
+
+
+async def test_a_body_that_is_not_a_simple_object_is_one_argument(open_service, service):
+    schema = {"oneOf": [members(a={"type": "string"}), {"type": "array", "items": {"type": "integer"}}]}
+    sent = await posted(open_service, service, body("application/json", schema), {"body": [1, 2]})
+    assert json.loads(sent["body"]) == [1, 2]
+
+
+async def test_an_optional_body_is_left_out(open_service, service):
+    given = body("application/json", members(a={"type": "string"}), required=False)
+    sent = await posted(open_service, service, given, {})
+    assert (sent["body"], "content-type" in sent["headers"]) == (b"", False)
+
+
+async def test_a_form_repeats_lists_and_has_the_styles_of_its_encoding(open_service, service):
+    schema = members(tags={"type": "array", "items": {"type": "string"}}, card={"type": "object"}, note={}, meta={})
+    encoding = {"card": {"style": "deepObject", "explode": True}}
+    given = body("application/x-www-form-urlencoded", schema, encoding=encoding)
+    arguments = {"tags": ["a", "b"], "card": {"number": "4", "owner": {"name": "x y"}}, "note": "a&b", "meta": {"k": 1}}
+    sent = await posted(open_service, service, given, arguments)
+    assert parse_qsl(sent["body"].decode()) == [
+        ("tags", "a"),
+        ("tags", "b"),
+        ("card[number]", "4"),
+        ("card[owner][name]", "x y"),
+        ("note", "a&b"),
+        ("meta", '{"k":1}'),
     ]
-    found = {**one(security=[{"oauth": []}]), "components": oauth("token")}
-    async with open_service(found, security={"oauth": GRANT}, credentials=SECRETS) as rt:
-        echoed, failed = await rt.call("probe.op", {}), await rt.call("probe.op", {})
-        records = [repr(each) async for each in rt.journal.export()]
-    assert service.last["headers"]["authorization"] == "Bearer fetched-token-7"
-    assert (echoed.value, "bad [redacted]" in failed.error.message) == ({"token": "[redacted]"}, True)
-    assert not [each for each in records if "fetched-token-7" in each]
 
 
-async def test_a_document_whose_token_endpoint_moved_does_not_get_the_client_secret(service, tmp_path):
-    place = tmp_path / "api.json"
-    service.answers["/token"] = {"access_token": "fetched-token-7", "expires_in": 3600}
-
-    async def opened(token_url):
-        found = {**one(security=[{"oauth": []}]), "servers": [{"url": service.url}], "components": oauth(token_url)}
-        place.write_text(json.dumps(found))
-        members = {
-            "document": str(place),
-            "allow": ["127.0.0.0/8", "localhost", "::1/128"],
-            "security": {"oauth": GRANT},
-        }
-        async with Runtime.open(
-            sources=[read_service("probe", members)],
-            store=f"sqlite:{tmp_path}/s.db",
-            approve=lambda _: True,
-            credentials=SECRETS,
-        ) as rt:
-            return (await rt.call("probe.op", {})).ok, (await rt.sources.status())[0].fault
-
-    assert await opened(f"{service.url}/token") == (True, None)
-    sent = len(service.requests)
-    ok, fault = await opened(f"{service.url}/token".replace("127.0.0.1", "localhost"))
-    assert (ok, len(service.requests)) == (False, sent)
-    assert "the token endpoint of 'oauth' is now at 'http://localhost" in fault
+async def test_multipart_has_files_texts_and_json(open_service, service):
+    file = {"type": "string", "format": "binary"}
+    schema = members(one=file, many={"type": "array", "items": file}, meta={"type": "object"}, note={"type": "string"})
+    image = {"base64": base64.b64encode(b"\x89PNG").decode(), "filename": "a.png", "content_type": "image/png"}
+    arguments = {"one": "plain", "many": [image, image], "meta": {"k": [1]}, "note": "hi"}
+    given = body("multipart/form-data", schema, encoding={"one": {"contentType": "text/csv"}})
+    sent = await posted(open_service, service, given, arguments)
+    head = f"Content-Type: {sent['headers']['content-type']}\r\n\r\n".encode()
+    parts = email.message_from_bytes(head + sent["body"]).get_payload()
+    assert [
+        (each.get_param("name", header="Content-Disposition"), each.get_filename(), each.get_content_type(), payload)
+        for each in parts
+        for payload in [each.get_payload(decode=True)]
+    ] == [
+        ("one", "one", "text/csv", b"plain"),
+        ("many", "a.png", "image/png", b"\x89PNG"),
+        ("many", "a.png", "image/png", b"\x89PNG"),
+        ("meta", None, "application/json", b'{"k":[1]}'),
+        ("note", None, "text/plain", b"hi"),
+    ]
 
 
-async def test_refresh_tokens_that_are_valid_once_are_replaced(open_service, service):
-    valid = ["secret-one-1"]
-
-    def token(request):
-        if f"refresh_token={valid[-1]}".encode() not in request["body"]:
-            return 400, {}, {"error": "invalid_grant"}
-        valid.append(f"refresh-{len(valid)}")
-        return {"access_token": f"access-{len(valid)}", "expires_in": 0, "refresh_token": valid[-1]}
-
-    service.answers["/token"] = token
-    grant = {"client_id": "me", "refresh_token": "${credentials.one}"}
-    found = {**one(security=[{"oauth": []}]), "components": oauth("token")}
-    async with open_service(found, security={"oauth": grant}, credentials=SECRETS) as rt:
-        for _ in range(3):
-            assert (await rt.call("probe.op", {})).ok
-    assert len(valid) == 4
+async def test_binary_data_and_xml_are_sent_as_they_are(open_service, service):
+    given = body("application/octet-stream", {"type": "string", "format": "binary"})
+    sent = await posted(open_service, service, given, {"body": {"base64": base64.b64encode(b"\x00\x01").decode()}})
+    assert (sent["headers"]["content-type"], sent["body"]) == ("application/octet-stream", b"\x00\x01")
+    sent = await posted(open_service, service, body("application/xml", members(a={})), {"body": "<a>ü</a>"})
+    assert (sent["headers"]["content-type"], sent["body"].decode()) == ("application/xml", "<a>ü</a>")
 
 
-@pytest.mark.parametrize("value", ["secret-one-1\n", "sécret-one-1"])
-async def test_a_credential_that_no_header_can_carry_is_named(open_service, service, value):
-    headers = {"Authorization": "Bearer ${credentials.one}"}
-    async with open_service(one(), headers=headers, credentials={"one": value}) as rt:
-        result = await rt.call("probe.op", {})
-    assert (result.error.error_class.value, service.requests) == ("credential_missing", [])
-    assert "the value of the header Authorization from the settings" in result.error.message
-
-
-async def test_a_request_is_sent_as_often_as_the_settings_say(open_service, service):
-    service.answers["/x"] = (503, {}, {})
-    counts = []
-    for method, settings in (
-        ("get", {}),
-        ("get", {"trust": True}),
-        ("get", {"tools": {"op": {"idempotent": False}}}),
-        ("post", {"tools": {"op": {"idempotent": True}}}),
-        ("post", {"trust": True}),
-    ):
-        service.requests.clear()
-        async with open_service(one(method=method), **settings) as rt:
-            assert not (await rt.call("probe.op", {})).ok
-        counts.append(len(service.requests))
-    assert counts == [3, 3, 1, 3, 1]
-
-
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        ((302, {"Location": "http://[::1"}, {}), "connection_lost"),
-        ((302, {"Location": "http://127.0.0.1:99999/"}, {}), "redirect"),
-        ((200, {"Content-Encoding": "gzip, gzip"}, b"x"), "encoding"),
-        ((200, {"Content-Encoding": "gzip"}, b"x"), "encoding"),
-        ((403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "900"}, {}), "http_403"),
-    ],
-)
-async def test_a_strange_answer_is_a_clear_error(open_service, service, answer, code):
-    service.answers["/x"] = answer
-    async with open_service(one(), attempts=1) as rt:
-        result = await rt.call("probe.op", {})
-    assert result.error.error_code == code
-    assert (result.error.error_class.value == "rate_limited") is (code == "http_403")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (202, {"Location": "http://[::1"}, {"a": 1}),
-        (200, {"Link": '<http://[::1>; rel="next"'}, {"a": 1}),
-        (200, {}, {"a": [1], "total_pages": 3}),
-        (200, {"Content-Type": "text/plain; charset=idna"}, b"\xff"),
-        (200, {"Content-Type": "text/plain; charset=undefined"}, b"a"),
-    ],
-)
-async def test_what_a_service_writes_beside_its_answer_cannot_break_the_call(open_service, service, answer):
-    service.answers["/x"] = answer
-    async with open_service(one(parameter("query", "page"))) as rt:
-        assert (await rt.call("probe.op", {"page": "abc", "pages": 3})).ok
-
-
-async def test_a_page_that_leads_to_itself_is_fetched_once(open_service, service):
-    service.answers["/x"] = lambda request: (200, {"Link": f'<{request["path"]}>; rel="next"'}, [1])
-    async with open_service(one(parameter("query", "page"))) as rt:
-        assert (await rt.call("probe.op", {"pages": 5})).value == [1]
-    assert len(service.requests) == 1
-
-
-async def test_a_compressed_response_is_decompressed_up_to_the_limit(open_service, service):
-    service.answers["/x"] = (
-        200,
-        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
-        gzip.compress(b"[1]"),
-    )
-    async with open_service(one(), max_response_bytes=2**16, attempts=1) as rt:
-        assert (await rt.call("probe.op", {})).value == [1]
-        bomb = gzip.compress(bytes(2**24))
-        service.answers["/x"] = (200, {"Content-Type": "application/json", "Content-Encoding": "gzip"}, bomb)
-        tracemalloc.start()
-        try:
-            result = await rt.call("probe.op", {})
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert result.error.error_class.value == "result_too_large"
-    assert peak < 2**23
-
-
-async def test_invalid_parts_of_a_document_cost_only_their_operations(open_service, service):
-    broken = {
-        "/reference": {"get": {"operationId": "a", "parameters": [{"$ref": "http://[::1"}]}},
-        "/server": {"get": {"operationId": "b", "servers": [{"url": "http://[::1"}]}},
-        "/port": {"get": {"operationId": "c", "servers": [{"url": "http://host:99999"}]}},
-        "/name": {"get": operation(parameter("header", "X\r\nEvil: 1"), operationId="d")},
-        "/query": {"get": {"operationId": "e", "servers": [{"url": "https://host/?a="}]}},
-    }
-    odd = parameter("query", "q", {"type": [{"a": 1}], "format": {"a": 1}, "$comment": 1})
-    good = {"/x": {"get": operation(odd, parameter("query", "r", {"$ref": "http://[::1"}), operationId="op")}}
-    found = document({**broken, **good}, servers=[{"url": service.url}])
-    async with open_service(found, server=None, allow=["127.0.0.0/8"]) as rt:
-        skipped = {each.pointer for each in rt.sources.get("probe").imported.skipped}
-        assert (await rt.call("probe.op", {"q": "1"})).ok
-    assert skipped == {f"/paths/~1{name}/get{rest}" for name, rest in (
-        ("reference", "/parameters/0"), ("server", ""), ("port", ""), ("name", "/parameters/0"), ("query", ""),
-    )}  # fmt: skip
-
-
-async def test_a_scheme_that_the_document_does_not_describe_carries_no_credential(open_service, service):
-    found = {**one(security=[{"key": []}]), "components": {"securitySchemes": {"key": {"type": "apiKey"}}}}
-    async with open_service(found, security={"key": "${credentials.one}"}, credentials=SECRETS) as rt:
-        assert (await rt.call("probe.op", {})).ok
-    assert "secret-one-1" not in json.dumps(service.last["headers"])
-
-
-async def test_a_document_that_arrives_too_slowly_does_not_stop_the_start():
-    stop, drips = asyncio.Event(), []
-
-    async def drip(reader, writer):
-        drips.append(asyncio.current_task())
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        while not stop.is_set():
-            writer.write(b" ")
-            await asyncio.sleep(0.01)
-        writer.close()
-
-    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api.json"
-        source = read_service("probe", {"document": url, "timeout_s": 0.2})
-        async with Runtime.open(sources=[source], store="memory:") as rt:
-            [status] = await rt.sources.status()
-        stop.set()
-        await asyncio.gather(*drips)
-    assert "it sent nothing for too long" in status.fault
-
-
-def test_a_server_with_a_query_is_refused():
-    with pytest.raises(ConfigError, match="must have no '\\?' and no '#'"):
-        read_service("probe", {"document": "a.json", "server": "https://a.example/#"})
-
-
-ACCEPTED = {"200": {"description": "done"}, "202": {"description": "accepted"}}
-
-
-async def test_accepted_work_is_followed_by_the_next_runtime(service, tmp_path):
-    service.answers["/x"] = (202, {"Location": "/jobs/1"}, {})
-    service.answers["/jobs/1"] = (202, {}, {})
-    place = tmp_path / "api.json"
-    place.write_text(json.dumps(one(method="post", responses=ACCEPTED)))
-    source = read_service(
-        "probe", {"document": str(place), "server": service.url, "headers": {"X-Key": "${credentials.one}"}}
-    )
-
-    def opened():
-        return Runtime.open(
-            sources=[source], store=f"sqlite:{tmp_path}/s.db", approve=lambda _: True, credentials=SECRETS
-        )
-
-    async with opened() as rt:
-        started = await rt.start("probe.op", {})
-        await asyncio.to_thread(wait_until, lambda: len(service.requests) >= 3)
-    before = len(service.requests)
-    service.answers["/jobs/1"] = {"made": 7}
-    async with opened() as rt:
-        result = await rt.wait(started.invocation_id)
-    assert result.value == {"made": 7}
-    assert [(each["method"], each["path"]) for each in service.requests[before:]] == [("GET", "/jobs/1")]
-    assert service.last["headers"]["x-key"] == "secret-one-1"
+async def test_members_that_only_responses_have_are_no_arguments(open_service, service):
+    schema = members(id={"type": "integer", "readOnly": True}, name={"type": "string"}) | {"required": ["id", "name"]}
+    sent = await posted(open_service, service, body("application/json", schema), {"name": "x"})
+    assert json.loads(sent["body"]) == {"name": "x"}

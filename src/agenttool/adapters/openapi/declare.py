@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import cast
 from urllib.parse import urlsplit
 
-from agenttool.adapters.openapi.body import is_binary
 from agenttool.adapters.openapi.document import DocumentError, absolute_url, object_of, place_of
 from agenttool.adapters.openapi.operations import (
     FORM,
@@ -19,7 +18,7 @@ from agenttool.adapters.openapi.operations import (
     RequestBody,
     media_type,
 )
-from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, plain_text
+from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, is_binary, plain_text
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
 from agenttool.adapters.source_settings import credentials_in

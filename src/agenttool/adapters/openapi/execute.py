@@ -11,8 +11,7 @@ from agenttool.adapters.openapi.document import DocumentError
 from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, without_secrets
 from agenttool.adapters.openapi.importer import ResponseCheckers
 from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
-from agenttool.adapters.openapi.parameters import ArgumentError
-from agenttool.adapters.openapi.requests import arguments_of, build_request
+from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.openapi.translate import (

@@ -395,3 +395,14 @@ def _is_regex(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):
         return False
     return "(?" not in pattern.replace("(?:", "").replace("(?=", "").replace("(?!", "")
+
+
+def is_binary(schema: Json) -> bool:
+    """Return whether a schema is that of a file or other binary data."""
+    found = object_of(schema)
+    kind = found.get("type")
+    is_text = kind == "string" or (isinstance(kind, list) and "string" in kind)
+    media = found.get("contentMediaType")
+    encoded = found.get("contentEncoding")
+    is_media = isinstance(media, str) and encoded is None and not media.startswith("text/")
+    return kind == "file" or (is_text and found.get("format") == "binary") or is_media

@@ -16,8 +16,7 @@ from agenttool.adapters.openapi.document import DocumentError, external_referenc
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
 from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
-from agenttool.adapters.openapi.parameters import ArgumentError
-from agenttool.adapters.openapi.requests import arguments_of, build_request
+from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
