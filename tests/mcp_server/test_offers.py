@@ -1,13 +1,15 @@
 """Resources and prompts: those of the sources, the stored output of calls, and changes."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_clients import OLD, Person, connected, served, text_of
 from mcp_everything import Everything
 
-from agenttool import Runtime, tool
+from agenttool import McpServer, Runtime, tool
 from agenttool.ports.resources import OfferKind
 from agenttool.records import ContentClass, ContentItem, Ref
 
@@ -115,3 +117,44 @@ async def test_a_client_that_listens_is_notified_of_changes():
         assert type(await asyncio.wait_for(anext(aiter(events)), 30)).__name__ == "PromptsListChanged"
         runtime.declare(tool(name="new", read_only=True)(lambda: "new"))
         assert type(await asyncio.wait_for(anext(aiter(events)), 30)).__name__ == "ToolsListChanged"
+
+
+FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
+
+
+async def test_a_server_that_does_not_list_its_resources_delays_one_request_and_is_listed_when_it_replies(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("agenttool.mcp.offer_lists.LIST_S", 0.5)
+    log, listing = tmp_path / "log", tmp_path / "list"
+
+    def server(name, *options):
+        return McpServer(name, command=sys.executable, args=("-I", "-S", str(FIXTURE), *options))
+
+    async def uris(client):
+        listed = await client.list_resources()
+        return [each.uri for each in listed.resources], (listed.meta or {}).get("agenttool/faults", {})
+
+    sources = [Everything(), server("late", f"log={log}", f"list={listing}", "offers=1")]
+    async with (
+        Runtime.open(sources=sources, approve=lambda _: True) as rt,
+        connected(rt, callbacks={"cache": None}) as client,
+        client.listen(resources_list_changed=True) as events,
+    ):
+        others, faults = await uris(client)
+        assert "memo://one" not in others
+        assert faults == {"late": "it has not replied after 0.5 s; requests do not wait for it now"}
+        monkeypatch.setattr("agenttool.mcp.offer_lists.LIST_S", 600)
+        assert await uris(client) == (others, faults)
+        assert log.read_text().count('"resources/list"') == 1, "it is not asked again before it replies"
+        listing.touch()
+        assert not (await rt.call("late.change", {})).is_error  # it reports that its list has changed
+        async with asyncio.timeout(30):
+            await anext(aiter(events))
+            while (found := await uris(client))[1]:  # this requests the list again, and does not wait
+                await anext(aiter(events))
+        complete, _ = found
+        assert {*complete} == {*others, "memo://one", "memo://new"}
+        listing.unlink()
+        monkeypatch.setattr("agenttool.mcp.offer_lists.LIST_S", 0.5)
+        assert await uris(client) == (complete, faults), "its last list is used"

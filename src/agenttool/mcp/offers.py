@@ -16,11 +16,10 @@ from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.replies import reply_in
-from agenttool.adapters.mcp.resources import OPERATIONS
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
-from agenttool.mcp.listing import is_valid
+from agenttool.mcp.offer_lists import LISTS, KnownLists, StartTask
 from agenttool.mcp.profiles import has_tool
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.identity import Principal, name_of_actor
@@ -31,9 +30,6 @@ from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
 log = logging.getLogger("agenttool.mcp")
-
-LIST_S = 5.0
-"""How long a list waits for each source."""
 
 RELIST_S = 10.0
 """The shortest time between two reads of the lists for entries that they do not have."""
@@ -47,26 +43,6 @@ MAX_PAGES = 100
 OLD_NOT_FOUND = -32002
 """The code for an unknown resource before revision 2026-07-28."""
 
-
-class OfferList(NamedTuple):
-    """One list of a server.
-
-    Attributes:
-        operation: the operation that reads the list.
-        reader: the tool that reads an entry.
-        key: the member by which an entry is read.
-    """
-
-    operation: str
-    reader: str
-    key: str
-
-
-_LISTS = {
-    OfferKind.RESOURCES: OfferList("list_resources", "read_resource", "uri"),
-    OfferKind.TEMPLATES: OfferList("list_resource_templates", "read_resource", "uriTemplate"),
-    OfferKind.PROMPTS: OfferList("list_prompts", "get_prompt", "name"),
-}
 
 MAX_SUBSCRIPTIONS = 1_000
 """To how many resources one caller can subscribe."""
@@ -99,6 +75,17 @@ class Owner:
     is_guess: bool = False
 
 
+class OfferPage(NamedTuple):
+    """One list of all sources.
+
+    Attributes:
+        faults: why the entries of some sources may be missing or old, by the names of the sources.
+    """
+
+    entries: list[JsonObject]
+    faults: dict[str, str]
+
+
 class ServerError(MCPError):
     """The error with which the server of an entry answered."""
 
@@ -109,14 +96,16 @@ class Offers:
     Of two prompts with one name, the second has its source before it. Of two resources with one URI, the first is read.
     """
 
-    def __init__(self, runtime: Runtime, role: Role | None) -> None:
-        """Take the runtime and the role.
+    def __init__(self, runtime: Runtime, role: Role | None, start: StartTask, changed: OfferChanged) -> None:
+        """Take the runtime, the role, what starts the tasks that `close` ends, and what reports changes of lists.
 
         A role has the resources of a source if it may use the tool `read_resource` there, and the prompts if it may
         use `get_prompt`.
         """
         self._runtime = runtime
         self._role = role
+        self._changed = changed
+        self._lists = KnownLists(start, self._note_change)
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
         self._watched: dict[str, ResourceProvider | ServerOffers] | None = None
@@ -127,63 +116,73 @@ class Offers:
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
         for each in (*sources.all_of(ResourceProvider), *servers):
-            if any(has_tool(self._role, f"{each.name}.{_LISTS[kind].reader}") for kind in kinds):
+            if any(has_tool(self._role, f"{each.name}.{LISTS[kind].reader}") for kind in kinds):
                 yield each
 
-    def watch(self, changed: OfferChanged) -> None:
+    def close(self) -> None:
+        """Stop reading lists."""
+        self._lists.close()
+
+    def watch(self) -> None:
         """Report changes of the lists of all sources from now on; call it again to watch sources that were added."""
         before = self._watched
         self._watched = {each.name: each for each in self._providers(*OfferKind)}
         for name, each in self._watched.items():
             if before is None or before.get(name) != each:
-                each.watch(partial(self._note_change, name, changed))
+                each.watch(partial(self._note_change, name))
         if before is not None and before != self._watched:
             for name in before.keys() | self._watched.keys():
                 if before.get(name) != self._watched.get(name):
+                    self._lists.forget(name)
                     self._forget(name)
             for kind in (OfferKind.RESOURCES, OfferKind.PROMPTS):
-                changed(kind)
+                self._changed(kind)
 
-    def _note_change(self, source: str, changed: OfferChanged, kind: OfferKind) -> None:
+    def _note_change(self, source: str, kind: OfferKind) -> None:
         self._forget(source)
-        if has_tool(self._role, f"{source}.{_LISTS[kind].reader}"):
-            changed(kind)
+        if has_tool(self._role, f"{source}.{LISTS[kind].reader}"):
+            self._changed(kind)
 
     def _forget(self, source: str) -> None:
         """Forget the entries of one source, because its lists changed; those of the others stay known."""
+        self._lists.outdate(source)
         self._listed_at.clear()
         for kind, owners in self._owners.items():
             self._owners[kind] = {key: each for key, each in owners.items() if each.provider.name != source}
 
-    async def entries(self, kind: OfferKind) -> list[JsonObject]:
-        """Return all entries of a list, sorted by name or URI; a source that does not answer in time has none."""
+    async def entries(self, kind: OfferKind) -> OfferPage:
+        """Return all entries of a list, sorted by name or URI; those of a source that is late are as last known."""
         providers = tuple(self._providers(kind))
-        lists = await asyncio.gather(*(_entries_of(each, kind) for each in providers))
+        lists = await asyncio.gather(*(self._lists.read(each, kind) for each in providers))
         found: dict[str, JsonObject] = {}
         owners: dict[str, Owner] = {}
-        for provider, offered in zip(providers, lists, strict=True):
-            for each in offered:
-                key = shown = str(each[_LISTS[kind].key])
+        for provider, known in zip(providers, lists, strict=True):
+            for each in known.entries:
+                key = shown = str(each[LISTS[kind].key])
                 if kind is OfferKind.PROMPTS and key in found:
                     shown = f"{provider.name}__{key}"
                 if shown not in found:
-                    found[shown] = {**each, _LISTS[kind].key: shown}
+                    found[shown] = {**each, LISTS[kind].key: shown}
                     owners[shown] = Owner(provider, key, is_listed=True)
         self._owners[kind] = owners
         self._listed_at[kind] = time.monotonic()
-        return [found[key] for key in sorted(found)]
+        faults = {each.name: known.fault for each, known in zip(providers, lists, strict=True) if known.fault}
+        return OfferPage([found[key] for key in sorted(found)], faults)
 
-    async def entries_for(self, kind: OfferKind, caller: Caller) -> list[JsonObject]:
+    async def entries_for(self, kind: OfferKind, caller: Caller) -> OfferPage:
         """Return the entries of a list without those of servers where the rules deny that the caller lists or reads."""
-        entries, owners = await self.entries(kind), self._owners.get(kind, {})
+        page, owners = await self.entries(kind), self._owners.get(kind, {})
         denied: set[str] = set()
-        for each in {owner.provider.name: owner.provider for owner in owners.values()}.values():
-            for operation in (_LISTS[kind].operation, _LISTS[kind].reader) if isinstance(each, ServerOffers) else ():
+        for each in self._providers(kind):
+            for operation in (LISTS[kind].operation, LISTS[kind].reader) if isinstance(each, ServerOffers) else ():
                 verdict = await self._verdict(f"{each.name}.{operation}", {}, caller)
                 if verdict is not None and verdict.behavior is Behavior.DENY:
                     denied.add(each.name)
         hidden = {key for key, owner in owners.items() if owner.provider.name in denied}
-        return [each for each in entries if each[_LISTS[kind].key] not in hidden]
+        return OfferPage(
+            [each for each in page.entries if each[LISTS[kind].key] not in hidden],
+            {name: fault for name, fault in page.faults.items() if name not in denied},
+        )
 
     async def _owners_of(self, kind: OfferKind, key: str) -> list[Owner]:
         """Return the owner of an entry.
@@ -392,20 +391,6 @@ async def read_stored_output(runtime: Runtime, uri: str, actor: str | None) -> J
     return {"contents": [contents]}
 
 
-async def _entries_of(provider: "ResourceProvider | ServerOffers", kind: OfferKind) -> list[JsonObject]:
-    """Return the valid entries of a provider; one that is invalid would invalidate the list of all sources."""
-    try:
-        async with asyncio.timeout(LIST_S):
-            offered = await provider.list_offers(kind)
-    except (CallerError, ConnectionError, TimeoutError) as error:
-        log.info("the %s of the source %r are not listed: %s", kind.value, provider.name, error)
-        return []
-    valid = [each for each in offered if is_valid(OPERATIONS[_LISTS[kind].operation].method, {kind.value: [each]})]
-    if len(valid) < len(offered):
-        log.warning("%d of the %s of the source %r are invalid", len(offered) - len(valid), kind.value, provider.name)
-    return valid
-
-
 @dataclass(frozen=True, slots=True)
 class ServerOffers:
     """The resources and prompts of an MCP server that is a source; its tools read them."""
@@ -419,13 +404,13 @@ class ServerOffers:
 
     def reading_tool(self, kind: OfferKind) -> str | None:
         """Return the qualified name of the tool that reads an entry; None if the server does not have this feature."""
-        name = self._source.reading_tool(_LISTS[kind].reader)
+        name = self._source.reading_tool(LISTS[kind].reader)
         return None if name is None else f"{self.name}.{name}"
 
     async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
         """Return all pages of one list; a server without this feature has none."""
         found: list[JsonObject] = []
-        operation = _LISTS[kind].operation
+        operation = LISTS[kind].operation
         cursor: dict[str, str] = {}
         for _ in range(MAX_PAGES):
             try:

@@ -66,6 +66,9 @@ MAX_CONVERSATIONS = 1_000
 MAX_STREAMS = 1_024
 """How many streams of `subscriptions/listen` are open at the same time."""
 
+FAULTS_KEY = "agenttool/faults"
+"""The member of a list's `_meta` with the sources whose entries may be missing or old, and the reasons."""
+
 _DEFAULT_MATCHES = 5
 
 Notice = Callable[[], Awaitable[None]]
@@ -110,7 +113,7 @@ class RuntimeMcpServer:
         self._waiting = waiting
         self._group = group
         self._lister = ToolLister(runtime, options.role)
-        self._offers = Offers(runtime, options.role)
+        self._offers = Offers(runtime, options.role, group.create_task, self._list_changed)
         self._conversation = lru_cache(MAX_CONVERSATIONS)(self._open_conversation)
         self._sessions = ClientSessions()
         self._streams: set[ListenStream] = set()
@@ -146,6 +149,7 @@ class RuntimeMcpServer:
         for each in self._exchanges.values():
             each.leave()
         self._tasks.leave()
+        self._offers.close()
 
     def _make_lowlevel(self) -> "NotifyingServer":
         hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="private")
@@ -185,7 +189,7 @@ class RuntimeMcpServer:
         """Notify clients of changed lists and resources, as long as the server runs."""
         listed = await self._lister.current()
         while True:
-            self._offers.watch(lambda kind: self._schedule(kind, partial(self._sessions.list_changed, kind)))
+            self._offers.watch()
             with suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
                     await self._is_scheduled.wait()
@@ -198,6 +202,9 @@ class RuntimeMcpServer:
             before, listed = listed, await self._lister.current()
             if listed is not before and listed.shown != before.shown:
                 await self._sessions.tools_changed()
+
+    def _list_changed(self, kind: OfferKind) -> None:
+        self._schedule(kind, partial(self._sessions.list_changed, kind))
 
     def _schedule(self, key: object, notice: Notice) -> None:
         """Send a notice soon; of those with one key, only the latest."""
@@ -344,7 +351,9 @@ class RuntimeMcpServer:
         """Return the parameters and the handler of a method that lists resources, templates or prompts."""
 
         async def handle(context: RequestContext, params: types.PaginatedRequestParams | None) -> types.Result:
-            return result.model_validate({kind.value: await self._offers.entries_for(kind, self._caller(context))})
+            page = await self._offers.entries_for(kind, self._caller(context))
+            meta = {"_meta": {FAULTS_KEY: page.faults}} if page.faults else {}
+            return result.model_validate({kind.value: page.entries, **meta})
 
         return types.PaginatedRequestParams, handle
 
