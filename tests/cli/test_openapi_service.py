@@ -91,7 +91,10 @@ def test_adding_a_service_says_what_its_first_call_needs(run, tmp_path, monkeypa
     (tmp_path / "pets.json").write_text(json.dumps(local))
     shown = run("add", "openapi", "pets.json", "--dry-run")
     assert 'requests to 127.0.0.1 are not allowed; write allow = ["127.0.0.1"] into [sources.pets]' in shown.output
-    assert "security key (apiKey header): no credential; --security key=VARIABLE adds one" in shown.output
+    assert (
+        "security key (apiKey header): no credential; the same command with --security key=VARIABLE adds one"
+        in shown.output
+    )
     header = run("add", "openapi", "pets.json", "--allow", "127.0.0.1", "--header", f"X-Key: Token {SECRET}")
     assert "not allowed" not in header.output
     assert "security key (apiKey header): configured" in header.output
@@ -114,14 +117,64 @@ def test_a_document_that_cannot_be_read_is_not_added(run, tmp_path):
     assert not (tmp_path / "agenttool.toml").exists()
 
 
+def test_the_same_command_with_another_option_changes_the_source_and_keeps_its_other_lines(run, tmp_path):
+    file = tmp_path / "agenttool.toml"
+    assert "the same command with --security key=VARIABLE adds one" in run("add", "openapi", "pets.json").output
+    file.write_text(file.read_text().replace('kind = "openapi"', 'kind = "openapi" # pets\ntrust = true'))
+    CliRunner().invoke(main_app, ["trust", ".", "--yes"])
+    changed = run("add", "openapi", "pets.json", "--security", "key=PETS_KEY")
+    assert "changed pets in agenttool.toml" in changed.output
+    assert "security key (apiKey header): configured" in changed.output
+    assert "# pets" in file.read_text()
+    assert tomllib.loads(file.read_text()) == {
+        "sources": {
+            "pets": {
+                "kind": "openapi",
+                "trust": True,
+                "document": "pets.json",
+                "security": {"key": "${credentials.pets_key}"},
+            }
+        },
+        "credentials": {"pets_key": {"env": "PETS_KEY"}},
+    }
+    again = run("add", "openapi", "pets.json", "--security", "key=OTHER_KEY", "--allow", "10.0.0.1")
+    assert again.exit_code == 0, again.output
+    assert tomllib.loads(file.read_text())["sources"]["pets"]["security"] == {"key": "${credentials.other_key}"}
+    before = file.read_text()
+    assert "nothing changed: pets in" in run("add", "openapi", "pets.json").output
+    assert file.read_text() == before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "pets.json").write_text(json.dumps(DOCUMENT))
+    refused = run("add", "openapi", "other/pets.json")
+    assert "there is a source 'pets' already" in str(refused.exception)
+
+
+def test_a_table_that_is_written_in_another_way_is_left_to_the_user(run, tmp_path):
+    file = tmp_path / "agenttool.toml"
+    run("add", "openapi", "pets.json")
+    file.write_text(file.read_text() + '[sources.pets.security]\nother = "x"\n')
+    CliRunner().invoke(main_app, ["trust", ".", "--yes"])
+    before = file.read_text()
+    refused = run("add", "openapi", "pets.json", "--security", "key=PETS_KEY")
+    assert "write these lines yourself:\n[sources.pets]\nsecurity = {" in str(refused.exception)
+    assert file.read_text() == before
+
+
 @pytest.mark.parametrize(
-    ("place", "name"),
+    ("place", "title", "name"),
     [
-        ("https://api.github.com/openapi.json", "github"),
-        ("/x/api.github.com.json", "github"),
-        ("stripe.yaml", "stripe"),
-        ("https://api.io", "api"),
+        ("https://api.github.com/openapi.json", "", "github"),
+        ("/x/api.github.com.json", "", "github"),
+        ("stripe.yaml", "", "stripe"),
+        ("https://api.io", "", "api"),
+        ("http://127.0.0.1:8000/openapi.json", "FastAPI", "fastapi"),
+        ("openapi.json", "Swagger Petstore - OpenAPI 3.0", "petstore"),
+        ("v3.yaml", "The Pet Shop REST API of Ada", "pet_shop"),
+        ("https://raw.githubusercontent.com/x/y/main/spec3.json", "GitHub v3 REST API", "github"),
     ],
 )
-def test_a_service_is_named_by_its_host_or_file(place, name):
-    assert service_name(place) == name
+def test_a_service_is_named_by_its_host_or_file_or_else_by_its_title(run, tmp_path, place, title, name):
+    assert service_name(place, lambda: title) == name
+    if "/" not in place:
+        (tmp_path / place).write_text(json.dumps({**DOCUMENT, "info": {"title": title, "version": "1"}}))
+        assert json.loads(run("add", "openapi", place, "--json").stdout)["source"] == name

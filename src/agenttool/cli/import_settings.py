@@ -42,7 +42,7 @@ from agenttool.cli.progress import WorkBar
 from agenttool.config import environment, load_config, settings_layers
 from agenttool.config.layers import AUTO
 from agenttool.config.table import suggestion
-from agenttool.config.writer import append_tables, toml_table
+from agenttool.config.writer import append_tables, change_table, toml_table
 from agenttool.errors import AgentToolError, ConfigError
 from agenttool.history.printable import one_line
 from agenttool.ports.source import ReviewedSource, Source
@@ -164,13 +164,16 @@ class ImportTarget:
         if not servers:
             return ""
         tables = [toml_table(f"[sources.{each.name}]", {"kind": kind, **each.members}) for each in servers]
+        return f"# {origin}.\n" + "\n".join((*tables, *self.credential_tables(servers)))
+
+    def credential_tables(self, servers: Sequence[ImportedServer]) -> list[str]:
+        """Return the tables of the credentials of sources that the settings do not have yet."""
         variables = {name: variable for each in servers for name, variable in each.credentials.items()}
-        tables += [
+        return [
             toml_table(f"[credentials.{name}]", {"env": variable})
             for name, variable in variables.items()
             if name not in self.configured
         ]
-        return f"# {origin}.\n" + "\n".join(tables)
 
 
 def import_settings(  # noqa: PLR0913 -- one for each option of the command
@@ -245,10 +248,15 @@ def add(  # noqa: PLR0913 -- one for each option of the command
     """Try one MCP server, and add it to the settings; with the word openapi and a document, an OpenAPI service."""
     target = ImportTarget.find(settings)
     if name == OPENAPI:
-        options: JsonObject = {"server": server, "allow": [*(allow or ())]}
+        if len(words) != 1:
+            raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
+        document = words[0] if "://" in words[0] else _relative(str(Path(words[0]).resolve()), target.file)
+        options: JsonObject = {"document": document, "server": server, "allow": [*(allow or ())]}
+        options = {key: each for key, each in options.items() if each}
+        name = named or service_name(words[0], lambda: _title(options, target, timeout))
         headers = _split("--header", header or (), ":")
         variables = _split("--security", security or (), "=")
-        service = _service(words, named, headers, variables, options, target)
+        service = _service(name, headers, variables, options, target)
         _add_service(service, target, timeout, dry_run=dry_run, as_json=as_json)
         return
     target.check_new(name)
@@ -284,23 +292,26 @@ def _server_members(words: list[str], env: Iterable[str], header: Iterable[str],
     return members
 
 
+def _title(options: JsonObject, target: ImportTarget, timeout_s: float) -> str:
+    """Return the title of a document; empty if it cannot be read."""
+    bare = ImportedServer(OPENAPI, options, {}, [], {})
+    return try_service(bare, target.file, {}, timeout_s).title
+
+
 def _service(
-    words: list[str],
-    named: str | None,
-    headers: JsonObject,
-    variables: JsonObject,
-    options: JsonObject,
-    target: ImportTarget,
+    name: str, headers: JsonObject, variables: JsonObject, options: JsonObject, target: ImportTarget
 ) -> ImportedServer:
     """Return the settings of an OpenAPI service; secrets in headers become credentials.
 
+    A source that has the same document already keeps its settings, unless they are given.
+
     Raises:
-        ConfigError: there is not exactly one document, or the name is taken.
+        ConfigError: another source has the name.
     """
-    if len(words) != 1:
-        raise ConfigError(f"name one document of an OpenAPI service, got {len(words)} words; write its URL or file")
-    name = named or service_name(words[0])
-    target.check_new(name)
+    known = {key: each for key, each in target.sources.get(name, {}).items() if key != "kind"}
+    if known.get("document") != options["document"]:
+        target.check_new(name)
+        known = {}
     given = ClientServer(name, _TYPED, {"url": "https://service.invalid", "headers": headers})
     server = import_server(given, name, target.credentials, _read_text, Path.home())
     schemes: JsonObject = {}
@@ -308,10 +319,16 @@ def _service(
         credential = target.credentials.of_variable(str(variable))
         schemes[scheme] = f"${{credentials.{credential}}}"
         server.credentials[credential] = str(variable)
-    document = words[0] if "://" in words[0] else _relative(str(Path(words[0]).resolve()), target.file)
-    optional: JsonObject = {**options, "security": schemes, "headers": server.members.get("headers")}
-    server.members = {"document": document, **{key: each for key, each in optional.items() if each}}
+    tables: dict[str, Json] = {"security": schemes, "headers": server.members.get("headers")}
+    joined: JsonObject = {
+        key: {**_table(known.get(key)), **each} for key, each in tables.items() if isinstance(each, dict) and each
+    }
+    server.members = {**known, **options, **joined}
     return server
+
+
+def _table(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
 
 
 def _add_service(
@@ -319,22 +336,39 @@ def _add_service(
 ) -> None:
     """Read the document of a service, print what it brings, and add it to the settings."""
     trial = try_service(service, target.file, target.credentials.values, timeout_s)
+    known = target.sources.get(service.name)
+    changed = {key: each for key, each in service.members.items() if (known or {}).get(key) != each}
     text = target.toml([service], OPENAPI, _ADDED)
-    is_added = trial.fault is None and not dry_run
+    is_written = trial.fault is None and not dry_run
+    is_added, is_changed = is_written and known is None, is_written and known is not None and bool(changed)
     if is_added:
         append_tables(target.file, text)
+    elif is_changed:
+        change_table(target.file, f"[sources.{service.name}]", changed)
+        if credentials := target.credential_tables([service]):
+            append_tables(target.file, "\n".join(credentials))
     unset = {variable: name for name, variable in service.credentials.items() if not environment([variable])}
     if as_json:
         shown: JsonObject = {"toml": text} if dry_run else {}
         print_json(
-            {**trial.as_json(service.name), "file": str(target.file), "added": is_added, "set": [*unset], **shown}
+            {
+                **trial.as_json(service.name),
+                "file": str(target.file),
+                "added": is_added,
+                "changed": is_changed,
+                "set": [*unset],
+                **shown,
+            }
         )
     else:
         print_trial(service, trial)
         if dry_run and trial.fault is None:
-            print_text(Console(), f"\nwould be added to {target.file}:\n\n{text}")
-        elif is_added:
-            print_text(Console(), f"added {service.name} to {target.file}", "green")
+            print_text(
+                Console(), f"\nwould be {'added to' if known is None else 'changed in'} {target.file}:\n\n{text}"
+            )
+        elif is_written:
+            done = "added" if is_added else "changed" if is_changed else "nothing changed:"
+            print_text(Console(), f"{done} {service.name} {'to' if is_added else 'in'} {target.file}", "green")
         for variable, name in unset.items() if trial.fault is None else ():
             hint = f"set the variable {variable} before you use it; requests have {trial.sent_as(name, variable)!r}"
             print_text(Console(), hint, "yellow")

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -28,8 +29,30 @@ SHOWN_PARTS = 10
 """How many parts of a document that cannot be used are printed; `--json` has all."""
 
 _COMMON_LABELS = frozenset(
-    {"", "api", "www", "localhost", "openapi", "swagger", "docs", "rest", "raw", "com", "org", "net", "io", "json"}
+    {
+        "",
+        "api",
+        "apis",
+        "www",
+        "localhost",
+        "openapi",
+        "swagger",
+        "docs",
+        "rest",
+        "raw",
+        "com",
+        "org",
+        "net",
+        "io",
+        "json",
+    }
+    | {"spec", "schema", "service", "services", "index", "web", "http", "the", "v", "version", "of", "for", "and", "a"}
+    | {"official", "description", "definition", "specification", "s", "yaml", "yml"}
+    | {"githubusercontent", "jsdelivr", "unpkg"}
 )
+"""Words of hosts, files and titles that name no service, and hosts that deliver files of others."""
+
+_MAX_TITLE_WORDS = 2
 
 
 @runtime_checkable
@@ -98,14 +121,19 @@ async def declared_tools(rt: Runtime, source: str) -> list[ToolDeclaration]:
     ]
 
 
-def service_name(place: str) -> str:
-    """Return a name for the service of a document: from its host, or from its file."""
+def service_name(place: str, title: Callable[[], str]) -> str:
+    """Return a name for the service of a document: from its host or its file, or else from its title."""
     parts = urlsplit(place)
     words = (
         (parts.hostname or "").split(".")[::-1] if parts.scheme in ("http", "https") else Path(place).name.split(".")
     )
-    found = next((each for each in words if not each.isdecimal() and each.lower() not in _COMMON_LABELS), "api")
-    return source_name(found.lower(), set())
+    found = _naming(words)[:1] or _naming(re.findall(r"[^\W_]+", title()))[:_MAX_TITLE_WORDS] or ["api"]
+    return source_name("_".join(found), set())
+
+
+def _naming(words: Iterable[str]) -> list[str]:
+    """Return the words that can name a service, in lower case; versions such as v3 and numbers cannot."""
+    return [each.lower() for each in words if each.lower().rstrip("0123456789") not in _COMMON_LABELS]
 
 
 def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], timeout_s: float) -> ServiceTrial:
@@ -193,7 +221,7 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     blocks += [
         f"security {escape_markup(scheme)} ({escape_markup(kind)}): "
         + (
-            f"no credential; --security {escape_markup(scheme)}=VARIABLE adds one"
+            f"no credential; the same command with --security {escape_markup(scheme)}=VARIABLE adds one"
             if scheme in trial.unconfigured
             else "configured"
         )

@@ -1,4 +1,4 @@
-"""Write settings: values as TOML, and tables at the end of a file whose other text stays as it is.
+"""Write settings: values as TOML, tables and members of tables into a file whose other text stays as it is.
 
 A file that the user trusted stays trusted, and so does a file that did not exist: the user asked for the change.
 """
@@ -69,11 +69,53 @@ def append_tables(file: Path, tables: str) -> None:
         added = f"{'' if text.endswith(chr(10)) or not text else chr(10)}{chr(10) if text else ''}{tables}"
         tomllib.loads((text + added).removeprefix("\ufeff"))
         file.parent.mkdir(parents=True, exist_ok=True)
-        _append(file, before, added.encode())
+        _write(file, before, before + added.encode())
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}; name another file") from error
     except ValueError as error:
         raise ConfigError(f"these tables cannot be appended to {file}: {error}; add them by hand:\n{tables}") from error
+
+
+def change_table(file: Path, heading: str, members: JsonObject) -> None:
+    """Set members of a table of a settings file, each on one line; its other lines stay as they are.
+
+    Raises:
+        ConfigError: the file has no such table, or writes one of these members on several lines.
+    """
+    try:
+        before = file.read_bytes()
+        _write(file, before, _with_members(before.decode(), heading, members).encode())
+    except (OSError, ValueError) as error:
+        reason = f"{file} cannot be changed: {error}; write these lines yourself"
+        raise ConfigError(f"{reason}:\n{toml_table(heading, members)}") from error
+
+
+def _with_members(text: str, heading: str, members: JsonObject) -> str:
+    lines = text.splitlines(keepends=True)
+    expected = tomllib.loads(text.removeprefix("\ufeff"))
+    _table_of(expected, heading).update(members)
+    start = next((number for number, line in enumerate(lines, 1) if line.partition("#")[0].strip() == heading), None)
+    if start is None:
+        raise ValueError(f"it has no line {heading}")
+    end = next((number for number in range(start, len(lines)) if lines[number].startswith("[")), len(lines))
+    names = {lines[number].partition("=")[0].strip(): number for number in range(start, end)}
+    for name, value in members.items():
+        line = f"{toml_key(name)} = {toml_value(value)}\n"
+        if toml_key(name) in names:
+            lines[names[toml_key(name)]] = line
+        else:
+            lines[start - 1] += line
+    found = "".join(lines)
+    if tomllib.loads(found.removeprefix("\ufeff")) != expected:
+        raise ValueError(f"{heading} has lines that are not read here")
+    return found
+
+
+def _table_of(settings: JsonObject, heading: str) -> JsonObject:
+    found: Json = settings
+    for step in heading.strip("[]").split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def create_settings(file: Path, text: str) -> None:
@@ -88,9 +130,12 @@ def create_settings(file: Path, text: str) -> None:
     trust_file(file, digest_of_settings(text.encode()))
 
 
-def _append(file: Path, before: bytes, added: bytes) -> None:
+def _write(file: Path, before: bytes, after: bytes) -> None:
     is_trusted = not before or trust_record(file) == TrustRecord(place_of(file), digest_of_settings(before))
-    with file.open("ab") as opened:
-        opened.write(added)
+    if after.startswith(before):
+        with file.open("ab") as opened:
+            opened.write(after[len(before) :])
+    else:
+        file.write_bytes(after)
     if is_trusted and file.resolve().parent != user_folder().resolve():  # the user's own file needs no trust
-        trust_file(file, digest_of_settings(before + added))
+        trust_file(file, digest_of_settings(after))
