@@ -570,13 +570,16 @@ class Runtime(SurfaceAccess):
         """Start a call as `start` does, with the same options; return only its id, its tool and its status.
 
         With `ends_with_process`, a call that runs when its process dies is not run again, even if it only reads.
+        With `on_idle`, this does not wait; it is called once the call has ended or waits, maybe more than once.
         """
         invocation_id, actor_ref = options.get("invocation_id"), options.get("actor_ref")
         key, unique = call_key(invocation_id, options.get("idempotency_key"), actor_ref), unique_part(invocation_id)
         chosen, native_id = self._or_default(options.get("surface")), options.get("native_call_id")
         call = plan(self._core, self._surfaces, name, arguments, chosen, native_id, actor_ref, unique)
-        ends = options.get("ends_with_process", False)
-        return await self._agent.background.submit(call, key, options.get("observer"), ends_with_process=ends)
+        ends, on_idle = options.get("ends_with_process", False), options.get("on_idle")
+        return await self._agent.background.submit(
+            call, key, options.get("observer"), ends_with_process=ends, on_idle=on_idle
+        )
 
     async def start_call(self, call: ToolCall, *, surface: ToolSurface | None = None) -> ToolInvocation:
         """Start one call of a model's reply, as `start` does; the data of its provider are recorded with it."""

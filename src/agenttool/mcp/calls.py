@@ -17,7 +17,7 @@ from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
-from agenttool.ports.calls import StartedCall
+from agenttool.ports.caller import CALLER
 from agenttool.records import InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
@@ -79,6 +79,7 @@ class ToolRun:
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
     _result: ToolResult | None = None
+    _idle: asyncio.Event | None = None
 
     def started(self, invocation_id: InvocationId) -> None:
         """Store the id of the call, as soon as it has one."""
@@ -92,22 +93,31 @@ class ToolRun:
         """Store the result of the call, if it ends in this process."""
         self._result = result
 
-    async def run(self, tool: RequestedTool) -> types.CallToolResult:
-        """Start the call; return its result, or a text about where to approve it. A canceled request cancels it."""
-        try:
-            started = await self.runtime.submit(
-                tool.name,
-                tool.arguments,
-                surface=tool.surface,
-                native_call_id=tool.native_call_id,
-                actor_ref=self.identity.caller,
-                observer=self,
-                ends_with_process=tool.ends_with_process,
-            )
-            return await self.resume(started.invocation_id, started)
-        except asyncio.CancelledError:
-            await self._cancel()
-            raise
+    @property
+    def has_ended(self) -> bool:
+        """Whether the call has ended in this process."""
+        return self._result is not None
+
+    async def start(self, tool: RequestedTool) -> InvocationId:
+        """Start the call in a task of the runtime, without waiting for it; return its id."""
+        CALLER.set(self.exchange)
+        self._idle = asyncio.Event()
+        started = await self.runtime.submit(
+            tool.name,
+            tool.arguments,
+            surface=tool.surface,
+            native_call_id=tool.native_call_id,
+            actor_ref=self.identity.caller,
+            observer=self,
+            ends_with_process=tool.ends_with_process,
+            on_idle=self._note_idle,
+        )
+        return started.invocation_id
+
+    def _note_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.set()
+        self.exchange.wake()
 
     async def read(self, tool: RequestedTool) -> ToolResult:
         """Run a call for a request that is no call of a tool, such as the read of a resource; return its result.
@@ -116,34 +126,38 @@ class ToolRun:
             MCPError: it waits for an approval; the message names the place to approve it.
         """
         waiting = self.waiting.find(self.identity)
-        shown = await (self.run(tool) if waiting is None else self.resume(waiting))
+        shown = await self.resume(await self.start(tool) if waiting is None else waiting)
         result = self._result or await self.runtime.journal.result(cast("InvocationId", self.invocation_id))
         if result is None:
             raise MCPError(types.INVALID_PARAMS, "\n".join(each.text for each in shown.content if each.type == "text"))
         return result
 
-    async def resume(self, invocation_id: InvocationId, started: StartedCall | None = None) -> types.CallToolResult:
-        """Wait for a call that was started; return its result, or a text about where to approve it."""
+    async def resume(self, invocation_id: InvocationId) -> types.CallToolResult:
+        """Wait for a call that was started; return its result, or a text about where to approve it.
+
+        A canceled request cancels the call.
+        """
         self.invocation_id = invocation_id
         try:
-            async with aclosing(self._questions(invocation_id, started)) as questions:
-                async for question in questions:
-                    if not await self._ask(question):
-                        await self.waiting.add(self.identity, invocation_id, question.expires_at)
-                        return self._where_to_answer(question)
+            if self._idle is not None:
+                await self._idle.wait()
+            if not self.has_ended:
+                async with aclosing(self._questions(invocation_id)) as questions:
+                    async for question in questions:
+                        if not await self._ask(question):
+                            await self.waiting.add(self.identity, invocation_id, question.expires_at)
+                            return self._where_to_answer(question)
             result = self._result or await self.runtime.wait(invocation_id)
             if result is None:
                 raise AssertionError("a wait without a limit returns a result")
             await self.waiting.remove(self.identity)
             return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
         except asyncio.CancelledError:
-            await self._cancel()
+            await self.cancel()
             raise
 
-    async def _questions(self, invocation_id: InvocationId, started: StartedCall | None) -> AsyncGenerator[Question]:
+    async def _questions(self, invocation_id: InvocationId) -> AsyncGenerator[Question]:
         """Yield the open questions of a call and its nested calls, until the call has ended."""
-        if started is not None and started.status.is_terminal:
-            return
         pause_s = POLL_S
         while await self.runtime.journal.result(invocation_id) is None:
             question = await self._open_question(invocation_id)
@@ -285,11 +299,12 @@ class ToolRun:
             return await self.runtime.journal.payload(ref)
         return None
 
-    async def _cancel(self) -> None:
+    async def cancel(self) -> types.Result:
         """Cancel the governed call, because its client has canceled the request or is gone."""
         if self.invocation_id is not None and not self.exchange.is_left:
             by = approver_of(self.exchange.context)
             await self.runtime.cancel(self.invocation_id, by=by)
+        return types.EmptyResult()
 
 
 def _answer_in(reply: JsonObject) -> Answer | None:

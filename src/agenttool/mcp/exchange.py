@@ -120,10 +120,19 @@ class ClientExchange:
         self.is_left = True
         self.cancel()
 
+    def wake(self) -> None:
+        """Make the request that attends this exchange look at its work again."""
+        self._changed.set()
+
     def progressed(self, update: ToolProgress) -> None:
         """Queue a progress update for the client."""
         self._updates.append(update)
         self._changed.set()
+
+    async def changed(self) -> bool:
+        """Wait for the first change of the work; return whether there is something to send to the client."""
+        await self._changed.wait()
+        return bool(self._updates or self.pending or self.missing)
 
     async def attend(self, context: RequestContext, within_s: float | None = None) -> types.Result | None:
         """Send progress to the client until the work ends; return its result, or None if it waits for the client.

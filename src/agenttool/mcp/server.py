@@ -247,13 +247,31 @@ class RuntimeMcpServer:
         refuse_without_tasks(context, found)
         exchange = self._find_exchange(context, params, identity)
         if exchange.task is None:
-            run = self._runs[exchange.exchange_id] = self._new_run(exchange, identity)
-            waiting = self._waiting.find(identity)
-            exchange.start(self._group, lambda: run.run(tool) if waiting is None else run.resume(waiting))
+            run, started = self._new_run(exchange, identity), self._waiting.find(identity)
+            if started is None:
+                started = await run.start(tool)
+                if not declares_tasks(context) and await self._ends_plainly(run):
+                    return await run.resume(started)
+            self._runs[exchange.exchange_id] = run
+            exchange.start(self._group, partial(run.resume, started))
         if not declares_tasks(context):
             return await self._attend(context, exchange, identity)
         within_s = 0.0 if runs_in_background(found) else TASK_AFTER_S
         return await self._attend(context, exchange, identity, within_s)
+
+    async def _ends_plainly(self, run: ToolRun) -> bool:
+        """Wait until a call has ended, or needs its client meanwhile; return whether it has ended without that.
+
+        Most calls do, and need no task that asks the client.
+        """
+        self._exchanges[run.exchange.exchange_id] = run.exchange
+        try:
+            return not await run.exchange.changed() and run.has_ended
+        except asyncio.CancelledError:
+            run.exchange.start(self._group, run.cancel)
+            raise
+        finally:
+            self._drop(run.exchange.exchange_id)
 
     def _new_run(self, exchange: ClientExchange, identity: CallIdentity) -> ToolRun:
         return ToolRun(
@@ -321,8 +339,6 @@ class RuntimeMcpServer:
             return result
         if within_s is not None and (not exchange.pending or not within_s):
             created = await self._tasks.create(self._runs[exchange.exchange_id])
-            if created is None:
-                return await self._attend(context, exchange, identity)
             self._drop(exchange.exchange_id)
             return created
         return types.InputRequiredResult(

@@ -3,7 +3,6 @@
 The id of a task is the id of its invocation, and the journal has its state, so a task outlives the process.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import cast
@@ -95,14 +94,11 @@ class ClientTasks:
         self._resume = resume
         self._live: OrderedDict[str, ToolRun] = OrderedDict()
 
-    async def create(self, run: ToolRun) -> types.Result | None:
-        """Return the task of a call that was started; None if the call ended before it had an id."""
-        while run.invocation_id is None and not run.exchange.has_ended:  # noqa: ASYNC110 -- it starts at once
-            await asyncio.sleep(0)
-        if run.invocation_id is None:
-            return None
-        self._add(run.invocation_id, run)
-        created = await self._state(run.invocation_id, run)
+    async def create(self, run: ToolRun) -> types.Result:
+        """Return the task of a call that was started."""
+        task_id = cast("InvocationId", run.invocation_id)
+        self._add(task_id, run)
+        created = await self._state(task_id, run)
         members = {name: created[name] for name in created if name not in ("result", "error", "inputRequests")}
         return _result({**members, "status": "working", "resultType": "task"})
 

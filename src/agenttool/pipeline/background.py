@@ -1,7 +1,9 @@
 """Calls in the background, idempotency keys, and waiting for the result of a call in any process."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import scrypt, sha256
 from typing import cast
 
@@ -80,49 +82,60 @@ class BackgroundCalls:
         observer: CallObserver | None = None,
         *,
         ends_with_process: bool = False,
+        on_idle: Callable[[], object] | None = None,
     ) -> StartedCall:
-        """Run a call as `start` does; return only its id, tool and status, without a projection of its facts."""
-        earlier = await self._run_until_idle(call, key, observer, ends_with_process=ends_with_process)
+        """Run a call as `start` does; return only its id, tool and status, without a projection of its facts.
+
+        With `on_idle`, it does not wait: `on_idle` is called once the call has ended or waits, maybe more than once.
+        """
+        earlier = await self._run_until_idle(call, key, observer, on_idle, ends_with_process=ends_with_process)
         if earlier is not None:
             return StartedCall(earlier.invocation_id, earlier.tool_id, earlier.status)
         return StartedCall(call.invocation_id, call.tool_id, call.status or InvocationStatus.PLANNED)
 
     async def _run_until_idle(
-        self, call: Call, key: str | None, observer: CallObserver | None, *, ends_with_process: bool = False
+        self,
+        call: Call,
+        key: str | None,
+        observer: CallObserver | None,
+        on_idle: Callable[[], object] | None = None,
+        *,
+        ends_with_process: bool = False,
     ) -> ToolInvocation | None:
         """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
+        idle: asyncio.Future[None] = self._core.timing.loop.create_future()
+        notify = on_idle or partial(_resolve, idle)
+        background = BackgroundState(notify, [], is_known=key is not None, ends_with_process=ends_with_process)
         if key is None:
-            await self._launch(call, observer, is_known=False, ends_with_process=ends_with_process)
-            return None
+            self._launch(call, background, observer)
+        else:
 
-        async def reserve_and_launch() -> ToolInvocation | asyncio.Future[None]:
-            earlier = await self._reserve_key(call, key)
-            return earlier or self._launch(call, observer, is_known=True, ends_with_process=ends_with_process)
+            async def reserve_and_launch() -> ToolInvocation | None:
+                earlier = await self._reserve_key(call, key)
+                if earlier is None:
+                    self._launch(call, background, observer)
+                return earlier
 
-        # If the caller stops waiting, the call runs nevertheless: else the key would stay reserved for no call.
-        starting = asyncio.create_task(reserve_and_launch())  # noqa: TID251 -- the close of the runtime waits for it
-        self._tasks.add(starting)
-        starting.add_done_callback(self._tasks.discard)
-        started = await asyncio.shield(starting)
-        if isinstance(started, ToolInvocation):
-            return started
-        await started
+            # If the caller stops waiting, the call runs nevertheless: else the key would stay reserved for no call.
+            starting = asyncio.create_task(reserve_and_launch())  # noqa: TID251 -- the close of the runtime waits for it
+            self._tasks.add(starting)
+            starting.add_done_callback(self._tasks.discard)
+            earlier = await asyncio.shield(starting)
+            if earlier is not None:
+                return earlier
+        if on_idle is None:
+            await idle
         return None
 
-    def _launch(
-        self, call: Call, observer: CallObserver | None, *, is_known: bool, ends_with_process: bool
-    ) -> asyncio.Future[None]:
-        """Run a call in a task; return what resolves once it has ended or waits."""
-        idle: asyncio.Future[None] = self._core.timing.loop.create_future()
-        background = call.background = BackgroundState(idle, [], is_known=is_known)
-        background.ends_with_process = ends_with_process
+    def _launch(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
+        """Run a call in a task."""
+        call.background = background
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
         task = asyncio.create_task(_run_registered(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(lambda _: self._task_ended(task, call, background))
-        return idle
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
@@ -244,6 +257,11 @@ class BackgroundCalls:
             with suppress(StoreError):  # the disk may work again at the next poll
                 await log.settle()
         return result_in(log.stored_facts_of(invocation_id))
+
+
+def _resolve(idle: asyncio.Future[None]) -> None:
+    if not idle.done():
+        idle.set_result(None)
 
 
 def _tool_of(call: Call) -> Tool | None:

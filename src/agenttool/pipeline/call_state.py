@@ -1,6 +1,5 @@
 """The parts of a call's state, one per concern. Most calls need none of them."""
 
-import asyncio
 import threading
 from collections.abc import Callable
 
@@ -69,23 +68,23 @@ class BackgroundState(Live, eq=False):
     """A call without a waiting caller; it may be parked while its result is deferred.
 
     Attributes:
-        idle: resolves when the call ends or starts to wait.
+        on_idle: called when the call ends or starts to wait.
         facts: the facts of the call, until it is idle.
         is_known: its caller has its id or key before it runs, or another process had it.
         on_progress: takes the progress of the call.
         ends_with_process: after a crash, no caller takes its result, so a tool that was started is not run again.
     """
 
-    idle: "asyncio.Future[None] | None" = None
+    on_idle: Callable[[], object] | None = None
     facts: list[Fact] | None = None
     is_known: bool = True
     on_progress: Callable[[Progressed], object] | None = None
     ends_with_process: bool = False
 
     def become_idle(self) -> None:
-        """Resolve `idle`."""
-        if self.idle is not None and not self.idle.done():
-            self.idle.set_result(None)
+        """Report that the call waits, or has ended."""
+        if self.on_idle is not None:
+            self.on_idle()
 
 
 class ResumeState(Live, eq=False):

@@ -1,6 +1,6 @@
 """The calls of a batch, as a caller requests them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple, Protocol, TypedDict
 
@@ -51,7 +51,7 @@ class CallObserver(Protocol):
 
 
 class StartOptions(TypedDict, total=False):
-    """The options of `Runtime.start` and `Runtime.submit`; `ends_with_process` is of `submit` alone."""
+    """The options of `Runtime.start` and `Runtime.submit`; the last two are of `submit` alone."""
 
     surface: ToolSurface | None
     native_call_id: str | None
@@ -60,6 +60,7 @@ class StartOptions(TypedDict, total=False):
     idempotency_key: str | None
     observer: CallObserver | None
     ends_with_process: bool
+    on_idle: Callable[[], object]
 
 
 class StartedCall(NamedTuple):
