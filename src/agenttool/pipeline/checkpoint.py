@@ -13,6 +13,7 @@ from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import result_in
 from agenttool.pipeline.call import Call, Core
+from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Question
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Thread, result_key
@@ -121,6 +122,25 @@ def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, qu
             # Without its parent the answer has no use: recovery decides as soon as the process is dead.
             due_at_ns=None if call.request.parent_invocation_id is None else 0,
         )
+
+
+def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
+    """Save that the tool is about to run. If it may run again after a crash, it will find its nested calls by a key."""
+    nesting = call.ensure_nesting()
+    if tool.is_repeatable and nesting.key is None:
+        nesting.key = call.core.ids.secret()
+    save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+
+
+def ensure_checkpoint(call: Call) -> None:
+    """Save that the tool of a started call that only reads runs, before the call waits or makes a nested call.
+
+    A call that ends before that needs no checkpoint: nothing of it can be on disk.
+    """
+    tool = call.tool
+    is_started = call.background is not None and not call.has_checkpoint
+    if call.core.durable and is_started and tool is not None and not tool.has_effects:
+        save_running_checkpoint(call, tool, call.final_input)
 
 
 def awaited_answer(kind: str, question: Question | None) -> tuple[ApprovalId | None, int | None]:

@@ -8,6 +8,7 @@ from agenttool.errors import RecordError
 from agenttool.pipeline.approval import pause_timeouts
 from agenttool.pipeline.call import Call, Nesting
 from agenttool.pipeline.call_state import CallSecrets
+from agenttool.pipeline.checkpoint import ensure_checkpoint
 from agenttool.pipeline.resume import PROCESS_DIED
 from agenttool.pipeline.run import run_call
 from agenttool.ports.evidence import CallRequest
@@ -48,7 +49,10 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         encoded, fault = b"null", str(error)
     nesting = parent.ensure_nesting()
     unresolved = TOO_DEEP if nesting.depth >= MAX_DEPTH else None
-    if parent.phase is not Phase.EXECUTE:
+    parent.flush()  # the journal has the parent's start before any step of this call
+    if parent.phase is Phase.EXECUTE:
+        ensure_checkpoint(parent)
+    else:
         unresolved = PARENT_ENDED
     request = CallRequest(
         str(name).encode(errors="replace").decode(),
@@ -78,7 +82,6 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
     if parent.stop.reason is not None:
         call.stop.reason = parent.stop.reason
     parent.needs_detailed_end = True
-    parent.flush()  # the journal has the parent's start before any step of this call
     nesting.children[call.invocation_id] = call
     try:
         return await run_call(call)

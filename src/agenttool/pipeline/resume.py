@@ -21,13 +21,13 @@ from agenttool.pipeline.approval import conclude, declaration_changed, wait_for_
 from agenttool.pipeline.call import Call, Core, Nesting
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
-from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, when_durable
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_running_checkpoint, when_durable
 from agenttool.pipeline.completion import complete, fail
 from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.emit_terminal import release_result
-from agenttool.pipeline.phases.execute import execute, mask_credentials_again, run_with_retries, save_running_checkpoint
+from agenttool.pipeline.phases.execute import execute, mask_credentials_again, run_with_retries
 from agenttool.pipeline.phases.result import map_any_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call

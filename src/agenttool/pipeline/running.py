@@ -10,6 +10,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import CallSecrets
 from agenttool.pipeline.cancellation import acknowledge, failure_of_stop, stop
+from agenttool.pipeline.checkpoint import ensure_checkpoint
 from agenttool.pipeline.credentials import LeasedCredentials
 from agenttool.ports.credentials import Secret
 from agenttool.records import AbortReason, ErrorClass, replace
@@ -43,6 +44,7 @@ async def drive_tool(call: Call, work: Coroutine[object, object, object], awaite
         ToolFailure: timeout, canceled, sibling_canceled; and the exceptions of the tool.
     """
     call.publish()
+    ensure_checkpoint(call)
     call.drive = drive = Drive(call.core.timing.grace_period)
     if call.stop.reason is not None:
         drive.stop()

@@ -9,7 +9,7 @@ from agenttool.errors import CredentialMissing, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
-from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
+from agenttool.pipeline.checkpoint import ensure_checkpoint, flush, save_running_checkpoint
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.failures import error_of_crash, valid_error
 from agenttool.pipeline.remote_wait import send_and_wait
@@ -56,14 +56,9 @@ def start_tool(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.core.now_ns()
     else:
         _record_start(call)
-    if tool.needs_run_loop or (call.core.durable and _needs_checkpoint(call, tool)):
+    if tool.needs_run_loop or (call.core.durable and _must_be_stored(call, tool)):
         return PendingOutput(_run_durably(call, tool, call_input))
     return _start_once(call, tool)
-
-
-def _needs_checkpoint(call: Call, tool: Tool) -> bool:
-    """Return whether another process must find out after a crash that the tool was started."""
-    return tool.has_effects or call.has_checkpoint or call.background is not None
 
 
 def _must_be_stored(call: Call, tool: Tool) -> bool:
@@ -71,15 +66,7 @@ def _must_be_stored(call: Call, tool: Tool) -> bool:
 
     Without effects, nothing is lost with a call that no one knows of: its caller has its id once it ends or waits.
     """
-    return tool.has_effects or call.has_checkpoint or call.background is None or call.background.is_known
-
-
-def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
-    """Save that the tool is about to run. If it may run again after a crash, it will find its nested calls by a key."""
-    nesting = call.ensure_nesting()
-    if tool.is_repeatable and nesting.key is None:
-        nesting.key = call.core.ids.secret()
-    save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+    return tool.has_effects or call.has_checkpoint or (call.background is not None and call.background.is_known)
 
 
 def _start_once(call: Call, tool: Tool) -> object:
@@ -163,13 +150,14 @@ async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object
     call.publish()
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run_with_retries(call, tool))
-    if call.core.durable and _needs_checkpoint(call, tool):
-        must_wait = _must_be_stored(call, tool)
+    must_wait = call.core.durable and _must_be_stored(call, tool)
+    if not must_wait:
+        ensure_checkpoint(call)
+    else:
         if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
             save_running_checkpoint(call, tool, call_input)
-        if must_wait:
-            await flush(call)
-            refuse_if_stopped(call)
+        await flush(call)
+        refuse_if_stopped(call)
     return await run_with_retries(call, tool)
 
 
