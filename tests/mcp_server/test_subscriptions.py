@@ -13,6 +13,7 @@ from waiting import wait_until
 from agenttool import Runtime, tool
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.mcp.server import RuntimeMcpServer
+from agenttool.ports.surfacing import Role
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 
@@ -97,3 +98,69 @@ async def test_the_subscriptions_of_a_session_end_with_it_and_are_limited(tmp_pa
                 wait_until,
                 lambda: log.read_text().count('"resources/subscribe"') == log.read_text().count("/unsubscribe"),
             )
+
+
+def settings(path, *servers, deny=()):
+    """Write settings with servers, each a name with its options, and rules."""
+    tables = [
+        f"[sources.{name}]\nkind = 'mcp'\ncommand = {sys.executable!r}\n"
+        f"args = {['-I', '-S', str(FIXTURE), 'offers=1', *options]}\n"
+        for name, *options in servers
+    ]
+    rules = [f"[[rules]]\nbehavior = 'deny'\ntool = {each!r}\n" for each in deny]
+    path.write_text("\n".join([*tables, *rules]))
+    return path
+
+
+async def test_a_subscription_continues_on_the_source_that_replaces_another(upstream, tmp_path):
+    config = tmp_path / "agenttool.toml"
+    async with (
+        Runtime.open(config=settings(config, ("fx", *upstream)), approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=["memo://one"]) as events,
+    ):
+        before = (await rt.call("fx.pid", {})).text
+        await rt.reload(settings(config, ("fx", "tools=1", *upstream)))
+        assert (await next_event(events)).uri == "memo://one", "the resource may have changed meanwhile"
+        assert (await rt.call("fx.pid", {})).text != before
+        assert not (await rt.call("fx.change", {})).is_error
+        assert (await next_event(events)).uri == "memo://one"
+
+
+async def test_a_source_that_is_added_reports_changes_and_a_deny_that_is_added_withholds_them(upstream, tmp_path):
+    config = tmp_path / "agenttool.toml"
+    async with (
+        Runtime.open(config=settings(config, ("other", "template=other://{name}")), approve=lambda _: True) as rt,
+        connected(rt) as client,
+    ):
+        await rt.reload(settings(config, ("other", "template=other://{name}"), ("fx", *upstream)))
+        async with client.listen(resource_subscriptions=["memo://two"], tools_list_changed=True) as events:
+            assert events.honored.resource_subscriptions == ["memo://two"]
+            assert not (await rt.call("fx.change", {})).is_error
+            assert (await next_event(events)).uri == "memo://two"
+            await rt.reload(
+                settings(config, ("other", "template=other://{name}"), ("fx", *upstream), deny=["fx.read_resource"])
+            )
+            assert not (await rt.call("fx.change", {})).is_error
+            rt.declare(tool(name="new", read_only=True)(lambda: "new"))
+            assert type(await next_event(events)).__name__ == "ToolsListChanged", "no update came before it"
+
+
+async def test_an_update_of_one_server_does_not_reach_the_subscribers_of_another(upstream):
+    servers = [
+        McpServer(name, command=sys.executable, args=("-I", "-S", str(FIXTURE), "offers=1", *upstream))
+        for name in ("first", "second")
+    ]
+    async with (
+        Runtime.open(sources=servers, approve=lambda _: True) as rt,
+        connected(rt, role=Role(name="first", tools=("first.*",))) as of_first,
+        connected(rt, role=Role(name="second", tools=("second.*",))) as of_second,
+        of_first.listen(resource_subscriptions=["memo://one"]) as first,
+        of_second.listen(resource_subscriptions=["memo://one"], tools_list_changed=True) as second,
+    ):
+        assert not (await rt.call("first.change", {})).is_error
+        assert (await next_event(first)).uri == "memo://one"
+        rt.declare(tool(namespace="second", name="new", read_only=True)(lambda: "new"))
+        assert type(await next_event(second)).__name__ == "ToolsListChanged", "no update came before it"
+        assert not (await rt.call("second.change", {})).is_error
+        assert (await next_event(second)).uri == "memo://one"

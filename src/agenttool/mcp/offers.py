@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
 import mcp_types as types
@@ -18,6 +19,7 @@ from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.replies import reply_in
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
+from agenttool.adapters.mcp.subscriptions import retry_delay
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
 from agenttool.mcp.offer_lists import LISTS, KnownLists, StartTask
 from agenttool.mcp.profiles import has_tool
@@ -75,6 +77,31 @@ class Owner:
     is_guess: bool = False
 
 
+@dataclass(slots=True, eq=False)
+class OfferSubscription:
+    """The subscription of a caller to a resource.
+
+    Attributes:
+        changed: is called after each change.
+        provider: the source that reports changes.
+        notify: reports a change.
+        renewing: subscribes at the source that replaced the one before.
+    """
+
+    uri: str
+    caller: Caller
+    changed: Callable[[StillAllowed], None]
+    provider: "ResourceProvider | ServerOffers | None" = None
+    notify: Callable[[], None] = lambda: None
+    unsubscribe: Unsubscribe = lambda: None
+    renewing: asyncio.Task[None] | None = None
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether a source is asked to take it over."""
+        return self.renewing is not None and not self.renewing.done()
+
+
 class OfferPage(NamedTuple):
     """One list of all sources.
 
@@ -104,12 +131,14 @@ class Offers:
         """
         self._runtime = runtime
         self._role = role
+        self._start = start
         self._changed = changed
         self._lists = KnownLists(start, self._note_change)
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
         self._watched: dict[str, ResourceProvider | ServerOffers] | None = None
-        self._subscriptions: Counter[str | None] = Counter()
+        self._subscriptions: set[OfferSubscription] = set()
+        self._counts: Counter[str | None] = Counter()
 
     def _providers(self, *kinds: OfferKind) -> "Iterator[ResourceProvider | ServerOffers]":
         """Yield the sources of which the role has one of these lists."""
@@ -120,8 +149,10 @@ class Offers:
                 yield each
 
     def close(self) -> None:
-        """Stop reading lists."""
+        """Stop reading lists, and end all subscriptions."""
         self._lists.close()
+        for each in tuple(self._subscriptions):
+            self._end(each)
 
     def watch(self) -> None:
         """Report changes of the lists of all sources from now on; call it again to watch sources that were added."""
@@ -135,6 +166,10 @@ class Offers:
                 if before.get(name) != self._watched.get(name):
                     self._lists.forget(name)
                     self._forget(name)
+            for each in self._subscriptions:
+                is_served = each.provider is not None and self._watched.get(each.provider.name) == each.provider
+                if not is_served and not each.is_renewing:
+                    each.renewing = self._start(self._renew(each))
             for kind in (OfferKind.RESOURCES, OfferKind.PROMPTS):
                 self._changed(kind)
 
@@ -265,16 +300,33 @@ class Offers:
     async def subscribe(self, uri: str, caller: Caller, changed: Callable[[StillAllowed], None]) -> Unsubscribe | None:
         """Call a function after each change of a resource, until the returned function is called.
 
-        Returns None if its source does not notice changes.
+        Returns None if its source does not notice changes. If the source is replaced, the new one is subscribed to.
 
         Raises:
             MCPError: its source cannot answer now, the actor may not read it without an approval, or has too many
                 subscriptions.
         """
         actor = name_of_actor(caller)
-        if self._subscriptions[actor] >= MAX_SUBSCRIPTIONS:
+        if self._counts[actor] >= MAX_SUBSCRIPTIONS:
             message = f"this caller has {MAX_SUBSCRIPTIONS} subscriptions, which is the limit; end some of them"
             raise MCPError(types.INVALID_REQUEST, message, {"uri": uri})
+        with ExitStack() as ending:
+            self._counts[actor] += 1
+            ending.callback(self._counts.subtract, (actor,))
+            found = OfferSubscription(uri, caller, changed)
+            if not await self._begin(found):
+                return None
+            self._subscriptions.add(found)
+            ending.callback(self._end, found)
+            return ending.pop_all().close
+
+    async def _begin(self, found: OfferSubscription) -> bool:
+        """Subscribe to a resource at its source; return whether the source notices changes.
+
+        Raises:
+            MCPError: its source cannot answer now, or the actor may not read it without an approval.
+        """
+        caller, actor = found.caller, name_of_actor(found.caller)
 
         async def allowed(owners: list[Owner]) -> list[Owner]:
             return await self._unasked(owners, OfferKind.RESOURCES, lambda key: {"uri": key}, caller)
@@ -285,18 +337,36 @@ class Offers:
             except MCPError:
                 return False
 
-        def subscribe(provider: ResourceProvider | ServerOffers, key: str) -> Awaitable[Unsubscribe | None]:
-            return provider.subscribe(key, partial(changed, partial(is_allowed, Owner(provider, key))), actor)
-
-        with ExitStack() as ending:
-            self._subscriptions[actor] += 1
-            ending.callback(self._subscriptions.subtract, (actor,))
-            owners = await allowed(await self._owners_of(OfferKind.RESOURCES, uri))
-            unsubscribe = await _first(owners, subscribe)
+        async def subscribe(provider: ResourceProvider | ServerOffers, key: str) -> bool | None:
+            changed = partial(found.changed, partial(is_allowed, Owner(provider, key)))
+            unsubscribe = await provider.subscribe(key, changed, actor)
             if unsubscribe is None:
                 return None
-            ending.callback(unsubscribe)
-            return ending.pop_all().close
+            found.provider, found.notify, found.unsubscribe = provider, changed, unsubscribe
+            return True
+
+        owners = await allowed(await self._owners_of(OfferKind.RESOURCES, found.uri))
+        return await _first(owners, subscribe) is not None
+
+    def _end(self, found: OfferSubscription) -> None:
+        if found in self._subscriptions:
+            self._subscriptions.remove(found)
+            found.unsubscribe()
+            if found.renewing is not None:
+                found.renewing.cancel()
+
+    async def _renew(self, found: OfferSubscription) -> None:
+        """Subscribe at the source that replaced another, and report a change: there may have been one meanwhile."""
+        for failures in count(1):
+            try:
+                if await self._begin(found):
+                    found.notify()
+                    return
+            except MCPError as error:
+                log.info("the subscription to %r is not renewed yet: %s", found.uri, error)
+            except Exception:
+                log.exception("the subscription to %r cannot be renewed", found.uri)
+            await asyncio.sleep(retry_delay(failures))
 
     async def _reply_in(self, result: ToolResult) -> JsonObject | None:
         """Return the reply of a server in the result of a governed call; None if the server does not have the entry.
