@@ -61,7 +61,7 @@ def test_a_component_that_cannot_be_read_costs_only_the_operations_that_need_it(
 
 def test_an_invalid_part_that_no_request_needs_is_reported_and_its_operation_loads():
     paths = {
-        "/bytes": {"get": {"responses": {"200": {"description": "BAD"}}}},
+        "/bytes": {"get": {"responses": {"200": {"content": {"a/b": {"schema": {"title": "BAD"}}}}}}},
         "/list": {"get": {"responses": []}},
         "/number": {"get": {"parameters": {}, "responses": {"200": {}, "404": 5, "x-note": 5}}},
         "/none": {"get": {"responses": None}, "post": {}},
@@ -70,7 +70,7 @@ def test_an_invalid_part_that_no_request_needs_is_reported_and_its_operation_loa
     assert [each.operation.path for each in found.tools] == ["/bytes", "/list", "/number", "/none", "/none"]
     assert [[*each.operation.responses] for each in found.tools] == [[], [], ["200"], [], []]
     assert {each.pointer: each.reason.partition(",")[0] for each in found.skipped} == {
-        "/paths/~1bytes/get/responses": "it cannot be read: a value must be UTF-8",
+        "/paths/~1bytes/get/responses/200": "it cannot be read: a value must be UTF-8",
         "/paths/~1list/get/responses": "it must be an object",
         "/paths/~1number/get/parameters": "it must be a list",
         "/paths/~1number/get/responses/404": "it must be an object",

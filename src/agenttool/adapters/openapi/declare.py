@@ -492,7 +492,7 @@ def _description_of(operation: ApiOperation) -> str:
 
 def _search_hint(operation: ApiOperation) -> str:
     """Return the tags and the fixed parts of the path, and "read", which summaries seldom say."""
-    parts = (part for part in operation.path.split("/") if part and not part.startswith("{"))
+    parts = [part for part in operation.path.split("/") if part and part[0] != "{"]
     verb = ("read",) if operation.method in READ_METHODS else ()
     return " ".join(dict.fromkeys((*verb, *operation.tags, " ".join(parts)))).strip() or operation.key
 
@@ -505,7 +505,7 @@ def _annotations(operation: ApiOperation) -> JsonObject:
     if operation.body is not None:
         native["request_body"] = {"content_type": operation.body.content_type, "schema": operation.body.schema}
     if operation.security is not None:
-        native["security"] = [{name: [*scopes] for name, scopes in each.items()} for each in operation.security]
+        native["security"] = cast("list[Json]", operation.security)
     return {"openapi": native}
 
 

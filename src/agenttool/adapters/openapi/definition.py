@@ -65,7 +65,7 @@ class OperationDigests:
             operation.description,
             operation.is_deprecated,
             [*operation.servers],
-            cast("Json", operation.security),
+            cast("list[Json] | None", operation.security),
             [each.text for each in parameters],
         ]
         if body is not None:

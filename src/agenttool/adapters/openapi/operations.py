@@ -42,23 +42,32 @@ _RAW_MEMBERS = frozenset({*METHODS, "parameters"})
 _NativeOperation = TypedDict(
     "_NativeOperation",
     {
-        "operationId": object,
-        "summary": object,
-        "description": object,
-        "tags": object,
-        "deprecated": object,
+        "operationId": str | None,
+        "summary": str | None,
+        "description": str | None,
+        "tags": list[str] | None,
+        "deprecated": bool | None,
         "servers": object,
-        "security": object,
+        "security": list[dict[str, list[str]]] | None,
         "parameters": RawJson,
         "requestBody": RawJson,
-        "responses": RawJson,
+        "responses": dict[str, RawJson] | None,
         "$ref": object,
-        "x-agenttool-error": object,
     },
     total=False,
 )
 """The members of an operation that are needed; the longest ones stay JSON texts."""
 
+
+class _NativeMedia(TypedDict, total=False):
+    schema: object
+
+
+_NativeResponse = TypedDict("_NativeResponse", {"$ref": str, "content": dict[str, _NativeMedia] | None}, total=False)
+_Security = list[dict[str, list[str]]]
+_Parameters = tuple[list[Json], tuple["ApiParameter", ...]]
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _STYLES = {
@@ -156,7 +165,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         pointer: its place in the document.
         security: the alternatives, each with its schemes and their scopes; None if the document has none.
         native_parameters: its own parameters as the document has them.
-        responses: its responses by status, as the document has them.
+        responses: its responses by status, as the document has them, with what is needed of their content.
     """
 
     method: str
@@ -170,7 +179,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     parameters: tuple[ApiParameter, ...]
     body: RequestBody | None
     servers: tuple[JsonObject, ...]
-    security: tuple[dict[str, tuple[str, ...]], ...] | None
+    security: _Security | None
     native_parameters: list[Json]
     responses: Mapping[str, JsonObject]
 
@@ -182,7 +191,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     @property
     def schemes(self) -> list[str]:
         """The names of the security schemes of all alternatives."""
-        return [*dict.fromkeys(name for each in self.security or () for name in each)]
+        return [*{name: None for each in self.security or () for name in each}]
 
     @property
     def server(self) -> JsonObject | None:
@@ -191,16 +200,19 @@ class ApiOperation(Part, frozen=True, kw_only=True):
 
 
 class OperationReader:
-    """Reads the operations of one document; parameters that several operations refer to are read once."""
+    """Reads the operations of one document; parts that several operations have, or refer to, are read once."""
 
     def __init__(self, references: References) -> None:
         """Take the document."""
         self._references = references
         self._version = str(references.root.get("openapi"))[:3]
         self._parameters: dict[bytes | str, tuple[Json, ApiParameter | None]] = {}
+        self._lists: dict[tuple[bytes | None, bytes | None], _Parameters] = {}
         self._bodies: dict[bytes, RequestBody | None] = {}
+        self._responses: dict[bytes, JsonObject] = {}
         self.skipped: list[SkippedPart] = []
         self._root = self._fit(_DOCUMENT, references.root, "")
+        self._security = _security(self._root.get("security"))
 
     def _fit(self, shape: Shape, value: Json, pointer: str) -> JsonObject:
         """Return an object without parts that have another shape, which are reported."""
@@ -234,16 +246,16 @@ class OperationReader:
             item = self._references.resolve(decoded(value, place), place)
             if item is not value:
                 item = {**item, **{k: v for k, v in cast("JsonObject", value).items() if k != "$ref"}}
-            item = {name: each if name in _RAW_MEMBERS else decoded(each, place) for name, each in item.items()}
+            if not item.keys() <= _RAW_MEMBERS:
+                item = {name: each if name in _RAW_MEMBERS else decoded(each, place) for name, each in item.items()}
+                item = self._fit(_PATH_ITEM, item, place)
         except DocumentError as error:
             self.skipped.append(SkippedPart(error.pointer, str(error), PATH_SKIPPED))
             return []
-        item = self._fit(_PATH_ITEM, item, place)
         found: list[ApiOperation] = []
         for pointer, method, native in self._methods_of(item, place):
             try:
-                operation = self._references.resolve(_members_of(native, pointer), pointer)
-                found.append(self._operation(path, method, operation, item, pointer))
+                found.append(self._operation(path, method, self._native_operation(native, pointer), item, pointer))
             except DocumentError as error:
                 self.skipped.append(SkippedPart(error.pointer or pointer, str(error)))
         return found
@@ -258,45 +270,72 @@ class OperationReader:
                 self._ignore(f"{place}/{escape(name)}", reason)
         others = object_of(item.get(_ADDITIONAL)) if is_3_2 else {}
         return [
-            *((f"{place}/{each}", each, item[each]) for each in known if each in item),
-            *((f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()),
+            *[(f"{place}/{each}", each, item[each]) for each in known if each in item],
+            *[(f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()],
         ]
 
-    def _operation(self, path: str, method: str, native: JsonObject, item: JsonObject, pointer: str) -> ApiOperation:
+    def _native_operation(self, value: Json | RawJson, pointer: str) -> JsonObject:
+        """Return the members of an operation; those with another shape are reported, and left out.
+
+        Raises:
+            DocumentError: it is no object, or cannot be used.
+        """
+        found = _shaped(value, _NativeOperation)
+        if found is not None and "$ref" not in found:
+            if "servers" in found:
+                found["servers"] = _SERVERS.fit(found["servers"], f"{pointer}/servers", self.skipped.append)
+            return found
+        native = self._references.resolve(decoded(value, pointer), pointer)
         fault = native.get("x-agenttool-error")
         if isinstance(fault, str):
             raise DocumentError(fault, pointer)
         native = self._fit(_OPERATION, native, pointer)
-        security = native.get("security")
-        servers = native.get("servers") or item.get("servers") or self._root.get("servers")
-        operation_id = native.get("operationId")
-        own, parameters = self._all_parameters(
-            (item.get("parameters"), f"{pointer.rpartition('/')[0]}/parameters"),
-            (native.get("parameters"), f"{pointer}/parameters"),
-        )
+        return {**native, "security": cast("Json", _security(native.get("security")))}
+
+    def _operation(self, path: str, method: str, native: JsonObject, item: JsonObject, pointer: str) -> ApiOperation:
+        get = native.get
+        security = cast("_Security | None", get("security"))
+        servers = get("servers") or item.get("servers") or self._root.get("servers")
+        own, parameters = self._all_parameters(item.get("parameters"), get("parameters"), pointer)
+        undeclared = _undeclared(path, parameters)
         return ApiOperation(
             method=method.upper(),
             path=path,
             pointer=pointer,
-            operation_id=_text(operation_id) or None,
-            summary=_text(native.get("summary") or item.get("summary")),
-            description=_text(native.get("description") or item.get("description")),
-            tags=cast("tuple[str, ...]", tuple(list_of(native.get("tags")))),
-            is_deprecated=native.get("deprecated") is True,
-            parameters=(*parameters, *_undeclared(path, parameters)),
-            body=self._body(native.get("requestBody"), f"{pointer}/requestBody"),
+            operation_id=_text(get("operationId")) or None,
+            summary=_text(get("summary") or item.get("summary")),
+            description=_text(get("description") or item.get("description")),
+            tags=cast("tuple[str, ...]", tuple(list_of(get("tags")))),
+            is_deprecated=get("deprecated") is True,
+            parameters=(*parameters, *undeclared) if undeclared else parameters,
+            body=self._body(get("requestBody"), f"{pointer}/requestBody"),
             servers=cast("tuple[JsonObject, ...]", tuple(list_of(servers))),
-            security=_security(self._root.get("security") if security is None else security),
+            security=self._security if security is None else security,
             native_parameters=own,
-            responses=self._responses(native.get("responses"), f"{pointer}/responses"),
+            responses=self._all_responses(get("responses"), f"{pointer}/responses"),
         )
 
-    def _all_parameters(self, *groups: tuple[Json | RawJson, str]) -> tuple[list[Json], tuple[ApiParameter, ...]]:
-        """Return the last group of parameters as the document has it, and all groups; later ones take precedence."""
+    def _all_parameters(self, shared: Json | RawJson, own: Json | RawJson, pointer: str) -> _Parameters:
+        """Return the parameters of an operation as the document has them, and with those of its path.
+
+        Lists with the same text are read once, unless a part must be reported for each.
+        """
+        if not isinstance(shared, RawJson | None) or not isinstance(own, RawJson | None):
+            return self._read_parameters(shared, own, pointer)
+        texts = None if shared is None else bytes(shared), None if own is None else bytes(own)
+        known = self._lists.get(texts)
+        if known is None:
+            reports = len(self.skipped)
+            known = self._read_parameters(shared, own, pointer)
+            if len(self.skipped) == reports:
+                self._lists[texts] = known
+        return known
+
+    def _read_parameters(self, shared: Json | RawJson, own: Json | RawJson, pointer: str) -> _Parameters:
         found: dict[tuple[str, str], ApiParameter] = {}
         natives: list[Json] = []
-        for values, place in groups:
-            listed = self._items(values, place)
+        for values, parent in ((shared, pointer.rpartition("/")[0]), (own, pointer)):
+            listed = self._items(values, place := f"{parent}/parameters")
             pairs = [self._parameter_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
             natives = [native for native, _ in pairs]
             found |= {(each.where, each.name): each for _, each in pairs if each is not None}
@@ -312,25 +351,41 @@ class OperationReader:
             self._ignore(pointer, f"it must be a list, got {type(found).__name__}")
         return list_of(found)
 
-    def _responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
+    def _all_responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
         """Return the responses of an operation by status; one that is invalid is reported, and left out."""
-        try:
-            native = decoded(value, pointer)
-        except DocumentError as error:
-            native = self._ignore(pointer, str(error))
         found: dict[str, JsonObject] = {}
-        for status, each in self._fit(OBJECT, native, pointer).items():
+        for status, each in self._fit(OBJECT, decoded(value, pointer), pointer).items():
             if status.startswith("x-"):
                 continue
-            place = f"{pointer}/{status}"
-            response = _RESPONSE.fit(each, place, self.skipped.append)
-            try:
-                if isinstance(response, dict):
-                    self._references.resolve(response, place)
-                    found[status] = response
-            except DocumentError as error:
-                self._ignore(error.pointer, str(error))
+            response = self._response_once(each, f"{pointer}/{status}")
+            if response is not None:
+                found[status] = response
         return found
+
+    def _response_once(self, value: Json | RawJson, pointer: str) -> JsonObject | None:
+        """Return a response; one with the same text is read once, unless it must be reported for each operation."""
+        if not isinstance(value, RawJson):
+            return self._response(value, pointer)
+        text = bytes(value)
+        known = self._responses.get(text)
+        if known is None:
+            reports = len(self.skipped)
+            known = self._response(value, pointer)
+            if known is not None and len(self.skipped) == reports:
+                self._responses[text] = known
+        return known
+
+    def _response(self, value: Json | RawJson, pointer: str) -> JsonObject | None:
+        try:
+            response: Json = _shaped(value, _NativeResponse)
+            if response is None:
+                response = _RESPONSE.fit(decoded(value, pointer), pointer, self.skipped.append)
+            if isinstance(response, dict):
+                self._references.resolve(response, pointer)
+                return response
+        except DocumentError as error:
+            self._ignore(error.pointer, str(error))
+        return None
 
     def _parameter_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
         """Return a parameter as the document has it, and as it is read; one with the same text is read once."""
@@ -411,16 +466,17 @@ class OperationReader:
         )
 
 
-def _members_of(operation: Json | RawJson, pointer: str) -> Json:
-    """Return the members of an operation that are needed; a value that is no object is returned as it is.
+def _shaped(value: Json | RawJson, kind: type[object]) -> JsonObject | None:
+    """Return the members of a JSON text that a typed dictionary names; None if one has another shape.
 
-    Raises:
-        DocumentError: it is no JSON.
+    The decoder checks shapes much faster than `Shape`, which finds what to report.
     """
-    if isinstance(operation, RawJson):
-        with suppress(RecordError):
-            return cast("JsonObject", read_own(operation, _NativeOperation))
-    return decoded(operation, pointer)
+    if not isinstance(value, RawJson):
+        return None
+    try:
+        return cast("JsonObject", read_own(value, kind))
+    except RecordError:
+        return None
 
 
 def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiParameter]:
@@ -428,7 +484,7 @@ def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiPara
     if "{" not in path:
         return []
     known = {each.name for each in parameters if each.where == "path"}
-    names = dict.fromkeys(part.partition("}")[0] for part in path.split("{")[1:])
+    names = [each for each in dict.fromkeys(_PLACEHOLDER.findall(path)) if each not in known]
     return [
         ApiParameter(
             name=name,
@@ -441,7 +497,6 @@ def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiPara
             description="",
         )
         for name in names
-        if name not in known
     ]
 
 
@@ -464,14 +519,14 @@ def _preference(content_type: str) -> int:
     return {"*/*": 3, FORM: 4, MULTIPART: 5}.get(kind, 6)
 
 
-def _security(value: Json) -> tuple[dict[str, tuple[str, ...]], ...] | None:
+def _security(value: Json) -> _Security | None:
     if not isinstance(value, list):
         return None
-    return tuple(
-        {name: tuple(map(str, list_of(scopes))) for name, scopes in each.items()}
+    return [
+        {name: [str(scope) for scope in list_of(scopes)] for name, scopes in each.items()}
         for each in value
         if isinstance(each, dict)
-    )
+    ]
 
 
 def _text(value: Json) -> str:

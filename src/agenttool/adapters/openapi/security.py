@@ -126,7 +126,7 @@ class SecuritySchemes:
             return (), ()
         return (), tuple(name for name in alternatives[0] if not self.is_configured(name))
 
-    def _use(self, name: str, scopes: tuple[str, ...], base: str) -> SchemeUse | None:
+    def _use(self, name: str, scopes: Iterable[str], base: str) -> SchemeUse | None:
         scheme, value = self._schemes.get(name, {}), self._service.security[name]
         kind, where, member = _carrier(scheme)
         if kind == "mutualTLS":
@@ -141,7 +141,7 @@ class SecuritySchemes:
             value=value if isinstance(value, str) else "",
             client=client,
             token_url=token_url if client is None else client.token_url or token_url,
-            scopes=scopes,
+            scopes=tuple(scopes),
         )
 
 
