@@ -218,6 +218,17 @@ class _Arguments:
             self.required.append(name)
 
 
+class _Input(Part, frozen=True, kw_only=True):
+    """The input of a tool, and where its arguments belong; operations with the same parameters and body share it."""
+
+    schema: JsonObject
+    parameters: Mapping[str, ApiParameter]
+    fixed: tuple[tuple[ApiParameter, Json], ...]
+    members: Mapping[str, str] | None
+    body_argument: str
+    is_paged: bool
+
+
 class ToolMaker:
     """Makes tools of the operations of one document."""
 
@@ -231,8 +242,9 @@ class ToolMaker:
         self._security = security
         self._headers = {each.lower() for each in (*service.headers, service.idempotency_header or "")}
         texts = (*service.headers.values(), *service.query.values())
-        self._credentials = frozenset(name for text in texts for name in credentials_in(text))
+        self._credentials = tuple(sorted({name for text in texts for name in credentials_in(text)}))
         self._arguments: dict[int, _Argument] = {}
+        self._inputs: dict[tuple[int, int, bool], _Input] = {}
         self._urls: dict[int, str] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
@@ -241,6 +253,34 @@ class ToolMaker:
         Raises:
             DocumentError: no request can be made for it.
         """
+        sources = id(operation.parameters), id(operation.body), operation.method == "GET"
+        found = self._inputs.get(sources)
+        if found is None:
+            found = self._inputs[sources] = self._input_of(operation)
+        url = self._url_of(operation.server)
+        uses, missing = self._security.choose(operation, url)
+        facts = facts_of(self._service, operation, name)
+        credentials = self._credentials
+        if uses:
+            credentials = tuple(sorted({*credentials, *(name for each in uses for name in each.credentials)}))
+        return OperationTool(
+            operation=operation,
+            name=facts.name or name,
+            base_url=url,
+            parameters=found.parameters,
+            fixed=found.fixed,
+            members=found.members,
+            body_argument=found.body_argument,
+            schema=found.schema,
+            is_paged=found.is_paged,
+            uses=uses,
+            credentials=credentials,
+            missing=missing,
+            facts=facts,
+            description=_description_of(operation),
+        )
+
+    def _input_of(self, operation: ApiOperation) -> _Input:
         if len(operation.parameters) > MAX_PARAMETERS:
             count = len(operation.parameters)
             raise DocumentError(f"it has {count} parameters, more than {MAX_PARAMETERS}; remove some with an overlay")
@@ -258,29 +298,18 @@ class ToolMaker:
             limit = self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
             properties[PAGES] = {"type": "integer", "minimum": 1, "maximum": limit, "description": note}
-        url = self._url_of(operation.server)
-        uses, missing = self._security.choose(operation, url)
-        facts = facts_of(self._service, operation, name)
         schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             schema["required"] = required
         if arguments.names or names:
             schema["$defs"] = self._schemas.definitions([*arguments.names, *names], arguments.size + size)
-        return OperationTool(
-            operation=operation,
-            name=facts.name or name,
-            base_url=url,
+        return _Input(
+            schema=schema,
             parameters=arguments.parameters,
             fixed=tuple(arguments.fixed),
             members=members,
             body_argument=body_argument,
-            schema=schema,
             is_paged=is_paged,
-            uses=uses,
-            credentials=tuple(sorted(self._credentials.union(*(each.credentials for each in uses)))),
-            missing=missing,
-            facts=facts,
-            description=_description_of(operation),
         )
 
     def _url_of(self, server: JsonObject | None) -> str:

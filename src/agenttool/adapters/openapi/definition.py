@@ -51,14 +51,17 @@ class OperationDigests:
     def __init__(self, references: References) -> None:
         """Take the document."""
         self._references = references
+        self._requests: dict[tuple[int, int], str] = {}
         self._parameters: dict[int, _Digest] = {}
         self._targets: dict[str, _Digest] = {}
         self._reached: dict[frozenset[str], str] = {}
 
     def digest(self, operation: ApiOperation) -> str:
         """Return the digest of an operation."""
-        body = operation.body
-        parameters = [self._parameter(each) for each in operation.parameters]
+        parts = id(operation.parameters), id(operation.body)
+        request = self._requests.get(parts)
+        if request is None:
+            request = self._requests[parts] = self._request(operation)
         own: list[Json] = [
             operation.key,
             operation.summary,
@@ -66,13 +69,20 @@ class OperationDigests:
             operation.is_deprecated,
             [*operation.servers],
             cast("list[Json] | None", operation.security),
-            [each.text for each in parameters],
+            request,
         ]
+        return _hash(sorted_json(own))
+
+    def _request(self, operation: ApiOperation) -> str:
+        """Return a digest of the parameters and the body of an operation, with what they refer to."""
+        parameters = [self._parameter(each) for each in operation.parameters]
+        own: list[Json] = [each.text for each in parameters]
+        body = operation.body
         if body is not None:
             own += [body.content_type, body.schema, body.is_required, body.encoding, body.description]
         found = _digest_of(own)
         names = found.references.union(*[each.references for each in parameters])
-        return _hash(f"{found.text}{self._closure(names)}".encode()) if names else found.text
+        return found.text + self._closure(names) if names else found.text
 
     def _parameter(self, each: ApiParameter) -> _Digest:
         known = self._parameters.get(id(each))

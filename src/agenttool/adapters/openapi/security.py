@@ -72,6 +72,13 @@ class SecuritySchemes:
             except DocumentError as error:
                 self.skipped.append(SkippedPart(place, str(error), PART_IGNORED))
 
+        items = self._schemes.items()
+        self._valued = service.security.keys() & self._schemes.keys()
+        self._configured = self._valued | {name for name, each in items if self._is_written(each)}
+        self._keys = {
+            (each.get("in"), str(each.get("name")).lower()) for _, each in items if each.get("type") == "apiKey"
+        }
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all schemes."""
@@ -93,18 +100,16 @@ class SecuritySchemes:
 
     def is_configured(self, name: str) -> bool:
         """Return whether the settings have a credential for a scheme, or write its header or query parameter."""
-        if name in self._service.security or name not in self._schemes:
-            return name in self._schemes
-        _, where, member = _carrier(self._schemes[name])
+        return name in self._configured
+
+    def _is_written(self, scheme: JsonObject) -> bool:
+        _, where, member = _carrier(scheme)
         given = {"header": self._service.headers, "query": self._service.query}.get(where, {})
         return member.lower() in map(str.lower, given)
 
     def carries(self, where: str, name: str) -> bool:
         """Return whether a parameter carries an API key, so that no caller chooses it."""
-        return any(
-            each.get("type") == "apiKey" and each.get("in") == where and str(each.get("name")).lower() == name.lower()
-            for each in self._schemes.values()
-        )
+        return (where, name.lower()) in self._keys
 
     def token_urls(self, base: str) -> tuple[str, ...]:
         """Return the token endpoints that the document names."""
@@ -116,15 +121,16 @@ class SecuritySchemes:
 
         The first alternative whose schemes all have values is used. Token endpoints may be relative to `base`.
         """
-        alternatives = operation.security or ()
-        configured = self._service.security.keys() & self._schemes.keys()
-        for each in alternatives:
-            if each and all(name in configured for name in each):
-                uses = (self._use(name, scopes, base) for name, scopes in each.items())
-                return tuple(use for use in uses if use is not None), ()
-        if not alternatives or any(all(map(self.is_configured, each)) for each in alternatives):
+        alternatives = operation.security
+        if not alternatives:
             return (), ()
-        return (), tuple(name for name in alternatives[0] if not self.is_configured(name))
+        for each in alternatives:
+            if each and self._valued.issuperset(each):
+                uses = [self._use(name, scopes, base) for name, scopes in each.items()]
+                return tuple(use for use in uses if use is not None), ()
+        if any(self._configured.issuperset(each) for each in alternatives):
+            return (), ()
+        return (), tuple(name for name in alternatives[0] if name not in self._configured)
 
     def _use(self, name: str, scopes: Iterable[str], base: str) -> SchemeUse | None:
         scheme, value = self._schemes.get(name, {}), self._service.security[name]
