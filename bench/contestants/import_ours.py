@@ -19,7 +19,7 @@ def main() -> None:
     def work() -> object:
         imported = import_document(service, Path(place).read_bytes(), place)
         tools = [declare(service, each, executor) for each in imported.tools]
-        return imported, tools, imported.definitions(imported.digests())
+        return imported, tools, imported.definitions()
 
     print_cost(work)
 

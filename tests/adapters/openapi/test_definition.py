@@ -133,7 +133,7 @@ def test_the_command_line_shows_and_accepts_changes(tmp_path, monkeypatch):
 
 def digest_of(description, **options):
     text = json.dumps(description, **options).encode()
-    return import_document(read_service("probe", {"document": "a.json"}), text, "a.json").digests()["GET /list"]
+    return import_document(read_service("probe", {"document": "a.json"}), text, "a.json").digests["GET /list"]
 
 
 def test_a_document_that_is_only_written_differently_has_the_same_digests():

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import cast
 from urllib.parse import urlsplit
@@ -454,7 +454,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
             lifecycle=Lifecycle.DEPRECATED if operation.is_deprecated else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.OPENAPI_OPERATION,
             input_contract=InputContract(model_input_schema=tool.schema, runtime_input_schema=tool.schema),
-            output_contract=OutputContract(result_shape=dict(_response_schemas(operation))),
+            output_contract=OutputContract(result_shape=operation.result_shape),
             interface_ref=interface_id,
             execution_profile_ref=execution_id,
             permission_profile_ref=permission_id,
@@ -513,7 +513,7 @@ def _description_of(operation: ApiOperation) -> str:
     """Return the summary and the first sentences of the description."""
     summary = plain_text(operation.summary, 200)
     details = plain_text(operation.description, MAX_DESCRIPTION - len(summary))
-    if not summary or details.lower().startswith(summary.lower().rstrip(".")):
+    if not summary or details[: len(summary)].lower().startswith(summary.lower().rstrip(".")):
         return details or f"{operation.method} {operation.path}"
     end = "" if summary.endswith((".", "!", "?")) else "."
     return f"{summary}{end} {details}".strip()
@@ -536,15 +536,3 @@ def _annotations(operation: ApiOperation) -> JsonObject:
     if operation.security is not None:
         native["security"] = cast("list[Json]", operation.security)
     return {"openapi": native}
-
-
-def _response_schemas(operation: ApiOperation) -> Iterator[tuple[str, Json]]:
-    """Yield each status with its original response schemas by media type; references stay."""
-    for status, response in operation.responses.items():
-        content = response.get("content")
-        if isinstance(content, dict):
-            yield status, {kind: each.get("schema", {}) for kind, each in content.items() if isinstance(each, dict)}
-        elif "$ref" in response:
-            yield status, {"$ref": response["$ref"]}
-        else:
-            yield status, {}

@@ -5,6 +5,7 @@ The digest depends on the document only. Other settings, or another version of t
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import NamedTuple, cast
 
 from agenttool.adapters.openapi.declare import OperationTool
@@ -42,7 +43,13 @@ class _Digest(NamedTuple):
     references: frozenset[str]
 
 
-class OperationDigests:
+def digests_of(operations: Iterable[ApiOperation], references: References) -> dict[str, str]:
+    """Return a digest of each operation, by method and path."""
+    found = _Digests(references)
+    return {each.key: found.digest(each) for each in operations}
+
+
+class _Digests:
     """Computes digests of operations: of all that decides about a request, with what it refers to.
 
     A part that several operations share, or refer to, is encoded once.

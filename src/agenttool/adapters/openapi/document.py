@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import cast
 from urllib.parse import unquote, urljoin, urlsplit
@@ -143,17 +143,18 @@ class _Members(list[tuple[str, object]]):
     """The members of a JSON object in order; a parser keeps only the last one of each name."""
 
 
-def _end_of(value: Json | RawJson, text: bytes, position: int) -> int:
+def _end_of(value: Json, text: bytes, position: int) -> int:
     """Return where a value ends in its text; -1 if the text has more, such as a member that is written twice."""
-    if isinstance(value, RawJson):
-        return position + memoryview(value).nbytes
     if not isinstance(value, dict | list):
         scalar = _SCALAR.match(text, position)
         return -1 if scalar is None else scalar.end()
     start_of = (_MEMBER_NAME if isinstance(value, dict) else _ITEM_START).match
-    for each in value.values() if isinstance(value, dict) else value:
+    for each in cast("Iterable[Json | RawJson]", value.values() if isinstance(value, dict) else value):
         start = start_of(text, position)
-        position = -1 if start is None else _end_of(each, text, start.end())
+        if start is None:
+            return -1
+        position = start.end()
+        position = position + memoryview(each).nbytes if isinstance(each, RawJson) else _end_of(each, text, position)
         if position < 0:
             return -1
     end = _END.match(text, position)

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
-from agenttool.adapters.openapi.definition import OperationDigests, definition_of
+from agenttool.adapters.openapi.definition import definition_of, digests_of
 from agenttool.adapters.openapi.document import DocumentError, References, object_of, parse
 from agenttool.adapters.openapi.operations import ApiOperation, OperationReader
 from agenttool.adapters.openapi.overlay import apply_overlay
@@ -56,6 +56,7 @@ class ImportedDocument:
         skipped: parts that cannot be used.
         findings: schemas that are read more loosely than they are written.
         advice: what to correct in the settings, such as a pattern that matches no operation.
+        digests: of each operation, by method and path.
     """
 
     title: str
@@ -68,17 +69,12 @@ class ImportedDocument:
     advice: tuple[str, ...]
     security: SecuritySchemes
     responses: "ResponseCheckers" = field(repr=False)
-    references: References = field(repr=False)
     operations: list[ApiOperation] = field(repr=False)
+    digests: dict[str, str] = field(repr=False)
 
-    def digests(self) -> dict[str, str]:
-        """Return a digest of each operation, by method and path."""
-        found = OperationDigests(self.references)
-        return {each.key: found.digest(each) for each in self.operations}
-
-    def definitions(self, digests: Mapping[str, str]) -> dict[str, JsonObject]:
+    def definitions(self) -> dict[str, JsonObject]:
         """Return the definitions of the tools by their names, as a review compares them."""
-        return {each.name: definition_of(each, digests[each.operation.key]) for each in self.tools}
+        return {each.name: definition_of(each, self.digests[each.operation.key]) for each in self.tools}
 
 
 class ResponseCheckers:
@@ -161,20 +157,22 @@ def import_document(
             if (other := found.setdefault(tool.name.lower(), tool)) is not tool:
                 reason = f"{other.operation.key} has the name {tool.name!r}, too; rename one in tools of the settings"
                 reader.skipped.append(SkippedPart(operation.pointer, reason))
-    return ImportedDocument(
-        title=str(object_of(root.get("info")).get("title") or ""),
-        version=version,
-        place=place,
-        tools=[*found.values()],
-        excluded=excluded,
-        skipped=[*dict.fromkeys((*skipped, *reader.skipped, *security.skipped, *_undescribed(operations, security)))],
-        findings=[*dict.fromkeys(schemas.findings)],
-        advice=(*unused, *_unused(service, named, security)),
-        security=security,
-        responses=ResponseCheckers(references),
-        references=references,
-        operations=operations,
-    )
+        return ImportedDocument(
+            title=str(object_of(root.get("info")).get("title") or ""),
+            version=version,
+            place=place,
+            tools=[*found.values()],
+            excluded=excluded,
+            skipped=[
+                *dict.fromkeys((*skipped, *reader.skipped, *security.skipped, *_undescribed(operations, security)))
+            ],
+            findings=[*dict.fromkeys(schemas.findings)],
+            advice=(*unused, *_unused(service, named, security)),
+            security=security,
+            responses=ResponseCheckers(references),
+            operations=operations,
+            digests=digests_of(operations, references),
+        )
 
 
 def _undescribed(operations: Sequence[ApiOperation], security: SecuritySchemes) -> Iterator[SkippedPart]:

@@ -65,6 +65,7 @@ class _NativeMedia(TypedDict, total=False):
 
 _NativeResponse = TypedDict("_NativeResponse", {"$ref": str, "content": dict[str, _NativeMedia] | None}, total=False)
 _Security = list[dict[str, list[str]]]
+_Response = tuple[JsonObject, JsonObject]
 _Parameters = tuple[list[Json], tuple["ApiParameter", ...]]
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)")
@@ -166,6 +167,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         security: the alternatives, each with its schemes and their scopes; None if the document has none.
         native_parameters: its own parameters as the document has them.
         responses: its responses by status, as the document has them, with what is needed of their content.
+        result_shape: for each status, the schemas of its responses by media type, as the document has them.
     """
 
     method: str
@@ -182,6 +184,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     security: _Security | None
     native_parameters: list[Json]
     responses: Mapping[str, JsonObject]
+    result_shape: JsonObject
 
     @property
     def key(self) -> str:
@@ -209,7 +212,7 @@ class OperationReader:
         self._parameters: dict[bytes | str, tuple[Json, ApiParameter | None]] = {}
         self._lists: dict[tuple[bytes | None, bytes | None], _Parameters] = {}
         self._bodies: dict[bytes, RequestBody | None] = {}
-        self._responses: dict[bytes, JsonObject] = {}
+        self._responses: dict[bytes, _Response] = {}
         self.skipped: list[SkippedPart] = []
         self._root = self._fit(_DOCUMENT, references.root, "")
         self._security = _security(self._root.get("security"))
@@ -264,15 +267,15 @@ class OperationReader:
         """Return the operations of a path, each with its pointer and method; unknown members are reported."""
         is_3_2 = self._version >= "3.2"
         known = METHODS if is_3_2 else _METHODS_BEFORE_3_2
+        found = [(f"{place}/{each}", each, item[each]) for each in known if each in item]
+        if len(found) == len(item):
+            return found
         for name in item.keys() - _PATH_MEMBERS:
             if name not in known and not name.startswith("x-") and not (is_3_2 and name == _ADDITIONAL):
                 reason = f"a path of OpenAPI {self._version} has no {name!r}; its methods are {', '.join(known)}"
                 self._ignore(f"{place}/{escape(name)}", reason)
         others = object_of(item.get(_ADDITIONAL)) if is_3_2 else {}
-        return [
-            *[(f"{place}/{each}", each, item[each]) for each in known if each in item],
-            *[(f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()],
-        ]
+        return found + [(f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()]
 
     def _native_operation(self, value: Json | RawJson, pointer: str) -> JsonObject:
         """Return the members of an operation; those with another shape are reported, and left out.
@@ -298,6 +301,7 @@ class OperationReader:
         servers = get("servers") or item.get("servers") or self._root.get("servers")
         own, parameters = self._all_parameters(item.get("parameters"), get("parameters"), pointer)
         undeclared = _undeclared(path, parameters)
+        responses = self._all_responses(get("responses"), f"{pointer}/responses")
         return ApiOperation(
             method=method.upper(),
             path=path,
@@ -312,7 +316,8 @@ class OperationReader:
             servers=cast("tuple[JsonObject, ...]", tuple(list_of(servers))),
             security=self._security if security is None else security,
             native_parameters=own,
-            responses=self._all_responses(get("responses"), f"{pointer}/responses"),
+            responses={status: response for status, (response, _) in responses.items()},
+            result_shape={status: shape for status, (_, shape) in responses.items()},
         )
 
     def _all_parameters(self, shared: Json | RawJson, own: Json | RawJson, pointer: str) -> _Parameters:
@@ -336,7 +341,7 @@ class OperationReader:
         natives: list[Json] = []
         for values, parent in ((shared, pointer.rpartition("/")[0]), (own, pointer)):
             listed = self._items(values, place := f"{parent}/parameters")
-            pairs = [self._parameter_once(each, f"{place}/{number}") for number, each in enumerate(listed)]
+            pairs = [self._parameter_once(each, place, number) for number, each in enumerate(listed)]
             natives = [native for native, _ in pairs]
             found |= {(each.where, each.name): each for _, each in pairs if each is not None}
         return natives, tuple(found.values())
@@ -351,9 +356,9 @@ class OperationReader:
             self._ignore(pointer, f"it must be a list, got {type(found).__name__}")
         return list_of(found)
 
-    def _all_responses(self, value: Json | RawJson, pointer: str) -> dict[str, JsonObject]:
+    def _all_responses(self, value: Json | RawJson, pointer: str) -> dict[str, _Response]:
         """Return the responses of an operation by status; one that is invalid is reported, and left out."""
-        found: dict[str, JsonObject] = {}
+        found: dict[str, _Response] = {}
         for status, each in self._fit(OBJECT, decoded(value, pointer), pointer).items():
             if status.startswith("x-"):
                 continue
@@ -362,7 +367,7 @@ class OperationReader:
                 found[status] = response
         return found
 
-    def _response_once(self, value: Json | RawJson, pointer: str) -> JsonObject | None:
+    def _response_once(self, value: Json | RawJson, pointer: str) -> _Response | None:
         """Return a response; one with the same text is read once, unless it must be reported for each operation."""
         if not isinstance(value, RawJson):
             return self._response(value, pointer)
@@ -375,27 +380,28 @@ class OperationReader:
                 self._responses[text] = known
         return known
 
-    def _response(self, value: Json | RawJson, pointer: str) -> JsonObject | None:
+    def _response(self, value: Json | RawJson, pointer: str) -> _Response | None:
         try:
             response: Json = _shaped(value, _NativeResponse)
             if response is None:
                 response = _RESPONSE.fit(decoded(value, pointer), pointer, self.skipped.append)
             if isinstance(response, dict):
                 self._references.resolve(response, pointer)
-                return response
+                return response, _schemas_of(response)
         except DocumentError as error:
             self._ignore(error.pointer, str(error))
         return None
 
-    def _parameter_once(self, value: Json | RawJson, pointer: str) -> tuple[Json, ApiParameter | None]:
+    def _parameter_once(self, value: Json | RawJson, place: str, number: int) -> tuple[Json, ApiParameter | None]:
         """Return a parameter as the document has it, and as it is read; one with the same text is read once."""
         text = bytes(value) if isinstance(value, RawJson) else value.get("$ref") if isinstance(value, dict) else None
-        if not isinstance(text, str | bytes):
-            return decoded(value, pointer), self._parameter(decoded(value, pointer), pointer)
-        if text not in self._parameters:
-            native = decoded(value, pointer)
-            self._parameters[text] = native, self._parameter(native, pointer)
-        return self._parameters[text]
+        known = self._parameters.get(text) if isinstance(text, str | bytes) else None
+        if known is None:
+            native = decoded(value, pointer := f"{place}/{number}")
+            known = native, self._parameter(native, pointer)
+            if isinstance(text, str | bytes):
+                self._parameters[text] = known
+        return known
 
     def _parameter(self, value: Json, pointer: str) -> ApiParameter | None:
         """Return a parameter; None if the specification says to ignore it."""
@@ -466,6 +472,14 @@ class OperationReader:
         )
 
 
+def _schemas_of(response: JsonObject) -> JsonObject:
+    """Return the schemas of a response by media type; references stay."""
+    content = response.get("content")
+    if isinstance(content, dict):
+        return {kind: each.get("schema", {}) for kind, each in content.items() if isinstance(each, dict)}
+    return {"$ref": response["$ref"]} if "$ref" in response else {}
+
+
 def _shaped(value: Json | RawJson, kind: type[object]) -> JsonObject | None:
     """Return the members of a JSON text that a typed dictionary names; None if one has another shape.
 
@@ -484,7 +498,9 @@ def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiPara
     if "{" not in path:
         return []
     known = {each.name for each in parameters if each.where == "path"}
-    names = [each for each in dict.fromkeys(_PLACEHOLDER.findall(path)) if each not in known]
+    names = _PLACEHOLDER.findall(path)
+    if known.issuperset(names):
+        return []
     return [
         ApiParameter(
             name=name,
@@ -496,7 +512,8 @@ def _undeclared(path: str, parameters: tuple[ApiParameter, ...]) -> list[ApiPara
             schema={"type": "string"},
             description="",
         )
-        for name in names
+        for name in dict.fromkeys(names)
+        if name not in known
     ]
 
 

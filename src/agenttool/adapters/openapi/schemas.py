@@ -45,6 +45,17 @@ FILE_SCHEMA: JsonObject = {
 }
 
 
+_Place = str | tuple[object, ...]
+"""A JSON pointer, or a place and the steps below it; few are ever shown."""
+
+
+def _pointer_of(place: object) -> str:
+    if not isinstance(place, tuple):
+        return str(place)
+    above, *steps = cast("tuple[object, ...]", place)
+    return "/".join([_pointer_of(above), *(escape(str(each)) for each in steps)])
+
+
 @lru_cache(maxsize=4096)
 def plain_text(text: str, limit: int) -> str:
     """Return the first sentences of a text without markup, up to a number of characters.
@@ -173,25 +184,30 @@ class SchemaConverter:
         self._used.append(known)
         return known
 
-    def _schema(self, value: Json, pointer: str, depth: int) -> Json:
-        if isinstance(value, bool):
-            return value
+    def _schema(self, value: Json, place: _Place, depth: int) -> Json:
         if not isinstance(value, dict):
-            return self._loosen(pointer, f"a schema is an object, got {type(value).__name__}")
+            if isinstance(value, bool):
+                return value
+            return self._loosen(place, f"a schema is an object, got {type(value).__name__}")
         if depth > _MAX_DEPTH:
-            return self._loosen(pointer, f"a schema is nested more than {_MAX_DEPTH} levels deep")
-        reference = TEXT.fit(value.get("$ref"), f"{pointer}/$ref", self.findings.append)
-        if isinstance(reference, str):
-            return self._reference(reference, value, pointer, depth)
-        found = self._words(value, pointer, depth)
+            return self._loosen(place, f"a schema is nested more than {_MAX_DEPTH} levels deep")
+        if "$ref" in value:
+            reference = self._fit(TEXT, value["$ref"], (place, "$ref"))
+            if isinstance(reference, str):
+                return self._reference(reference, value, place, depth)
+        found = self._words(value, place, depth)
         return _nullable(found) if value.get("nullable") is True or value.get("x-nullable") is True else found
 
-    def _loosen(self, pointer: str, reason: str) -> JsonObject:
+    def _loosen(self, place: _Place, reason: str) -> JsonObject:
         """Report a schema, or a word of one, that is ignored; return the schema that accepts all values."""
-        self.findings.append(SkippedPart(pointer, reason, PART_IGNORED))
+        self.findings.append(SkippedPart(_pointer_of(place), reason, PART_IGNORED))
         return {}
 
-    def _words(self, value: JsonObject, pointer: str, depth: int) -> JsonObject:
+    def _fit(self, shape: Shape, value: Json, place: _Place) -> Json:
+        """Return a value without the parts that have another shape, which are reported."""
+        return value if shape.fits(value) else shape.fit(value, _pointer_of(place), self.findings.append)
+
+    def _words(self, value: JsonObject, place: _Place, depth: int) -> JsonObject:
         """Return the words of a schema that JSON Schema has, with values that it allows."""
         found: JsonObject = {}
         scalars = self._scalars
@@ -201,12 +217,12 @@ class SchemaConverter:
                 try:
                     allowed = None if each is None else read(each)
                 except ValueError as error:
-                    self._loosen(f"{pointer}/{word}", f"it must be {error}, got {reprlib.repr(each)}")
+                    self._loosen((place, word), f"it must be {error}, got {reprlib.repr(each)}")
                     continue
                 if allowed is not None:
                     found[word] = allowed
             elif word in _NESTED_WORDS:
-                self._add_nested(word, value, found, pointer, depth)
+                self._add_nested(word, value, found, place, depth)
             elif word == "const":
                 found[word] = each
         if "minimum" in found or "maximum" in found:
@@ -215,50 +231,48 @@ class SchemaConverter:
             found["type"] = "object"
         return found
 
-    def _reference(self, reference: str, value: JsonObject, pointer: str, depth: int) -> JsonObject:
+    def _reference(self, reference: str, value: JsonObject, place: _Place, depth: int) -> JsonObject:
         try:
             self._references.target(reference)
         except DocumentError as error:
-            return self._loosen(pointer, str(error))
+            return self._loosen(place, str(error))
         siblings = value if self._has_siblings else {"description": value.get("description")}
-        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, pointer, depth)}
+        found: JsonObject = {"$ref": _DEFS + self._name_of(reference), **self._words(siblings, place, depth)}
         return _nullable(found) if value.get("nullable") is True else found
 
-    def _add_nested(self, word: str, value: JsonObject, found: JsonObject, pointer: str, depth: int) -> None:
+    def _add_nested(self, word: str, value: JsonObject, found: JsonObject, place: _Place, depth: int) -> None:
         """Add a word whose value has schemas, or names members of one."""
         each, depth = value[word], depth + 1
         if word == "required":
             hidden = self._hidden_in(object_of(value.get("properties")))
-            named = list_of(TEXTS.fit(each, f"{pointer}/{word}", self.findings.append))
+            named = list_of(self._fit(TEXTS, each, (place, word)))
             required = [name for name in named if name not in hidden]
             found |= {word: list(dict.fromkeys(required))} if required else {}
         elif word in _MAP_WORDS:
-            members = OBJECT.fit(each, f"{pointer}/{word}", self.findings.append)
+            members = self._fit(OBJECT, each, (place, word))
             if isinstance(members, dict):
-                found[word] = self._members(word, members, pointer, depth)
+                found[word] = self._members(word, members, place, depth)
         elif word in _LIST_WORDS or (word == "items" and isinstance(each, list)):
             # Documents use oneOf for branches that overlap, and a service accepts those.
             name = "anyOf" if word == "oneOf" and "anyOf" not in value else "prefixItems" if word == "items" else word
             branches = [
-                self._schema(branch, f"{pointer}/{word}/{number}", depth)
-                for number, branch in enumerate(list_of(_LIST.fit(each, f"{pointer}/{word}", self.findings.append)))
+                self._schema(branch, (place, word, str(number)), depth)
+                for number, branch in enumerate(list_of(self._fit(_LIST, each, (place, word))))
             ]
             found |= {name: branches} if branches else {}
         else:
-            found[word] = self._schema(each, f"{pointer}/{word}", depth)
+            found[word] = self._schema(each, (place, word), depth)
 
-    def _members(self, word: str, members: JsonObject, pointer: str, depth: int) -> JsonObject:
+    def _members(self, word: str, members: JsonObject, place: _Place, depth: int) -> JsonObject:
         """Return the members of an object, without those that requests, or responses, do not have."""
         hidden = self._hidden_in(members)
         if word != "properties":
             wrong = [name for name in members if not _is_regex(name)]
             for name in wrong:
-                self._loosen(f"{pointer}/{word}/{escape(name)}", f"its name must be {_PATTERN}")
+                self._loosen((place, word, name), f"its name must be {_PATTERN}")
             hidden |= {*wrong}
         return {
-            name: self._schema(each, f"{pointer}/{word}/{escape(name)}", depth)
-            for name, each in members.items()
-            if name not in hidden
+            name: self._schema(each, (place, word, name), depth) for name, each in members.items() if name not in hidden
         }
 
     def _hidden_in(self, members: JsonObject) -> set[str]:

@@ -46,11 +46,10 @@ class Shape(NamedTuple):
                     return False
         if items is None:
             return True
-        each_fits = items.fits
-        for each in cast("Iterable[Json]", value.values() if isinstance(value, dict) else value):
-            if not each_fits(each):
-                return False
-        return True
+        found = cast("Iterable[Json]", value.values() if isinstance(value, dict) else value)
+        if items.items is None and not items.members:
+            return {*map(type, found)} <= {items.kind}
+        return all(map(items.fits, found))
 
     def fit(self, value: Json, pointer: str, report: Report) -> Json:
         """Return a value without the parts that have another shape, which are reported; None if all of it has."""

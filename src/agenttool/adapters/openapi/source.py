@@ -243,12 +243,11 @@ class OpenApiSource(SourceWithReview):
             now_ns=self._host.now_ns,
             responses=imported.responses,
         )
-        digests = await asyncio.to_thread(imported.digests)
-        definitions = imported.definitions(digests)
+        definitions = imported.definitions()
         shows_new = service.new_tools == "show"
         await self._review.update(self._host.documents, definitions, shows_new=shows_new)
         await self._declare()
-        await self._store(imported, digests, data, etag)
+        await self._store(imported, data, etag)
 
     def _check_origins(self, imported: ImportedDocument) -> None:
         """Skip operations whose server changed, so that a changed document cannot redirect credentials."""
@@ -308,8 +307,8 @@ class OpenApiSource(SourceWithReview):
             self._declared[tool.declaration.tool_id] = tool
         return fault
 
-    async def _store(self, imported: ImportedDocument, digests: dict[str, str], data: bytes, etag: str | None) -> None:
-        cached = self._cached
+    async def _store(self, imported: ImportedDocument, data: bytes, etag: str | None) -> None:
+        cached, digests = self._cached, imported.digests
         if cached is not None:
             self.difference = difference(cached.digests, digests)
             if self.difference:
