@@ -143,6 +143,7 @@ class SyncJournal(LoopProxy[JournalView]):
     """`rt.journal` for code without an event loop."""
 
     invocation = awaited(JournalView.invocation)
+    checkpoint = awaited(JournalView.checkpoint)
     result = awaited(JournalView.result)
     payload = awaited(JournalView.payload)
     events = iterated(JournalView.events)

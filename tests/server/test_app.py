@@ -6,28 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 
-import httpcore
 import pytest
 from project_settings import auditor_key, write_settings
-
-
-@contextmanager
-def serving(folder, *words):
-    program = [sys.executable, "-m", "agenttool", "serve", "--json", "--port", "0", *words]
-    with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        try:
-            line = child.stdout.readline()
-            assert line, child.stderr.read()
-            yield child, json.loads(line)["url"]
-        finally:
-            child.kill()
-
-
-def ask(url, data=None, headers=None):
-    reply = httpcore.request("GET" if data is None else "POST", url, headers=headers, content=data)
-    return reply.status, reply.content
+from served_process import ask, serving
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from agenttool import Runtime, tool
 from agenttool.adapters.openapi.settings import read_service
 from agenttool.client import AsyncClient
+from agenttool.pipeline.journal_view import JournalView
 from agenttool.ports.identity import AccessRole
 from agenttool.server.grants import GrantKind
 
@@ -131,14 +132,36 @@ def test_another_caller_does_not_see_the_planned_calls_of_a_batch(open_app):
         assert http.post(f"/v1/calls/{planned['invocation_id']}/cancel", headers=other).status_code == 404
 
 
-def test_a_server_that_stops_leaves_what_waits_to_the_next_one_and_records_what_did_not_start(open_app):
-    with open_app() as http:
-        items = http.post("/v1/batches", json={"calls": CALLS}, params={"wait": 1}).json()["items"]
-    with open_app() as http:
-        assert http.get(f"/v1/calls/{items[2]['invocation_id']}").json()["status"] == "canceled"
-        allow(http, key_of(http, "approver"))
-        ended = http.get(f"/v1/calls/{items[1]['invocation_id']}?wait=30").json()
-        assert ended["result"]["content"][0]["text"] == "sent to ada"
+@pytest.mark.parametrize("path", ["/v1/calls", "/v1/batches"])
+def test_a_call_that_ends_while_its_state_is_read_is_not_answered_with_an_end_and_no_result(
+    make_app, monkeypatch, path
+):
+    may_end = asyncio.Event()
+
+    @tool(namespace="math", read_only=True, open_world=False)
+    async def ponder() -> str:
+        """Think until it is allowed to end."""
+        await may_end.wait()
+        return "done"
+
+    def ending_after(read):
+        async def read_and_end(journal, invocation_id):
+            found = await read(journal, invocation_id)
+            with journal._core.registry.waiter() as ended:
+                may_end.set()
+                if journal._core.registry.calls:
+                    await ended.wait()
+            return found
+
+        return read_and_end
+
+    for name in ("invocation", "result"):
+        monkeypatch.setattr(JournalView, name, ending_after(getattr(JournalView, name)))
+    call = {"tool": "math.ponder", "arguments": {}}
+    with TestClient(make_app(lambda: Runtime.open(tools=[ponder])), **HERE) as http:
+        reply = http.post(path, json=call if path == "/v1/calls" else {"calls": [call]}, params={"wait": 0}).json()
+        state = reply if path == "/v1/calls" else reply["items"][0]
+        assert (state["status"], state["result"]) == ("running", None)
 
 
 async def test_a_request_that_waits_ends_when_its_key_is_revoked(make_app, serve_app, tmp_path, monkeypatch):

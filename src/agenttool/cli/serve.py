@@ -75,9 +75,11 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     continue meanwhile. If the changed settings are invalid, the previous ones stay
     in force. Other settings, such as the port or the store, need a restart.
 
-    SIGTERM or Ctrl-C stops it. It answers the requests that it has received. Waiting
-    calls continue in the next process with the same store and address. The exit code
-    is 0, 1 if something could not be stopped within 25 seconds, or 2 if it cannot serve.
+    SIGTERM or Ctrl-C stops it. It answers the requests that it has received, and
+    cancels running calls. Calls that wait for an approval, a result, their turn or
+    another call continue in the next process with the same store and address, also
+    if this process is killed. The exit code is 0, 1 if something could not be stopped
+    within 25 seconds, or 2 if it cannot serve.
     """
     config = find_settings(settings)
     watch = SettingsWatch(config)

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from agenttool.errors import StoreError
 from agenttool.journal.projection import events_of
+from agenttool.journal.steps import AFTER_PLAN
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.stores import DurableLog, EventLog
 from agenttool.ports.world import Clock
@@ -79,7 +80,7 @@ class Journal:
         A status that may not follow the present one is a bug and stops the call.
         """
         if call.status not in step.after:
-            raise AssertionError(f"a call may not take the step {step.name!r} when it is {call.status!r}")
+            step = _after_plan(call, step)
         moment = moment or self._now()
         self._append(Fact(step, moment, call.events, call.invocation_id, call.tool_id, data))
         call.events += step.events
@@ -122,6 +123,14 @@ class Journal:
     def _wake(self) -> None:
         for wake in tuple(self._readers):
             wake()
+
+
+def _after_plan(call: Noted, step: Step) -> Step:
+    """Return what is left of a first step for a call that was recorded as planned; any other step is a bug."""
+    rest = AFTER_PLAN.get(step) if call.status is InvocationStatus.PLANNED else None
+    if rest is None:
+        raise AssertionError(f"a call may not take the step {step.name!r} when it is {call.status!r}")
+    return rest
 
 
 async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:

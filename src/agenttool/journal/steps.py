@@ -87,6 +87,15 @@ BATCH_PLANNED = Step("batch_planned", (None, None))
 COMPLETED = Step("completed", *LAUNCHED.transitions, *ENDED[S.SUCCEEDED].transitions)
 """All of a plain call whose tool never waited: no state in between was visible."""
 
+AFTER_PLAN = {
+    step: Step(f"{step.name}_after_plan", *(step.transitions[1:] or [(None, None)]))
+    for step in (PLANNED, CHOSEN, ADMITTED, LAUNCHED, COMPLETED)
+}
+"""The first steps without the event that a call is planned: for a call that was recorded before it started."""
+
+PLAN_SEALED = Step("plan_sealed", (None, None))
+"""The keyed digest of the input of a planned call whose tool has sensitive fields."""
+
 DECLARED = Step("declared", (E.DECLARED, None))
 SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
 SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))
@@ -99,6 +108,7 @@ STEPS = {
         *(each for each in tuple(globals().values()) if isinstance(each, Step)),
         *ENDED.values(),
         *RELEASED.values(),
+        *AFTER_PLAN.values(),
     )
 }
 """Every step by the name under which a store writes it."""

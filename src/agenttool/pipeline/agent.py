@@ -329,4 +329,4 @@ class Agent:
         if checkpoint.surface_id is None:
             return None
         reach = None if checkpoint.only is None else frozenset(checkpoint.only)
-        return self.surfacing.restored(checkpoint.surface_id, reach)
+        return self.surfacing.restored(checkpoint.surface_id, reach, frozenset({checkpoint.tool_id}))

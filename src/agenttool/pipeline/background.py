@@ -7,7 +7,6 @@ from functools import partial
 from hashlib import scrypt, sha256
 from typing import cast
 
-from agenttool.catalog.entry import Entry
 from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
@@ -16,8 +15,8 @@ from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
 from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.judge import judge
+from agenttool.pipeline.phases.resolve_tool import find_tool
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import running_within, waiting_for_end
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.calls import CallObserver, StartedCall
@@ -161,7 +160,7 @@ class BackgroundCalls:
         known = self._recorded(call.invocation_id) if key == call.invocation_id else None
         if known is not None and not _may_be_same_request(known, call):
             raise KeyConflict(_OTHER_REQUEST)
-        if key != call.invocation_id and _tool_of(call) is None:
+        if key != call.invocation_id and find_tool(call) is None:
             return None  # it is refused
         request = await _request_digest(call, call.invocation_id)
         while True:
@@ -264,19 +263,13 @@ def _resolve(idle: asyncio.Future[None]) -> None:
         idle.set_result(None)
 
 
-def _tool_of(call: Call) -> Tool | None:
-    """Return the tool that a call names, if its surface has it."""
-    found = None if call.surface is None else call.surface.resolve(call.request.name)
-    return call.core.tools[found] if isinstance(found, Entry) else None
-
-
 async def _request_digest(call: Call, salt: InvocationId) -> bytes:
     """Return a digest of the tool and the arguments of a call.
 
     A digest of sensitive arguments is slow to compute, so that it does not reveal them. It takes a worker thread about
     50 ms.
     """
-    tool, given = _tool_of(call), call.request.model_input
+    tool, given = find_tool(call), call.request.model_input
     arguments: Json
     try:
         given_members = parse_object(given)
@@ -291,7 +284,7 @@ async def _request_digest(call: Call, salt: InvocationId) -> bytes:
 
 def _may_be_same_request(known: ToolInvocation, call: Call) -> bool:
     """Return whether a recorded call may have the same tool and arguments; sensitive ones are not recorded."""
-    tool = _tool_of(call)
+    tool = find_tool(call)
     if tool is None or tool.tool_id != known.tool_id:
         return tool is None and call.request.name == known.tool_id
     if tool.redactor is not None or not isinstance(known.model_input, dict):
@@ -305,7 +298,7 @@ def _may_be_same_request(known: ToolInvocation, call: Call) -> bool:
 
 def _is_refused(call: Call) -> bool:
     """Return whether rules deny a call whatever hooks do; a hook may change an input that rules deny."""
-    tool = _tool_of(call)
+    tool = find_tool(call)
     if tool is None or tool.hooks:
         verdict = None if tool is None else call.core.policy.standing(tool.subject)
         return verdict is not None and not edit_stands(verdict)

@@ -14,6 +14,8 @@ from agenttool.pipeline.checkpoint import when_durable
 from agenttool.pipeline.evidence import BatchPlanned
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
+from agenttool.pipeline.running import run_stoppable
+from agenttool.pipeline.shutdown import can_park, park
 from agenttool.ports.calls import ToolCall
 from agenttool.records import (
     AbortReason,
@@ -59,6 +61,8 @@ class Batch:
     async def stream(self) -> AsyncGenerator[BatchItem]:
         """Run all calls and yield items in the order of the policy; apply deferred context changes at the end."""
         delivery = delivery_of(self.policy)
+        for call in self.calls:
+            call.core.registry.calls[call.invocation_id] = call
         outlet = OrderedStream[BatchItem](len(self.calls), delivery)
         slots = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         try:
@@ -69,6 +73,8 @@ class Batch:
         finally:
             for call in self.calls:  # a consumer that stops early leaves results that wait for earlier ones
                 release_result(call)
+                if call.result is None:  # its task was canceled before it began
+                    call.core.registry.remove(call.invocation_id)
         for call in self.calls:
             if call.batch is not None and call.batch.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
@@ -91,33 +97,28 @@ class Batch:
 
     async def _run(self, index: int, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
-        call.core.registry.calls[call.invocation_id] = call
         if call.batch is not None:
             call.batch.on_progress = lambda update: outlet.progress(
                 index, BatchItem(index=index, progress=progress_record(call, update))
             )
             call.batch.on_idle = lambda: self._note_waiting(index)
-        canceled: asyncio.CancelledError | None = None
-        try:
-            await self._wait_for_dependencies(index, call)
-            await slots.acquire()
-        except asyncio.CancelledError as error:  # it has not started, and ends with a result that says so
-            request_cancel(call, AbortReason.USER_INTERRUPTION)
-            canceled = error
+        has_slot = await self._has_turn(index, call, slots)
         try:
             await run_call(call)
-            if canceled is not None:
-                raise canceled
         finally:
-            if canceled is None:
+            if has_slot:
                 slots.release()
             result = call.result
             if result is not None:
                 self._end(index, result, outlet.result)
 
     def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], list[BatchItem]]) -> None:
-        self.ended[index] = result.status
-        if result.is_error:
+        if self.calls[index].is_parked:
+            for other in self.siblings.dependents(index):
+                _stop_dependent_of_parked(self.calls[other])
+        else:
+            self.ended[index] = result.status
+        if result.is_error and index in self.ended:
             unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
             for other in self.siblings.canceled_by(index, result.status, unfinished):
                 _cancel_sibling(self.calls[other])
@@ -143,11 +144,30 @@ class Batch:
         if blocked and self.on_idle is not None:
             self.on_idle()
 
-    async def _wait_for_dependencies(self, index: int, call: Call) -> None:
+    async def _has_turn(self, index: int, call: Call, slots: asyncio.Semaphore) -> bool:
+        """Wait for the dependencies of a call and a slot; return whether it has one.
+
+        A call that is stopped meanwhile has none. It has not started, and ends with a result that says so.
+        """
+        readiness = self.siblings.readiness(index, self.ended)
+        if readiness is Readiness.WAIT or slots.locked():
+            try:
+                await run_stoppable(call, self._wait_for_turn(index, slots))
+            except ToolFailure:
+                if call.stop.reason is None:  # the caller's own task was canceled
+                    request_cancel(call, AbortReason.USER_INTERRUPTION)
+                return False
+            readiness = self.siblings.readiness(index, self.ended)
+        else:
+            await slots.acquire()
+        if readiness is Readiness.CANCEL:
+            _cancel_sibling(call)
+        return True
+
+    async def _wait_for_turn(self, index: int, slots: asyncio.Semaphore) -> None:
         while self.siblings.readiness(index, self.ended) is Readiness.WAIT:
             await self._changed.wait()
-        if self.siblings.readiness(index, self.ended) is Readiness.CANCEL:
-            _cancel_sibling(call)
+        await slots.acquire()
 
 
 def make_batch(
@@ -195,4 +215,13 @@ def _has_limits(policy: SchedulerPolicy) -> bool:
 
 def _cancel_sibling(call: Call) -> None:
     """Cancel a call because another one failed; a call that has not started never starts."""
-    request_cancel(call, AbortReason.SIBLING_ERROR)
+    if not call.is_parked:
+        request_cancel(call, AbortReason.SIBLING_ERROR)
+
+
+def _stop_dependent_of_parked(call: Call) -> None:
+    """Leave a call to the process in which the one that it depends on continues, or cancel it if it is not stored."""
+    if can_park(call):
+        park(call)
+    else:
+        _cancel_sibling(call)

@@ -8,7 +8,7 @@ from agenttool.pipeline.evidence import Progressed
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.evidence import CallEnded
 from agenttool.ports.facts import Fact
-from agenttool.records import AbortReason, Cancellation, Live, Part, SchedulerPolicy, Timestamp
+from agenttool.records import AbortReason, Cancellation, Live, Part, SchedulerPolicy, SiblingFailurePolicy, Timestamp
 from agenttool.results.redaction import InputMask, Scrubber
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Deadlines, TimeLimit
@@ -58,6 +58,11 @@ class BatchMembership(Live, eq=False):
     has_deferred_changes: bool = False
     on_idle: Callable[[], object] | None = None
 
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a call starts also if one that it depends on fails."""
+        return self.policy.sibling_failure_policy in (None, SiblingFailurePolicy.IGNORE)
+
     def become_idle(self) -> None:
         """Report that the call waits."""
         if self.on_idle is not None:
@@ -95,6 +100,7 @@ class ResumeState(Live, eq=False):
         is_remote: the tool has acknowledged the request, and the result is deferred.
         attempts: how many processes have started the call.
         unreleased: a result that was made and not delivered, because its batch delivers in order.
+        is_planned: its checkpoint is from before its permission, so that it can be resumed only before it starts.
         may_finish: closing the runtime does not cancel it at once, because it was answered, or was recovered from
             another process.
     """
@@ -104,6 +110,7 @@ class ResumeState(Live, eq=False):
     is_remote: bool = False
     attempts: int = 1
     unreleased: CallEnded | None = None
+    is_planned: bool = False
     may_finish: bool = False
 
 

@@ -2,8 +2,9 @@
 
 A call has a checkpoint while it waits for an approval, once it is approved, and before its tool can have an effect. The
 first and the last are on disk before the call continues; the second is written together with the answer. A deferred
-tool adds two: before the request is sent, and once the tool has acknowledged it. A call without a checkpoint is listed
-by the store as started. Checkpoints may contain secrets; they are deleted when the call ends.
+tool adds two: before the request is sent, and once the tool has acknowledged it. A call whose caller got its id before
+it started has one, too: as it is planned, and as it waits for its turn (`acknowledge`). A call without a checkpoint is
+listed by the store as started. Checkpoints may contain secrets; they are deleted when the call ends.
 """
 
 from typing import cast
@@ -44,6 +45,7 @@ NOT_STORED = "result_not_stored"
 class CheckpointKind(ClosedEnum):
     """How far a call had come at its checkpoint."""
 
+    PLANNED = "planned"
     ASKED = "asked"
     APPROVED = "approved"
     RUNNING = "running"
@@ -90,8 +92,12 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     """Whether the call that made it is resumed after a crash, and takes its result."""
     ends_with_process: bool = False
     """Whether its tool is not run again after a crash, because no caller takes its result."""
+    depends_on: tuple[InvocationId, ...] | None = None
+    """The calls that must end before it starts."""
+    ignores_failures: bool = False
+    """Whether it starts also if one of those fails."""
     question: Question | None = None
-    """The question, also once it was answered: an approval does not outlive its question."""
+    """The question, also once it was answered: an approval does not outlive its question. None if rules allowed it."""
 
     @property
     def request(self) -> CallRequest:
@@ -103,6 +109,7 @@ class Checkpoint(Part, frozen=True, kw_only=True):
             self.native_call_id,
             self.actor_ref,
             self.parent_invocation_id,
+            self.depends_on,
             actor_roles=self.actor_roles,
         )
 
@@ -112,6 +119,7 @@ def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, qu
     calls = call.core.durability.checkpoints
     checkpoint = None if calls is None else _checkpoint_of(call, call_input, question)
     if calls is not None and checkpoint is not None:
+        call.ensure_recovery().is_planned = kind is CheckpointKind.PLANNED
         approval_id, expires_at_ns = awaited_answer(kind, question)
         calls.save(
             call.invocation_id,
@@ -205,6 +213,8 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         nested_key=None if call.nesting is None else call.nesting.key,
         parent_resumes=call.parent is not None and call.parent.ensure_nesting().key is not None,
         ends_with_process=call.background is not None and call.background.ends_with_process,
+        depends_on=request.depends_on,
+        ignores_failures=call.batch is not None and call.batch.ignores_failures,
         question=question,
     )
 

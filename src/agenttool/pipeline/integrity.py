@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
+from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, awaited_answer
 from agenttool.ports.deferred import result_key
@@ -53,7 +54,7 @@ def _compared(
 ) -> Iterator[tuple[str, bool]]:
     """Yield each part of a checkpoint and whether the journal agrees; each comparison relies on those before it."""
     yield "tool", checkpoint.tool_id == recorded.tool_id
-    yield "start", kind in (CheckpointKind.ASKED, CheckpointKind.APPROVED) or recorded.started_at is not None
+    yield "start", kind in _BEFORE_START or recorded.started_at is not None
     request = checkpoint.request
     yield (
         "caller",
@@ -73,10 +74,24 @@ def _compared(
         ),
     )
     yield "model_input", _agrees(recorded.model_input, checkpoint.model_input)
+    if kind == CheckpointKind.PLANNED:
+        yield "dependencies", checkpoint.depends_on == recorded.depends_on
+        yield "hidden input", _seals_agree(checkpoint, facts)
+        return
     runs = recorded.permission_input if isinstance(recorded.call_input, UnsetType) else recorded.call_input
     yield "call_input", _agrees(runs, checkpoint.call_input)
     yield "hidden input", _secrets_agree(checkpoint, facts)
     yield "question", _question_agrees(checkpoint, recorded, facts)
+
+
+_BEFORE_START = (CheckpointKind.PLANNED, CheckpointKind.ASKED, CheckpointKind.APPROVED)
+
+
+def _seals_agree(checkpoint: Checkpoint, facts: Sequence[Fact]) -> bool:
+    """Return whether the keyed digest of the stored input is the recorded one, if the journal hides the input."""
+    sealed = [fact.data for fact in facts if fact.step is steps.PLAN_SEALED]
+    key = key_of(checkpoint.salt or b"", checkpoint.model_input)
+    return all(each == {"digest": sealed_digest(parse_object(checkpoint.model_input), key)} for each in sealed)
 
 
 def _secrets_agree(checkpoint: Checkpoint, facts: Sequence[Fact]) -> bool:

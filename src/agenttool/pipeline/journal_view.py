@@ -11,6 +11,7 @@ from agenttool.codec import read, record_digest, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.journal.journal import follow
 from agenttool.journal.projection import events_of, invocation_of, records_of, result_in
+from agenttool.pipeline.acknowledge import store_open_calls
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.read_back import digest_in
 from agenttool.pipeline.retention import RetentionResult, retain
@@ -53,6 +54,17 @@ class JournalView:
         if invocation is not None and log.durable:
             await log.settle()
         return invocation
+
+    async def checkpoint(self, invocation_ids: Iterable[str]) -> None:
+        """Return once the open calls with these ids are stored, so that none is lost if the process dies.
+
+        If this process dies or closes, the next one on the store runs those that wait for their turn or for others of
+        their batch. Without this, such calls end with their process.
+
+        Raises:
+            StoreError: they cannot be stored.
+        """
+        await store_open_calls(self._core, map(InvocationId, invocation_ids))
 
     async def result(self, invocation_id: str) -> ToolResult | None:
         """Return the stored result of a call, in whichever process it ended; None if there is none yet."""

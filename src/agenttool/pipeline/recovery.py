@@ -23,6 +23,7 @@ from agenttool.pipeline.resume import (
     restore_call,
     resume_call,
     resume_deferred,
+    resume_planned,
 )
 from agenttool.pipeline.services import RuleMemory
 from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, is_forged
@@ -93,8 +94,8 @@ class Recovery:
     """Calls that cannot be resumed here, each with the time from which it counts as abandoned."""
     _resumed: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
     _last_answer: int = 0
-    _has_other_answers: bool = False
-    """Whether there are answers to calls of other processes, which may be dead."""
+    _is_due: bool = False
+    """Whether to look for calls of dead processes at the next poll: one was answered, or one that was resumed ended."""
     _missing: set[ToolId] = field(default_factory=set[ToolId])
     """The tools of calls that wait for a process that has them, as far as that was logged."""
     _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
@@ -190,7 +191,7 @@ class Recovery:
         if isinstance(outcome, Answered):
             await self.start()
             # The next poll resumes the call of a dead process: this process may be about to end.
-            self._has_other_answers |= await self._deliver_answers()
+            self._is_due |= await self._deliver_answers()
         return outcome
 
     async def _end_orphan(self, approval_id: ApprovalId) -> None:
@@ -235,7 +236,7 @@ class Recovery:
         if call.recovery is not None and call.recovery.unreleased is not None:
             await deliver_made_result(call, call.recovery.unreleased)
             return False
-        is_waiting = opened.kind in (CheckpointKind.ASKED, CheckpointKind.APPROVED)
+        is_waiting = opened.kind in (CheckpointKind.PLANNED, CheckpointKind.ASKED, CheckpointKind.APPROVED)
         if is_waiting and request_cancel(call, reason, by):
             await fail(call, failure_of_stop(call))
         else:
@@ -262,10 +263,10 @@ class Recovery:
         while True:
             try:
                 await self._lease.keep()
-                self._has_other_answers |= await self._deliver_answers()
+                self._is_due |= await self._deliver_answers()
                 await self._deliver_cancel_requests()
-                if self._has_other_answers or now() - recovered_at > RECOVER_EVERY_S:
-                    recovered_at, self._has_other_answers = now(), False
+                if self._is_due or now() - recovered_at > RECOVER_EVERY_S:
+                    recovered_at, self._is_due = now(), False
                     if self.remembered is not None:
                         await self.remembered.sync()
                     await self.recover()
@@ -306,17 +307,23 @@ class Recovery:
         checkpoint = checkpoint_in(opened)
         if checkpoint is not None and checkpoint.parent_invocation_id is not None:
             return self._can_recover_nested(opened, checkpoint, checkpoint.parent_invocation_id)
+        if checkpoint is not None and not all(map(self._has_ended, checkpoint.depends_on or ())):
+            return False  # it is planned, and waits
         return (checkpoint is not None and self._can_run(opened, checkpoint)) or self._is_abandoned(opened)
 
     def _can_run(self, opened: OpenCall, checkpoint: Checkpoint) -> bool:
-        """Return whether the tool of a call is known; and if the call has to be sent again, whether its server answers.
+        """Return whether the tool of a call is known; and if the call has to be sent, whether its server answers.
 
         A call that is overdue is not sent again.
         """
         if self.tool_of(checkpoint.tool_id) is None:
             return False
-        is_unsent = opened.kind == CheckpointKind.SENDING and opened.answer is None
+        is_unsent = opened.kind in (CheckpointKind.PLANNED, CheckpointKind.SENDING) and opened.answer is None
         return not is_unsent or self.is_reachable(checkpoint.tool_id) or is_overdue(opened, self.core.now_ns())
+
+    def _has_ended(self, invocation_id: InvocationId) -> bool:
+        known = invocation_of(self.core.journal.log.facts_of(invocation_id))
+        return known is None or known.status.is_terminal
 
     def _can_recover_nested(self, opened: OpenCall, checkpoint: Checkpoint, parent_id: InvocationId) -> bool:
         """Return whether this process can resume a nested call, for which its parent waits here, or end it without one.
@@ -330,8 +337,7 @@ class Recovery:
             is_asked = opened.kind == CheckpointKind.ASKED and opened.answer is None
             is_waiting = is_asked and (opened.expires_at_ns or 0) > self.core.now_ns()
             return (not is_waiting or self.core.questions.approve is not None) and self._can_run(opened, checkpoint)
-        known = invocation_of(self.core.journal.log.facts_of(parent_id))
-        return known is None or known.status.is_terminal
+        return self._has_ended(parent_id)
 
     def _is_resumable(self, opened: OpenCall) -> bool:
         """Return whether the log can be read and has no end of the call; with an end, its row was restored by hand."""
@@ -364,8 +370,12 @@ class Recovery:
         self._abandoned_ns.pop(call.invocation_id, None)
         task = asyncio.create_task(self._work_of(call, opened, checkpoint, tool))  # noqa: TID251 -- `stop` waits for it
         self._resumed.add(task)
-        task.add_done_callback(self._resumed.discard)
+        task.add_done_callback(self._resume_ended)
         return task
+
+    def _resume_ended(self, task: "asyncio.Task[ToolResult]") -> None:
+        self._resumed.discard(task)
+        self._is_due = True  # a planned call may depend on the one that ended
 
     def _work_of(
         self, call: Call, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None
@@ -374,6 +384,8 @@ class Recovery:
             return deliver_made_result(call, call.recovery.unreleased)
         if checkpoint is None or tool is None:
             return end_without_checkpoint(call)
+        if opened.kind == CheckpointKind.PLANNED:
+            return resume_planned(call, checkpoint)
         if CheckpointKind(opened.kind).is_deferred:
             return resume_deferred(call, tool, checkpoint, opened)
         question, body = checkpoint.question, opened.answer

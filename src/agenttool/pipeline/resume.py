@@ -1,7 +1,8 @@
 """Resumes one call of a dead process, or ends it with a result that states what is known.
 
 A call that *waits* for an answer continues with it, under the same id and with the same inputs. So does a call that was
-approved and not started. A call that *may have run* ends as `unknown_after_crash`, unless its tool only reads or is
+approved and not started, or waited for its turn. A call that was only *planned* runs all phases, once the calls that it
+depends on have ended. A call that *may have run* ends as `unknown_after_crash`, unless its tool only reads or is
 declared repeatable: then it runs again and finds the same `invocation_id` in its context. A call that *never started*
 ends as `process_died`. A deferred call continues with its result, or ends if that is overdue. If it was not
 acknowledged, it is sent again where it may arrive twice, and ends as `unknown_after_crash` elsewhere.
@@ -16,11 +17,11 @@ from agenttool.codec import parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.projection import invocation_of, records_of
+from agenttool.journal.projection import invocation_of, records_of, result_in
 from agenttool.pipeline.approval import conclude, declaration_changed, wait_for_answer
 from agenttool.pipeline.call import Call, Core, Nesting
 from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
-from agenttool.pipeline.cancellation import failure_of_stop
+from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_running_checkpoint, when_durable
 from agenttool.pipeline.completion import complete, fail
 from agenttool.pipeline.hook_runs import decide_with_hooks
@@ -28,9 +29,11 @@ from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import refuse_if_denied
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.phases.execute import execute, mask_credentials_again, run_with_retries
+from agenttool.pipeline.phases.permission import permission
 from agenttool.pipeline.phases.result import map_any_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
+from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import running_within
 from agenttool.policy.approvals import Answered, Question, rejection
@@ -74,7 +77,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         opened.invocation_id,
         tool=tool,
         needs_detailed_end=True,
-        phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
+        phase=_PHASES.get(opened.kind, Phase.PERMISSION),
         background=BackgroundState(ends_with_process=checkpoint is not None and checkpoint.ends_with_process),
     )
     recovery = call.recovery = ResumeState(has_checkpoint=True, may_finish=True)
@@ -123,7 +126,12 @@ def _restore_nesting(call: Call, checkpoint: Checkpoint) -> None:
     call.ensure_nesting().key = checkpoint.nested_key
 
 
-_EXECUTING = (CheckpointKind.RUNNING, CheckpointKind.SENDING, CheckpointKind.REMOTE)
+_PHASES: dict[str, Phase] = {
+    CheckpointKind.PLANNED: Phase.RESOLVE_TOOL,
+    CheckpointKind.RUNNING: Phase.EXECUTE,
+    CheckpointKind.SENDING: Phase.EXECUTE,
+    CheckpointKind.REMOTE: Phase.EXECUTE,
+}
 _REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INPUT)
 
 
@@ -147,6 +155,22 @@ def _may_have_effects(call: Call) -> bool:
     if known is None or known.started_at is None:
         return False
     return known.scheduler is None or known.scheduler.is_read_only is not True
+
+
+async def resume_planned(call: Call, checkpoint: Checkpoint) -> ToolResult:
+    """Run a call of a dead process that was not started; cancel it if a call that it depends on failed."""
+    facts = call.core.journal.log.facts_of
+    part = checkpoint_mismatch(CheckpointKind.PLANNED, checkpoint, facts(call.invocation_id))
+    if part is not None:
+        return await fail(call, _checkpoint_changed(part))
+    if call.status is not InvocationStatus.PLANNED:
+        return await end_without_checkpoint(call)
+    results = [result_in(facts(each)) for each in checkpoint.depends_on or ()]
+    if not checkpoint.ignores_failures and any(each is None or each.is_error for each in results):
+        request_cancel(call, AbortReason.SIBLING_ERROR)
+    call.note(steps.TAKEN_UP, {"attempt": call.ensure_recovery().attempts})
+    with running_within(call.invocation_id, alone=True):
+        return await run_call(call)
 
 
 async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
@@ -187,11 +211,16 @@ async def _continue_approval(
         ToolFailure: the tool or the parent call is gone; the call was rejected; and all that running it may raise.
     """
     question = checkpoint.question
-    if question is None or tool.subject.declaration_digest != checkpoint.declaration_digest:
+    is_asked = call.status is InvocationStatus.AWAITING_APPROVAL
+    if (question is None and is_asked) or tool.subject.declaration_digest != checkpoint.declaration_digest:
         raise ToolFailure(declaration_changed(tool))
     if checkpoint.parent_invocation_id is not None and call.parent is None:
         raise ToolFailure(_parent_ended(call))
-    if call.status is InvocationStatus.AWAITING_APPROVAL:
+    if question is None:
+        if call.status is not InvocationStatus.QUEUED:
+            raise ToolFailure(_process_died(call))
+        call_input = await permission(call, tool, call_input)  # the rules may have changed, or have expired
+    elif is_asked:
         _repeat_rejection(call)
         if answered is None and not has_passed(question.expires_at, timestamp(call.core.now_ns())):
             call.core.questions.book.open(question)

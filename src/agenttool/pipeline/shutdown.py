@@ -69,7 +69,11 @@ def can_park(call: Call) -> bool:
     recovery = call.ensure_recovery()
     if recovery.is_remote:
         return call.core.durable and call.drive is not None
-    return recovery.may_finish and not call.started_ns and call.core.durable
+    is_waiting = recovery.may_finish or call.status in _NOT_STARTED
+    return is_waiting and not call.started_ns and call.core.durable
+
+
+_NOT_STARTED = (InvocationStatus.PLANNED, InvocationStatus.QUEUED)
 
 
 async def _can_resume(call: Call) -> bool:

@@ -159,12 +159,15 @@ class AgentSurfaces:
             self.surfaces.default = self._default.record
         return self.surfaces.default
 
-    def restored(self, surface_id: str, reach: frozenset[ToolId] | None) -> Surface:
-        """Return a stored surface, or rebuild one of another process; it reaches no more tools than that one did."""
+    def restored(self, surface_id: str, reach: frozenset[ToolId] | None, loaded: frozenset[ToolId]) -> Surface:
+        """Return a stored surface, or rebuild one of another process; it reaches no more tools than that one did.
+
+        `loaded` names deferred tools that were callable there.
+        """
         stored = self.surfaces.with_id(SurfaceId(surface_id))
         if stored is not None:
             return stored
-        built = self._build(SurfaceRequest(), bounds=reach)
+        built = self._build(SurfaceRequest(), loaded=loaded, bounds=reach)
         return dataclasses.replace(built, record=replace(built.record, surface_id=SurfaceId(surface_id)))
 
     def _rebuild(self, surface_id: SurfaceId, archived: ArchivedSurface) -> Surface:

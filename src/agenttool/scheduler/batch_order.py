@@ -160,10 +160,11 @@ class Siblings:
         others = [other for other in unfinished if other != call]
         if self.policy == SiblingFailurePolicy.CANCEL_SIBLINGS and status not in _NO_FAILURE:
             return tuple(others)
-        dependents = set(self._dependents(call))
+        dependents = set(self.dependents(call))
         return tuple(other for other in others if other in dependents)
 
-    def _dependents(self, call: int) -> Iterator[int]:
+    def dependents(self, call: int) -> Iterator[int]:
+        """Yield the calls that depend on one, directly or indirectly."""
         reached = {call}
         # Every call comes after the calls that it depends on.
         for other in TopologicalSorter(self.depends_on).static_order():

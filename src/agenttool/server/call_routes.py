@@ -32,7 +32,6 @@ from agenttool.records import (
     AbortReason,
     Digest,
     InvocationId,
-    InvocationStatus,
     OrderingPolicy,
     Record,
     Ref,
@@ -43,7 +42,6 @@ from agenttool.records import (
     ToolInvocation,
     ToolResult,
     ToolSurface,
-    unresolved_tool,
 )
 from agenttool.server.messages import (
     AnswerItem,
@@ -95,8 +93,8 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     """Call a tool.
 
     Without `wait`, the response comes once the call has ended or waits for an answer. With `wait`, it comes once the
-    call has ended, or after so many seconds. A call that has not ended is answered with 202. A call that failed is a
-    result, too. The header `Idempotency-Key` makes a repeated request return the first call.
+    call has ended, or after so many seconds. A call that has not ended is stored, and answered with 202. A call that
+    failed is a result, too. The header `Idempotency-Key` makes a repeated request return the first call.
     """
     body, runtime = request.body, request.space.conversation(request.principal, request.body.thread)
     begun, wait = time.monotonic(), request.query.wait
@@ -120,7 +118,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
     if observed.result is not None and started is not None and started.status.is_terminal:
         return Reply(value=_state(invocation_id, started, observed.result))
-    return await _state_reply(request.space, invocation_id, started)
+    return await _state_reply(request.space, invocation_id)
 
 
 class _Observer:
@@ -141,23 +139,41 @@ class _Observer:
         self.result = result
 
 
-async def _state_reply(space: TenantSpace, invocation_id: str, started: StartedCall | None) -> Reply:
-    journal = space.runtime.journal
-    result = await journal.result(invocation_id)
-    state = _state(invocation_id, await journal.invocation(invocation_id) or started, result)
-    if result is not None:
+async def _state_reply(space: TenantSpace, invocation_id: str) -> Reply:
+    await space.runtime.journal.checkpoint([invocation_id])
+    state, has_ended = await _read_state(space, invocation_id)
+    if has_ended:
         return Reply(value=state)
     return Reply(value=state, status=HTTPStatus.ACCEPTED, headers={"location": f"/v1/calls/{invocation_id}"})
 
 
-def _state(invocation_id: str, known: ToolInvocation | StartedCall | None, result: ToolResult | None) -> CallReply:
+async def _read_state(
+    space: TenantSpace, invocation_id: str, known: ToolResult | None = None
+) -> tuple[CallReply, bool]:
+    """Return the stored state of a call, and whether it has ended.
+
+    The result is read after the status, and only if the call has ended, so that the two agree.
+
+    Raises:
+        Problem: the journal has no such call.
+    """
+    journal = space.runtime.journal
+    invocation = await journal.invocation(invocation_id)
+    if invocation is None:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
+    if not invocation.status.is_terminal:
+        return _state(invocation_id, invocation, None), False
+    return _state(invocation_id, invocation, known or await journal.result(invocation_id)), True
+
+
+def _state(invocation_id: str, known: ToolInvocation | StartedCall, result: ToolResult | None) -> CallReply:
     is_open = result is None
     asked = known.approval_request_ref if isinstance(known, ToolInvocation) else None
-    status = "planned" if known is None else known.status.value
+    status = known.status.value
     return CallReply(
         invocation_id=invocation_id,
         status=status,
-        tool="" if known is None else tool_name(known.tool_id),
+        tool=tool_name(known.tool_id),
         approval_id=asked if is_open and status == "awaiting_approval" else None,
         expires_at=None,
         result=raw(None) if result is None else raw_record(result),
@@ -226,7 +242,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     await _own_invocation(request.space, request.principal, invocation_id)
     if request.query.wait:
         with request.server.within(request.query.wait, request.identity):
-            await request.space.wait(invocation_id)
+            await request.space.runtime.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
         return read_call(reader, InvocationId(invocation_id))
@@ -234,19 +250,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     try:
         call = await request.space.read(read)
     except ConfigError as error:
-        planned = await request.space.invocation(invocation_id)
-        if planned is None:
-            raise _unknown_call(invocation_id) from error
-        call = RecordedCall(
-            position=0,
-            invocation=planned,
-            began_ns=time.time_ns(),
-            facts=(),
-            events=(),
-            records=(),
-            children=(),
-            owner=None,
-        )
+        raise _unknown_call(invocation_id) from error
     return Reply(value=_detail(call))
 
 
@@ -261,7 +265,7 @@ async def _own_invocation(space: TenantSpace, principal: Principal, invocation_i
     Raises:
         Problem: there is none.
     """
-    invocation = await space.invocation(invocation_id)
+    invocation = await space.runtime.journal.invocation(invocation_id)
     if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
         raise _unknown_call(invocation_id)
     return invocation
@@ -343,9 +347,10 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     Without `wait`, the response comes once each call has ended, waits for an answer, or depends on one that waits.
     With `wait`, it comes once all calls have ended, or after so many seconds. If a call has not ended, the status is
     202, and `GET /v1/calls/{invocation_id}` returns the state of each call. The status of a call that has not started,
-    because it depends on another one, is `planned`.
+    because it depends on another one, is `planned`. With 202, all calls are stored: those that wait continue in the
+    next server if this one stops or dies.
     """
-    space, actor = request.space, request.principal.subject
+    space = request.space
     runtime = space.conversation(request.principal, request.body.thread)
     calls = [
         ToolCall(
@@ -361,12 +366,10 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
         if any(other >= place for other in each.depends_on):
             detail = "a call may depend on earlier calls only; use their places, from 0 on"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/calls/{place}/depends_on")
-    planned = [_planned(space, each, actor) for each in calls]
     surface = _surface_of(request)
     idle, wait = asyncio.Event(), request.query.wait
     limit = DEFAULT_WAIT_S if wait is None else wait
     batch = space.start_batch(
-        planned,
         runtime.batch(
             calls,
             surface=surface,
@@ -378,29 +381,13 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     batch.add_done_callback(lambda _: idle.set())
     with request.server.within(max(limit, MIN_WAIT_S), request.identity):
         await idle.wait()
+    invocation_ids = [str(each.invocation_id) for each in calls]
+    if not batch.done():
+        await runtime.journal.checkpoint(invocation_ids)
     results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
-    items = [
-        _state(
-            each.invocation_id,
-            await space.invocation(each.invocation_id),
-            result or await runtime.journal.result(each.invocation_id),
-        )
-        for each, result in zip(planned, results, strict=True)
-    ]
-    status = HTTPStatus.OK if batch.done() else HTTPStatus.ACCEPTED
-    return Reply(value=BatchReply(items=items), status=status)
-
-
-def _planned(space: TenantSpace, call: ToolCall, actor: str) -> ToolInvocation:
-    """Return the invocation of a call as it is before it starts."""
-    entry = space.runtime.inspection.tool(call.name)
-    return ToolInvocation(
-        invocation_id=call.invocation_id or InvocationId(""),
-        tool_id=unresolved_tool(call.name) if entry is None else entry.tool_id,
-        status=InvocationStatus.PLANNED,
-        actor_ref=actor,
-        created_at=timestamp(time.time_ns()),
-    )
+    states = [await _read_state(space, *each) for each in zip(invocation_ids, results, strict=True)]
+    status = HTTPStatus.OK if all(has_ended for _, has_ended in states) else HTTPStatus.ACCEPTED
+    return Reply(value=BatchReply(items=[state for state, _ in states]), status=status)
 
 
 def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:

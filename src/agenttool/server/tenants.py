@@ -2,11 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from starlette.types import ASGIApp
 
@@ -15,7 +15,7 @@ from agenttool.journal.steps import STEPS
 from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
-from agenttool.records import InvocationId, ToolInvocation, ToolResult, ToolSurface
+from agenttool.records import InvocationId, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
 from agenttool.server.lazy_app import LazyContext
@@ -43,13 +43,6 @@ def tenant_store(place: Path, tenant: str) -> Path:
     return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
 
 
-class _PlannedCall(NamedTuple):
-    """A call of a running batch, which is not recorded before it starts."""
-
-    invocation: ToolInvocation
-    batch: "asyncio.Task[list[ToolResult]]"
-
-
 class TenantSpace:
     """The runtime of one tenant, with its event streams, surfaces and batches.
 
@@ -67,7 +60,7 @@ class TenantSpace:
         self.events = EventHub(runtime)
         self._session_surfaces: dict[str, ToolSurface] = {}
         self._conversations: dict[tuple[str, str | None], Runtime] = {}
-        self._planned: dict[str, _PlannedCall] = {}
+        self._batches: set[asyncio.Task[list[ToolResult]]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["TenantSpace"]:
@@ -125,37 +118,12 @@ class TenantSpace:
             raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
         return found
 
-    def start_batch(
-        self, planned: Sequence[ToolInvocation], results: Coroutine[object, object, list[ToolResult]]
-    ) -> "asyncio.Task[list[ToolResult]]":
-        """Run a batch in a task that outlives its request; `invocation` and `wait` know its calls at once."""
+    def start_batch(self, results: Coroutine[object, object, list[ToolResult]]) -> "asyncio.Task[list[ToolResult]]":
+        """Run a batch in a task that outlives its request."""
         task = asyncio.create_task(results)  # noqa: TID251 -- it ends with its calls, which the runtime ends
-        self._planned |= {each.invocation_id: _PlannedCall(each, task) for each in planned}
-
-        def forget(_: "asyncio.Task[list[ToolResult]]") -> None:
-            for each in planned:
-                del self._planned[each.invocation_id]
-
-        task.add_done_callback(forget)
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
         return task
-
-    async def invocation(self, invocation_id: str) -> ToolInvocation | None:
-        """Return the invocation of a call that is recorded, or that a running batch is going to start."""
-        recorded = await self.runtime.journal.invocation(invocation_id)
-        planned = self._planned.get(invocation_id)
-        return planned.invocation if recorded is None and planned is not None else recorded
-
-    async def wait(self, invocation_id: str) -> None:
-        """Wait for the end of a call; for one that its batch has not started yet, wait for the end of the batch.
-
-        Raises:
-            ConfigError: there is no such call.
-        """
-        planned = self._planned.get(invocation_id)
-        if planned is not None and await self.runtime.journal.invocation(invocation_id) is None:
-            await asyncio.wait([planned.batch])
-        else:
-            await self.runtime.wait(invocation_id)
 
     async def read(self, use: Callable[[JournalReader], _T]) -> _T:
         """Return what a function reads from the journal; it runs in a thread if the journal is a file."""

@@ -146,7 +146,7 @@ async def _run_durably(call: Call, tool: Tool, call_input: JsonObject) -> object
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
     """
     is_plain = call.change is None and tool.redactor is None and not tool.is_repeatable
-    is_in_journal = call.unwritten is _LAUNCHED and is_plain
+    is_in_journal = call.unwritten is _LAUNCHED and is_plain and not call.has_checkpoint
     call.publish()
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run_with_retries(call, tool))

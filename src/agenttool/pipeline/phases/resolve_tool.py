@@ -17,8 +17,14 @@ from agenttool.results.redaction import InputMask, compile_redactor
 
 _PHASE = Phase.RESOLVE_TOOL
 
-_REDACT_ALL_VALUES = compile_redactor(["*"])
+REDACT_ALL_VALUES = compile_redactor(["*"])
 """Redacts all values: without a tool there is no list of sensitive fields."""
+
+
+def find_tool(call: Call) -> Tool | None:
+    """Return the tool that a call names, if its surface has it; change nothing."""
+    found = None if call.surface is None else call.surface.resolve(call.request.name)
+    return call.core.tools[found] if isinstance(found, Entry) else None
 
 
 def resolve_tool(call: Call) -> Tool:
@@ -61,7 +67,7 @@ def _look_up(call: Call, surface: Surface) -> Entry:
 def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     name = call.request.name if call.scrubber is None else call.scrubber.text(call.request.name)
     call.tool_id = unresolved_tool(name)
-    call.request = replace(call.request, name=name, redactor=_REDACT_ALL_VALUES)
+    call.request = replace(call.request, name=name, redactor=REDACT_ALL_VALUES)
     call.note(steps.PLANNED, call.request)
     if call.stop_state is not None and call.stop_state.reason is not None:
         return ToolFailure(failure_of_stop(call))

@@ -7,6 +7,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import failure_of_stop
+from agenttool.pipeline.checkpoint import CheckpointKind, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
@@ -44,6 +45,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
         ToolFailure: canceled, sibling_canceled, rate_limited.
     """
     call.phase = _PHASE
+    call.final_input = call_input
     call.publish()
     facts = tool.safety.facts_for(call_input)
     call.facts = facts.record
@@ -150,6 +152,8 @@ async def _wait(call: Call, acquiring: Coroutine[object, object, Permit]) -> Per
 def _note_queued(call: Call) -> None:
     if call.status is not InvocationStatus.QUEUED:
         call.note(steps.QUEUED, None if call.facts is None else Scheduled(call.facts))
+    if call.recovery is not None and call.recovery.is_planned:
+        save_checkpoint(call, CheckpointKind.APPROVED, call.final_input)
 
 
 def _run_after_thread(call: Call, then: Callable[[], None]) -> None:

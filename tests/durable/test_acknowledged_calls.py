@@ -1,0 +1,252 @@
+"""A call that was answered with 202 survives its server: `agenttool serve` as a process, killed or stopped."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import httpcore
+import pytest
+from project_settings import write_settings
+from served_process import ask, serving
+
+from agenttool import sync
+
+SHOP = '''
+import asyncio, os
+from pathlib import Path
+from agenttool import Context, tool
+
+def write(context, number):
+    with open("ledger", "a") as file:
+        file.write(f"{context.invocation_id} {number}\\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return f"wrote {number}"
+
+@tool(namespace="shop")
+async def pay(number: int, context: Context) -> str:
+    """Pay."""
+    return write(context, number)
+
+@tool(namespace="shop")
+async def send(number: int, context: Context) -> str:
+    """Send, once it is approved."""
+    return write(context, number)
+
+@tool(namespace="shop")
+async def hold(number: int, context: Context) -> str:
+    """Write, and wait for a file."""
+    write(context, number)
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return "went"
+
+@tool(namespace="shop")
+async def nap(number: int, context: Context) -> str:
+    """Write between two short waits."""
+    await asyncio.sleep(0.01)
+    write(context, number)
+    await asyncio.sleep(0.01)
+    return "slept"
+
+@tool(namespace="shop", read_only=True)
+async def look(number: int) -> str:
+    """Wait for a file, and read nothing."""
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return f"saw {number}"
+'''
+RULES = "".join(f'[[rules]]\nbehavior = "allow"\ntool = "shop.{name}"\n\n' for name in ("pay", "hold", "nap"))
+JSON = {"content-type": "application/json"}
+
+
+class Shop:
+    """A folder with tools, which one server after another serves."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "shop.py").write_text(SHOP)
+        write_settings(folder / "agenttool.toml", RULES)
+
+    def serve(self):
+        return serving(self.folder, "--from", "shop", "--store", "calls.db")
+
+    def expire_lease(self):
+        """Let the next server recover the calls of a killed one at once."""
+        with closing(sqlite3.connect(self.folder / "calls.db")) as file, file:
+            file.execute("DELETE FROM processes")
+
+    def allow(self):
+        """Approve all calls that wait."""
+        with sync.open(store=f"sqlite:{self.folder / 'calls.db'}") as rt:
+            for each in rt.approvals.list():
+                rt.approvals.decide(each.approval_id, "allow", by="eve")
+
+    @property
+    def written(self):
+        """How often each call has written."""
+        ledger = self.folder / "ledger"
+        return Counter(line.split()[0] for line in ledger.read_text().splitlines()) if ledger.exists() else Counter()
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
+
+
+def call(name, number, *depends_on):
+    known = {"tool": f"shop.{name}", "arguments": {"number": number}}
+    return {**known, "depends_on": depends_on} if depends_on else known
+
+
+def post_batch(url, *calls, wait=0):
+    status, body = ask(f"{url}/v1/batches?wait={wait}", json.dumps({"calls": calls}).encode(), JSON)
+    return status, json.loads(body)["items"]
+
+
+def post_call(url, body, wait=0):
+    status, reply = ask(f"{url}/v1/calls?wait={wait}", json.dumps(body).encode(), JSON)
+    return status, json.loads(reply)
+
+
+def get(url, item, wait=0):
+    status, body = ask(f"{url}/v1/calls/{item['invocation_id']}?wait={wait}")
+    assert status == 200, body
+    return json.loads(body)
+
+
+def cancel(url, item):
+    return ask(f"{url}/v1/calls/{item['invocation_id']}/cancel", b"{}", JSON)[0]
+
+
+def ends(url, *items):
+    found = [get(url, each, 30) for each in items]
+    return [(each["status"], ((each["result"] or {}).get("error") or {}).get("error_code")) for each in found]
+
+
+def until(is_done):
+    for _ in range(6000):
+        if is_done():
+            return
+        time.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+def kill(shop, child):
+    child.kill()
+    child.wait()
+    shop.expire_lease()
+
+
+def stop(_, child):
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.wait(timeout=60) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [kill, stop])
+def test_a_planned_call_runs_once_in_the_next_server_when_its_dependency_has_ended(shop, end):
+    with shop.serve() as (child, url):
+        status, items = post_batch(url, call("send", 1), call("pay", 2, 0), call("pay", 3, 1))
+        assert (status, [each["status"] for each in items]) == (202, ["awaiting_approval", "planned", "planned"])
+        end(shop, child)
+    with shop.serve() as (_, url):
+        assert [get(url, each)["status"] for each in items] == ["awaiting_approval", "planned", "planned"]
+        shop.allow()
+        assert ends(url, *items) == [("succeeded", None)] * 3
+    assert shop.written == {each["invocation_id"]: 1 for each in items}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "first"), [(kill, ("failed", "unknown_after_crash")), (stop, ("canceled", "runtime_shutdown"))]
+)
+def test_a_call_that_waits_for_its_turn_runs_once_and_one_without_its_dependency_is_canceled(shop, end, first):
+    with shop.serve() as (child, url):
+        status, items = post_batch(url, call("hold", 1), call("pay", 2, 0), call("pay", 3))
+        assert (status, [each["status"] for each in items]) == (202, ["running", "planned", "queued"])
+        status, single = post_call(url, call("pay", 4))
+        assert (status, single["status"]) == (202, "queued")
+        end(shop, child)
+    with shop.serve() as (_, url):
+        without = ("canceled", "sibling_canceled")
+        assert ends(url, *items, single) == [first, without, ("succeeded", None), ("succeeded", None)]
+    assert shop.written == {each["invocation_id"]: 1 for each in (items[0], items[2], single)}
+
+
+@pytest.mark.slow
+def test_a_dependency_that_only_reads_runs_again_and_the_call_that_depends_on_it_runs_once(shop):
+    with shop.serve() as (child, url):
+        status, items = post_batch(url, call("look", 1), call("pay", 2, 0))
+        assert (status, [each["status"] for each in items]) == (202, ["running", "planned"])
+        kill(shop, child)
+    (shop.folder / "go").touch()
+    with shop.serve() as (_, url):
+        assert ends(url, *items) == [("succeeded", None)] * 2
+    assert shop.written == {items[1]["invocation_id"]: 1}
+
+
+@pytest.mark.slow
+def test_a_planned_call_that_is_canceled_ends_at_once_before_and_after_a_restart(shop):
+    with shop.serve() as (child, url):
+        _, items = post_batch(url, call("send", 1), call("pay", 2, 0), call("pay", 3, 0))
+        assert cancel(url, items[1]) == 202
+        assert ends(url, items[1]) == [("canceled", "canceled")]
+        assert [get(url, each)["status"] for each in items] == ["awaiting_approval", "canceled", "planned"]
+        kill(shop, child)
+    with shop.serve() as (_, url):
+        assert cancel(url, items[2]) == 202
+        assert ends(url, items[2]) == [("canceled", "canceled")]
+        assert get(url, items[0])["status"] == "awaiting_approval"
+    assert not shop.written
+
+
+def post_until_killed(url, seed, acknowledged):
+    """Post calls and batches until the server is gone; note the id of each call that it acknowledged."""
+    chance = random.Random(seed)
+    try:
+        for number in range(1000):
+            if chance.random() < 0.5:
+                acknowledged.append(post_call(url, call(chance.choice(["pay", "nap", "look", "send"]), number))[1])
+            else:
+                first = call(chance.choice(["send", "nap", "look"]), number)
+                acknowledged += post_batch(url, first, call("pay", number, 0), call("nap", number), call("pay", 0, 1))[
+                    1
+                ]
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_each_call_that_was_acknowledged_before_a_crash_is_known_and_ends_and_none_writes_twice(shop, rounds):
+    acknowledged, chance = [], random.Random(rounds)
+    (shop.folder / "go").touch()
+    for number in range(rounds):
+        with shop.serve() as (child, url), ThreadPoolExecutor() as posting:
+            wanted = len(acknowledged) + chance.randrange(10, 60)
+            for seed in range(4):
+                posting.submit(post_until_killed, url, 100 * number + seed, acknowledged)
+            until(lambda least=wanted: len(acknowledged) >= least)
+            kill(shop, child)
+    with shop.serve() as (_, url):
+        for each in acknowledged:
+            get(url, each)
+        shop.allow()
+        found = {each["invocation_id"]: get(url, each, 60) for each in acknowledged}
+    program = [sys.executable, "-m", "agenttool", "verify", "--store", "calls.db"]
+    assert subprocess.run(program, cwd=shop.folder, capture_output=True, check=False).returncode == 0
+    counts = Counter((each["tool"], each["status"]) for each in found.values())
+    print(len(found), counts)
+    assert {status for _, status in counts} <= {"succeeded", "failed", "canceled"}
+    assert not [(each, count) for each, count in shop.written.items() if count > 1]
+    succeeded = {each for each, end in found.items() if end["status"] == "succeeded" and end["tool"] != "shop.look"}
+    assert succeeded <= shop.written.keys()
