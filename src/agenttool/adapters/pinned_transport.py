@@ -39,9 +39,10 @@ def _is_address(host: str) -> bool:
 class PinnedTransport(httpx2.AsyncBaseTransport):
     """Resolves the host of each request once, checks all its addresses, and connects to one of them."""
 
-    def __init__(self, policy: SsrfPolicy) -> None:
-        """Take which addresses may be contacted."""
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+    def __init__(self, policy: SsrfPolicy, max_connections: int = 100) -> None:
+        """Take which addresses may be contacted, and how many connections may be open at the same time."""
+        limits = httpx2.Limits(max_connections=max_connections, max_keepalive_connections=20)
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
         self._policy = policy
         self._resolver = Resolver()
 

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from waiting import wait_until
 
 from agenttool import McpServer, ProviderState, Runtime
+from agenttool.adapters.mcp.subscriptions import MAX_STREAMS
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.mcp.http import McpOptions, serve_http
 from agenttool.records import ErrorClass
@@ -86,7 +87,8 @@ class TinyServer:
         self.requests.append(request)
         cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if message["method"] == "server/discover":
-            result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **cache}
+            capabilities = {"tools": {}, "resources": {"subscribe": True}}
+            result = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **cache}
         elif message["method"] == "tools/list":
             result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], **cache}
         else:
@@ -298,3 +300,40 @@ async def test_a_server_that_does_not_listen_and_one_at_a_private_address_are_na
     assert "no connection (ConnectError)" in gone.fault
     assert "its url may not be contacted: a URL must spell an address in full" in sneaky.fault
     assert json.dumps(gone.fault).isascii()
+
+
+async def test_calls_run_beside_as_many_streams_as_a_server_may_have(serve_app):
+    async def listen(message):
+        confirmed = {**message["params"], "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]}}
+        notice = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": confirmed}
+        yield f"data: {json.dumps(notice)}\n\n".encode()
+        await asyncio.Event().wait()
+
+    async def on_call(request, message):
+        if message["method"] == "subscriptions/listen":
+            return StreamingResponse(listen(message), media_type="text/event-stream")
+        return answer(message, "here")
+
+    async with serve_app(TinyServer(on_call).app) as url:
+        server = McpServer("far", url=f"{url}/mcp", timeout_s=10)
+        async with Runtime.open(sources=[server], approve=lambda _: True) as rt:
+            source = rt.sources.get("far")
+            subscribed = [source.subscribe(f"memo://{number}", print) for number in range(MAX_STREAMS)]
+            assert None not in await asyncio.gather(*subscribed)
+            results = await asyncio.gather(*(rt.call("far.echo", {}) for _ in range(20)))
+    assert [each.text for each in results] == ["here"] * 20
+
+
+async def test_an_older_event_stream_that_is_idle_for_too_long_is_logged_in_one_line(free_port, monkeypatch, caplog):
+    monkeypatch.setattr("agenttool.adapters.mcp.http.READ_S", 0.3)
+    caplog.set_level("INFO")
+    with served(sdk_server().sse_app(), free_port()) as url:
+        server = McpServer("far", url=f"{url}/sse", transport="sse", protocol="legacy")
+        async with Runtime.open(sources=[server], approve=lambda _: True) as rt:
+            log = rt.sources.get("far")
+            await asyncio.to_thread(wait_until, lambda: any("ended" in line for line in log.log))
+            again = await rt.call("far.echo", {"text": "hi"})
+    assert again.text == "hi"
+    assert [each for each in caplog.records if each.exc_info] == []
+    noted = [each.getMessage() for each in caplog.records if "event stream" in each.getMessage()]
+    assert noted[0] == "the event stream of the server 'far' ended: ReadTimeout"

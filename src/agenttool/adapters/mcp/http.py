@@ -1,5 +1,6 @@
 """The HTTP transports: streamable HTTP, and the older HTTP with server-sent events, both behind the SSRF guard."""
 
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +23,7 @@ from agenttool.adapters.mcp.session import (
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.adapters.mcp.subscriptions import MAX_STREAMS
 from agenttool.adapters.pinned_transport import PinnedTransport, policy_for
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
@@ -29,6 +31,11 @@ from agenttool.records import JsonObject
 
 CONNECT_S, READ_S = 15.0, 300.0
 """How long a connection may take, and how long a server may send nothing."""
+
+MAX_REQUESTS = 100
+"""How many requests are open at the same time, beside the streams of subscriptions; others wait."""
+
+log = logging.getLogger("agenttool.mcp")
 
 _SESSION_HEADER = "mcp-session-id"
 _EVENTS = "text/event-stream"
@@ -67,6 +74,24 @@ class _LimitedEvents(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
+class _SessionEvents(httpx2.AsyncByteStream):
+    """The event stream of a session of the older transport; a fault of the connection ends it, as the server may."""
+
+    def __init__(self, name: str, body: httpx2.AsyncByteStream) -> None:
+        self._name = name
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for part in self._body:
+                yield part
+        except httpx2.HTTPError as error:
+            log.info("the event stream of the server %r ended: %s", self._name, type(error).__name__)
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
 async def _too_large(request: httpx2.Request, max_bytes: int) -> bytes:
     """Return the JSON-RPC error that replaces a response to a message.
 
@@ -100,7 +125,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         Raises:
             ConfigError: an entry of `allow` is invalid.
         """
-        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow))
+        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow), MAX_STREAMS + MAX_REQUESTS)
+        self._server = server
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id
         login = f"a user must log in: run `agenttool sources login {server.name}`"
@@ -118,7 +144,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except RecordError as error:
             raise ConfigError(f"its url may not be contacted: {error}") from error
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, OSError) as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, OSError) as error:
             return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")
@@ -136,7 +162,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._session_id.value = found or self._session_id.value
         body = cast("httpx2.AsyncByteStream", response.stream)
         if response.headers.get("content-type", "").startswith(_EVENTS):
-            response.stream = _LimitedEvents(body, self._max_bytes, request)
+            is_session = self._server.transport == "sse" and request.method == "GET"
+            events = _SessionEvents(self._server.name, body) if is_session else body
+            response.stream = _LimitedEvents(events, self._max_bytes, request)
             return response
         return await self._limited(request, response, body)
 
