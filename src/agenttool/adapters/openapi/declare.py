@@ -24,6 +24,7 @@ from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
 from agenttool.adapters.source_settings import credentials_in
 from agenttool.codec import write_own
 from agenttool.config.table import members_of
+from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
@@ -433,7 +434,9 @@ def _pruned(schema: JsonObject, depth: int = 3) -> JsonObject:
     return found
 
 
-def declare(service: OpenApiService, tool: OperationTool, executor: Executor) -> DeclaredTool:
+def declare(
+    service: OpenApiService, tool: OperationTool, executor: Executor, *, later: DeferredTool | None = None
+) -> DeclaredTool:
     """Return the declaration of a tool; the method counts as a fact only if the service is trusted."""
     operation, facts = tool.operation, tool.facts
     method = operation.method
@@ -493,6 +496,7 @@ def declare(service: OpenApiService, tool: OperationTool, executor: Executor) ->
         executor=executor,
         shared_state=None,  # a service that is reached over HTTP has several clients
         is_trusted=service.trust,
+        later=later,
     )
 
 

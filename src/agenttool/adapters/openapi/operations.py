@@ -301,7 +301,7 @@ class OperationReader:
         servers = get("servers") or item.get("servers") or self._root.get("servers")
         own, parameters = self._all_parameters(item.get("parameters"), get("parameters"), pointer)
         undeclared = _undeclared(path, parameters)
-        responses = self._all_responses(get("responses"), f"{pointer}/responses")
+        responses, result_shape = self._all_responses(get("responses"), f"{pointer}/responses")
         return ApiOperation(
             method=method.upper(),
             path=path,
@@ -316,8 +316,8 @@ class OperationReader:
             servers=cast("tuple[JsonObject, ...]", tuple(list_of(servers))),
             security=self._security if security is None else security,
             native_parameters=own,
-            responses={status: response for status, (response, _) in responses.items()},
-            result_shape={status: shape for status, (_, shape) in responses.items()},
+            responses=responses,
+            result_shape=result_shape,
         )
 
     def _all_parameters(self, shared: Json | RawJson, own: Json | RawJson, pointer: str) -> _Parameters:
@@ -356,29 +356,29 @@ class OperationReader:
             self._ignore(pointer, f"it must be a list, got {type(found).__name__}")
         return list_of(found)
 
-    def _all_responses(self, value: Json | RawJson, pointer: str) -> dict[str, _Response]:
-        """Return the responses of an operation by status; one that is invalid is reported, and left out."""
-        found: dict[str, _Response] = {}
-        for status, each in self._fit(OBJECT, decoded(value, pointer), pointer).items():
-            if status.startswith("x-"):
-                continue
-            response = self._response_once(each, f"{pointer}/{status}")
-            if response is not None:
-                found[status] = response
-        return found
+    def _all_responses(self, value: Json | RawJson, pointer: str) -> tuple[dict[str, JsonObject], JsonObject]:
+        """Return the responses of an operation by status, and their schemas; an invalid one is reported, and left out.
 
-    def _response_once(self, value: Json | RawJson, pointer: str) -> _Response | None:
-        """Return a response; one with the same text is read once, unless it must be reported for each operation."""
-        if not isinstance(value, RawJson):
-            return self._response(value, pointer)
-        text = bytes(value)
-        known = self._responses.get(text)
-        if known is None:
-            reports = len(self.skipped)
-            known = self._response(value, pointer)
-            if known is not None and len(self.skipped) == reports:
-                self._responses[text] = known
-        return known
+        One with the same text is read once, unless it must be reported for each operation.
+        """
+        found: dict[str, JsonObject] = {}
+        schemas: JsonObject = {}
+        known = self._responses
+        natives = cast("Mapping[str, Json | RawJson]", self._fit(OBJECT, decoded(value, pointer), pointer))
+        for status, each in natives.items():
+            text = bytes(each) if isinstance(each, RawJson) else None
+            response = None if text is None else known.get(text)
+            if response is None:
+                if status.startswith("x-"):
+                    continue
+                reports = len(self.skipped)
+                response = self._response(each, f"{pointer}/{status}")
+                if response is None:
+                    continue
+                if text is not None and len(self.skipped) == reports:
+                    known[text] = response
+            found[status], schemas[status] = response
+        return found, schemas
 
     def _response(self, value: Json | RawJson, pointer: str) -> _Response | None:
         try:

@@ -284,7 +284,7 @@ class OpenApiSource(SourceWithReview):
         """Return a tool; one that waits for a review has the texts that were accepted, and cannot be called."""
         is_polled = self._host.is_durable and _ACCEPTED in tool.operation.responses
         work = PolledWork(self._host.documents, _WORK) if is_polled else None
-        declared = replace(declare(self.service, tool, OperationExecutor(self._state, tool, work)), later=work)
+        declared = declare(self.service, tool, OperationExecutor(self._state, tool, work), later=work)
         advice = self._review.advice(tool.name)
         if advice is None:
             return declared
