@@ -13,6 +13,7 @@ from waiting import wait_until
 from agenttool import Runtime, tool
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.mcp.server import RuntimeMcpServer
+from agenttool.mcp.sessions import call_at_end
 from agenttool.ports.surfacing import Role
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
@@ -98,6 +99,11 @@ async def test_the_subscriptions_of_a_session_end_with_it_and_are_limited(tmp_pa
                 wait_until,
                 lambda: log.read_text().count('"resources/subscribe"') == log.read_text().count("/unsubscribe"),
             )
+
+
+def test_a_version_of_the_sdk_that_hides_the_end_of_sessions_is_named():
+    with pytest.raises(TypeError, match="the MCP SDK has no `ServerSession._connection` any more"):
+        call_at_end(object(), print)
 
 
 def settings(path, *servers, deny=()):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -61,6 +62,20 @@ class ClientSession:
             await self.channel.send_notification(types.ToolListChangedNotification())
 
 
+def call_at_end(session: ServerSession, ended: Callable[[], None]) -> None:
+    """Call a function when a session ends.
+
+    The SDK has no public way: a handler gets the session, and only its private connection notices the end.
+
+    Raises:
+        TypeError: the SDK has changed.
+    """
+    connection = getattr(session, "_connection", None)
+    if not isinstance(connection, Connection):
+        raise TypeError("the MCP SDK has no `ServerSession._connection` any more; find its end of sessions anew")
+    connection.exit_stack.callback(ended)
+
+
 class ClientSessions:
     """Notifies clients of changes: on their sessions, or on the streams of `subscriptions/listen`.
 
@@ -82,8 +97,7 @@ class ClientSessions:
         found = self._sessions.get(key)
         if found is None:
             found = self._sessions[key] = ClientSession(context.session)
-            connection = context.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- no public way
-            connection.exit_stack.callback(self._drop, key)
+            call_at_end(context.session, lambda: self._drop(key))
             if len(self._sessions) > MAX_SESSIONS:
                 self._drop(next(iter(self._sessions)))
         return found
