@@ -11,10 +11,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_clients import Person, connected, text_of
 from waiting import wait_until
 
-from agenttool import Runtime
+from agenttool import FunctionHook, Hook, Runtime
 from agenttool.adapters.mcp.settings import McpServer
+from agenttool.hooks.reply import HookReply
 from agenttool.ports.surfacing import Role
-from agenttool.records import ResultPersistence, ToolInvocation
+from agenttool.records import Behavior, HookEvent, ResultPersistence, ToolInvocation
 
 FIXTURE = Path(__file__).resolve().parents[1] / "support" / "mcp_fixture_server.py"
 
@@ -95,6 +96,28 @@ async def test_nothing_is_sent_for_completion_or_a_subscription_that_a_read_woul
         allowed = await client.complete(template, {"name": "name", "value": "o"})
     assert [each.completion.values for each in refused] == [[], []]
     assert allowed.completion.values == ["memo://{name} o…"]
+
+
+@pytest.mark.parametrize("behavior", [None, "deny", "ask"])
+async def test_completions_are_calls_that_hooks_decide_about_and_the_journal_records(mode, tmp_path, behavior):
+    async def guard(query):
+        return None if behavior is None else HookReply(permission_result=Behavior(behavior))
+
+    log = tmp_path / "log"
+    hook = Hook(name="guard", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(guard))
+    prompt = types.PromptReference(type="ref/prompt", name="greet")
+    async with Runtime.open(sources=[server("fx", "offers=1", f"log={log}")], approve="wait", hooks=[hook]) as rt:
+        async with connected(rt, mode, actor="user:ada") as client:
+            found = await client.complete(prompt, {"name": "who", "value": "A"})
+            offered = [each.name for each in (await client.list_tools()).tools]
+        calls = [each async for each in rt.journal.export() if isinstance(each, ToolInvocation)]
+        assert await rt.approvals.list() == ()
+    assert found.completion.values == (["greet A…"] if behavior is None else [])
+    assert ("completion/complete" in log.read_text()) is (behavior is None)
+    assert "complete" not in offered
+    assert [(str(each.tool_id), each.actor_ref, each.model_input["argument"]) for each in calls] == [
+        ("tool_fx.complete", "user:ada", {"name": "who", "value": "A"})
+    ]
 
 
 async def test_the_error_of_a_server_about_its_own_prompt_reaches_the_client(mode):

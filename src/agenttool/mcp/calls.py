@@ -66,6 +66,7 @@ class ToolRun:
         approvals_url: the page of open questions; None if there is none.
         asks_client: whether questions may be answered in the client, which can answer without its user.
         approves_own_calls: whether callers over HTTP may approve their own calls; with a token they need the role.
+        denies_questions: whether a question is denied, because the request cannot wait for an approval.
     """
 
     runtime: Runtime
@@ -76,6 +77,7 @@ class ToolRun:
     approvals_url: str | None = None
     asks_client: bool = True
     approves_own_calls: bool = False
+    denies_questions: bool = False
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
     _result: ToolResult | None = None
@@ -184,6 +186,9 @@ class ToolRun:
 
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""
+        if self.denies_questions:
+            await self.runtime.approvals.decide(question, Deny(message="the request cannot wait for an approval"))
+            return True
         page = self._page_of(question)
         if page is None and not (self._may_answer(question) and self.exchange.accepts("elicitation/create")):
             return False

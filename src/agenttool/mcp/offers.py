@@ -49,6 +49,8 @@ OLD_NOT_FOUND = -32002
 MAX_SUBSCRIPTIONS = 1_000
 """To how many resources one caller can subscribe."""
 
+_REFUSALS = (ErrorClass.APPROVAL_REJECTED, ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED)
+
 Reply = TypeVar("Reply")
 
 Caller = str | Principal | None
@@ -266,8 +268,8 @@ class Offers:
     ) -> list[Owner]:
         """Return the owners that may get arguments without a question: those whose tool that reads would run at once.
 
-        Completion and subscriptions are no calls, so there is none that could wait for an approval. As with a read, an
-        owner that may not get them ends the search.
+        Completion and subscriptions cannot wait for an approval. As with a read, an owner that may not get them ends
+        the search. Hooks and classifiers have no part in this: they decide about calls alone.
 
         Raises:
             MCPError: the first owner may not.
@@ -401,10 +403,11 @@ class Offers:
             raise MCPError(types.INVALID_PARAMS, f"no prompt is named {name!r}; list the prompts")
         return found
 
-    async def completion(self, params: JsonObject, caller: Caller) -> JsonObject:
+    async def completion(self, params: JsonObject, caller: Caller, call: GovernedCall) -> JsonObject:
         """Return completions of an argument of a prompt or of a resource template.
 
-        There are none if no source has some, or if the actor may not read the entry without an approval.
+        Those of a server are a governed call of the server's tool `complete`. There are none if no source has some, or
+        if the actor may not read the entry, or complete it, without an approval.
         """
         ref = cast("JsonObject", params["ref"])
         member, kind = ("name", OfferKind.PROMPTS) if ref["type"] == "ref/prompt" else ("uri", OfferKind.TEMPLATES)
@@ -418,10 +421,20 @@ class Offers:
             owners = await self._unasked(owners, kind, arguments, caller)
         except MCPError:
             owners = []
-        found = await _first(
-            owners,
-            lambda provider, key: provider.complete({**params, "ref": {**ref, member: key}}, name_of_actor(caller)),
-        )
+
+        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
+            members: JsonObject = {**params, "ref": {**ref, member: key}}
+            if not isinstance(provider, ServerOffers):
+                return await provider.complete(members, name_of_actor(caller))
+            tool = provider.completing_tool
+            verdict = None if tool is None else await self._verdict(tool, members, caller)
+            if tool is None or verdict is None or verdict.behavior is not Behavior.ALLOW:
+                return None
+            result = await call(tool, members)
+            is_refused = result.error is not None and result.error.error_class in _REFUSALS
+            return None if is_refused else await self._reply_in(result)
+
+        found = await _first(owners, ask)
         return found or {"completion": {"values": [], "total": 0, "hasMore": False}}
 
 
@@ -474,7 +487,15 @@ class ServerOffers:
 
     def reading_tool(self, kind: OfferKind) -> str | None:
         """Return the qualified name of the tool that reads an entry; None if the server does not have this feature."""
-        name = self._source.reading_tool(LISTS[kind].reader)
+        return self._tool(LISTS[kind].reader)
+
+    @property
+    def completing_tool(self) -> str | None:
+        """The qualified name of the tool that completes arguments; None if the server does not have this feature."""
+        return self._tool("complete")
+
+    def _tool(self, operation: str) -> str | None:
+        name = self._source.reading_tool(operation)
         return None if name is None else f"{self.name}.{name}"
 
     async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
@@ -494,10 +515,6 @@ class ServerOffers:
                 break
             cursor = {"cursor": following}
         return found
-
-    async def complete(self, params: JsonObject, actor: str | None) -> JsonObject | None:
-        """Return the completions of an argument; None from a server without this feature."""
-        return await self._ask(self._source.complete(params, actor))
 
     def watch(self, changed: OfferChanged) -> None:
         """Report when the lists of the server change."""

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import cast
 
@@ -409,11 +410,7 @@ class RuntimeMcpServer:
         exchange = self._find_exchange(context, params, identity)
 
         async def call(name: str, arguments: JsonObject) -> ToolResult:
-            native_id = None if context.request_id is None else str(context.request_id)
-            tool = RequestedTool(
-                name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True
-            )
-            return await self._new_run(exchange, identity).read(tool)
+            return await self._new_run(exchange, identity).read(_read_call(context, name, arguments))
 
         if exchange.task is None:
             exchange.start(self._group, lambda: work(call))
@@ -496,7 +493,15 @@ class RuntimeMcpServer:
     async def _complete(self, context: RequestContext, params: types.CompleteRequestParams) -> types.Result:
         members = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         members.pop("_meta", None)
-        return types.CompleteResult.model_validate(await self._offers.completion(members, self._caller(context)))
+        identity = self._identity(context, "completion/complete", members)
+        exchange = ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context))
+        run = replace(self._new_run(exchange, identity), denies_questions=True)
+
+        async def call(name: str, arguments: JsonObject) -> ToolResult:
+            return await run.read(_read_call(context, name, arguments))
+
+        caller = self._caller(context)
+        return types.CompleteResult.model_validate(await self._offers.completion(members, caller, call))
 
     async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)
@@ -521,6 +526,12 @@ _INSTRUCTIONS = (
     f" If {TOOL_SEARCH} is listed, it finds the tools that are not, and {TOOL_CALL} runs them."
     " Read the rest of a large output with read_result, or by its resource link."
 )
+
+
+def _read_call(context: RequestContext, name: str, arguments: JsonObject) -> RequestedTool:
+    """Return the call of a tool that reads for a request."""
+    native_id = None if context.request_id is None else str(context.request_id)
+    return RequestedTool(name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True)
 
 
 def _inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:

@@ -72,7 +72,7 @@ def call_at_end(session: ServerSession, ended: Callable[[], None]) -> None:
     """
     connection = getattr(session, "_connection", None)
     if not isinstance(connection, Connection):
-        raise TypeError("the MCP SDK has no `ServerSession._connection` any more; find its end of sessions anew")
+        raise TypeError("the MCP SDK has no `ServerSession._connection` any more; find another way to notice the end")
     connection.exit_stack.callback(ended)
 
 

@@ -6,6 +6,7 @@ from typing import cast
 
 from mcp_types import (
     ClientRequest,
+    CompleteRequest,
     GetPromptRequest,
     ListPromptsRequest,
     ListResourcesRequest,
@@ -23,11 +24,12 @@ from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
 from agenttool.ports.output import NativeOutput
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Json, JsonObject, McpMapping, RiskLevel, ToolKind, WriteEffect
+from agenttool.records import Json, JsonObject, Lifecycle, McpMapping, RiskLevel, ToolKind, WriteEffect
 from agenttool.records import replace as replace_record
 
 _CURSOR: JsonObject = {"cursor": {"type": "string", "description": "nextCursor of the page before; none at first."}}
 _URI: JsonObject = {"uri": {"type": "string", "description": "The URI of the resource."}}
+_COMPLETION: JsonObject = {name: {"type": "object"} for name in ("ref", "argument", "context")}
 _PROMPT: JsonObject = {
     "name": {"type": "string"},
     "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -41,6 +43,7 @@ class Operation:
     Attributes:
         feature: the capability of the server that it needs.
         output: returns the output of a reply; None returns the reply as a value.
+        is_shown: whether models are shown its tool.
     """
 
     feature: str
@@ -50,6 +53,7 @@ class Operation:
     properties: JsonObject
     required: tuple[str, ...] = ()
     output: Callable[[JsonObject, McpMapping], NativeOutput] | None = None
+    is_shown: bool = True
 
 
 OPERATIONS = {
@@ -84,6 +88,15 @@ OPERATIONS = {
         ("name",),
         messages_output,
     ),
+    "complete": Operation(
+        "completions",
+        "completion/complete",
+        CompleteRequest,
+        "Complete an argument of a prompt or of a URI of the server.",
+        _COMPLETION,
+        ("ref", "argument"),
+        is_shown=False,
+    ),
 }
 """The tools that read resources and prompts, by name."""
 
@@ -92,8 +105,9 @@ TASKS_FEATURE = "tasks"
 
 
 def features_of(capabilities: ServerCapabilities) -> tuple[str, ...]:
-    """Return which of resources, prompts and tasks a server has."""
-    found = tuple(name for name in ("resources", "prompts") if getattr(capabilities, name) is not None)
+    """Return which of resources, prompts, completions and tasks a server has."""
+    names = ("resources", "prompts", "completions")
+    found = tuple(name for name in names if getattr(capabilities, name) is not None)
     return (*found, TASKS_FEATURE) if TASKS_EXTENSION in (capabilities.extensions or {}) else found
 
 
@@ -150,7 +164,10 @@ def reading_tool(server: McpServer, operation_name: str, name: str, pool: Connec
         "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
         "annotations": {"readOnlyHint": True},
     }
-    tool = declare(server, definition, ReadingExecutor(server.name, operation_name, pool, may_repeat=True))
+    executor = ReadingExecutor(server.name, operation_name, pool, may_repeat=True)
+    # Calls reach a deprecated tool, and models are not shown it.
+    lifecycle = Lifecycle.AVAILABLE if operation.is_shown else Lifecycle.DEPRECATED
+    tool = declare(server, definition, executor, lifecycle=lifecycle)
     mapping = McpMapping(server_id=server.name, method=operation.method)
     declaration = replace_record(
         tool.declaration,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx2
-from mcp_types import ClientRequest, CompleteRequest
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions, Unavailable
 from agenttool.adapters.mcp.declare import declare, definition_fault
@@ -274,24 +273,8 @@ class McpSource(SourceWithReview):
         if operation not in OPERATIONS:
             raise ConfigError(f"no operation is named {operation!r}; {suggestion(operation, OPERATIONS)}")
         session = await self.connection_of(actor_ref).session(lambda: None)
-        return await self._send(session, request_of(operation, members), actor_ref)
-
-    async def complete(self, params: JsonObject, actor_ref: str | None = None) -> JsonObject | None:
-        """Return the reply to `completion/complete`; None if the server does not have this feature.
-
-        Raises:
-            CredentialMissing: the actor has no value of a credential.
-            Unavailable: the server cannot be used now.
-            MCPError: the server answered with an error.
-        """
-        session = await self.connection_of(actor_ref).session(lambda: None)
-        if session.client.server_capabilities.completions is None:
-            return None
-        return await self._send(session, CompleteRequest.model_validate({"params": params}), actor_ref)
-
-    async def _send(self, session: McpSession, request: ClientRequest, actor: str | None) -> JsonObject:
-        headers = await self._filled(self._headers_with_credentials, actor)
-        return await session.request(request, Exchange(headers=headers))
+        headers = await self._filled(self._headers_with_credentials, actor_ref)
+        return await session.request(request_of(operation, members), Exchange(headers=headers))
 
     def watch_offers(self, changed: OfferChanged) -> None:
         """Report changes of the lists of resources and prompts from now on."""
