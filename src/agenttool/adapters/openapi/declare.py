@@ -352,7 +352,7 @@ class ToolMaker:
         needed = cast("list[Json]", schema.get("required", []))
         is_simple = own and not _COMPOSED & schema.keys() and len(own) <= MAX_MEMBERS
         is_open = isinstance(schema.get("additionalProperties"), dict) or schema.get("additionalProperties") is True
-        is_free = all(_is_argument(each) and each not in (*properties, PAGES) for each in own)
+        is_free = own.keys().isdisjoint((*properties, PAGES)) and all(map(_is_argument, own))
         if is_simple and not is_open and is_free and (body.is_required or not needed):
             properties.update(own)
             required += [each for each in needed if each in own]

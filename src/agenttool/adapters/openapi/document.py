@@ -329,8 +329,12 @@ class References:
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
         steps = fragment.split("/")[1:]
+        if "%" in fragment or "~" in fragment:
+            steps = [unquote(step).replace("~1", "/").replace("~0", "~") for step in steps]
         for step in steps:
-            found = _member(found, unquote(step).replace("~1", "/").replace("~0", "~"), reference)
+            found = _member(found, step, reference)
+        if isinstance(found, dict) and len(steps) >= LEVELS and RawJson not in {*map(type, found.values())}:
+            return found
         return _decode_within(found, f"the target of {reference!r}", max(LEVELS - len(steps), 1))
 
     def resolve(self, value: Json, pointer: str) -> JsonObject:
@@ -354,8 +358,10 @@ class References:
 
 def _member(value: Json, step: str, reference: str) -> Json:
     if isinstance(value, dict) and step in value:
-        value[step] = decoded(value[step], "", f"the target of {reference!r}")
-        return value[step]
+        found = cast("Json | RawJson", value[step])
+        if isinstance(found, RawJson):
+            found = value[step] = decoded(found, "", f"the target of {reference!r}")
+        return found
     if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
         return value[int(step)]
     raise DocumentError(f"the reference {reference!r} leads to nothing; correct it")

@@ -244,10 +244,11 @@ class SchemaConverter:
         """Add a word whose value has schemas, or names members of one."""
         each, depth = value[word], depth + 1
         if word == "required":
-            hidden = self._hidden_in(object_of(value.get("properties")))
+            members = object_of(value.get("properties"))
             named = list_of(self._fit(TEXTS, each, (place, word)))
-            required = [name for name in named if name not in hidden]
-            found |= {word: list(dict.fromkeys(required))} if required else {}
+            required = [each for each in dict.fromkeys(named) if not self._is_hidden(members.get(str(each)))]
+            if required:
+                found[word] = required
         elif word in _MAP_WORDS:
             members = self._fit(OBJECT, each, (place, word))
             if isinstance(members, dict):
@@ -265,18 +266,18 @@ class SchemaConverter:
 
     def _members(self, word: str, members: JsonObject, place: _Place, depth: int) -> JsonObject:
         """Return the members of an object, without those that requests, or responses, do not have."""
-        hidden = self._hidden_in(members)
         if word != "properties":
-            wrong = [name for name in members if not _is_regex(name)]
-            for name in wrong:
+            for name in [name for name in members if not _is_regex(name)]:
                 self._loosen((place, word, name), f"its name must be {_PATTERN}")
-            hidden |= {*wrong}
+            members = {name: each for name, each in members.items() if _is_regex(name)}
         return {
-            name: self._schema(each, (place, word, name), depth) for name, each in members.items() if name not in hidden
+            name: self._schema(each, (place, word, name), depth)
+            for name, each in members.items()
+            if not self._is_hidden(each)
         }
 
-    def _hidden_in(self, members: JsonObject) -> set[str]:
-        return {name for name, each in members.items() if isinstance(each, dict) and each.get(self._hidden) is True}
+    def _is_hidden(self, member: Json) -> bool:
+        return isinstance(member, dict) and member.get(self._hidden) is True
 
 
 def _wrong(expected: str) -> NoReturn:
