@@ -5,6 +5,7 @@ authenticated: it is recorded as a claim, and is never the actor of a call, so r
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -33,6 +34,7 @@ def principal_in(scope: Mapping[str, object]) -> Principal | None:
     return found
 
 
+@lru_cache(1024)
 def session_owner(principal: Principal | None) -> AuthenticatedUser | None:
     """Return the caller in the form of the SDK, which then serves a session only to the caller that opened it."""
     if principal is None:

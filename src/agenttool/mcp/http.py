@@ -36,9 +36,9 @@ class McpEndpoints:
         except PermissionError as error:
             await PlainTextResponse(str(error), HTTPStatus.FORBIDDEN)(scope, receive, send)
             return
-        subject = None if principal is None else principal.subject
-        usable = [each for each, options in self._profiles.items() if admits(options, self._profiles, subject)]
-        if name not in usable:
+        subject, options = None if principal is None else principal.subject, self._profiles.get(name)
+        if options is None or not admits(options, self._profiles, subject):
+            usable = [each for each, other in self._profiles.items() if admits(other, self._profiles, subject)]
             await _refusal(name, usable)(scope, receive, send)
             return
         # The parser leaves blanks at the end of a value, and the SDK compares values with the body.

@@ -1,11 +1,10 @@
 """Authentication of requests: by API key, JWT or console session, or as a program on this machine."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
@@ -100,7 +99,7 @@ class Authenticator:
         self._is_secure = is_secure
         self._cached: dict[str, tuple[float, Identity]] = {}
 
-    async def identify(self, scope: Scope, headers: Headers) -> Identity:
+    async def identify(self, scope: Scope, headers: Mapping[str, str]) -> Identity:
         """Return the identity of a request.
 
         Raises:
@@ -123,7 +122,7 @@ class Authenticator:
             raise unauthorized(_MISSING)
         return _LOCAL_CALLER
 
-    async def _check(self, token: str, headers: Headers) -> Identity:
+    async def _check(self, token: str, headers: Mapping[str, str]) -> Identity:
         cached = self._cached.get(token)
         if cached is not None and time.monotonic() < cached[0]:
             return cached[1]
@@ -133,7 +132,7 @@ class Authenticator:
         self._cached[token] = (time.monotonic() + CACHED_S, found)
         return found
 
-    async def _verify(self, token: str, headers: Headers) -> Identity:
+    async def _verify(self, token: str, headers: Mapping[str, str]) -> Identity:
         kind = next((each for each in (GrantKind.KEY, GrantKind.SESSION) if token.startswith(f"{each.value}_")), None)
         if kind is not None:
             grant = await self.grants.find(token, kind)
@@ -149,7 +148,7 @@ class Authenticator:
             return await self._verify_jwt(token)
         raise unauthorized(_WRONG)
 
-    def session_token(self, scope: Scope, headers: Headers) -> str | None:
+    def session_token(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """Return the session token of a request from the console: the cookie and the key of the page together.
 
         Other pages cannot use the cookie. A server on another port receives the cookie, but not the key.
@@ -197,7 +196,7 @@ def split_session(token: str) -> tuple[str, str]:
     return token[:-PAGE_KEY_LENGTH], token[-PAGE_KEY_LENGTH:]
 
 
-def _is_local_program(scope: Scope, headers: Headers) -> bool:
+def _is_local_program(scope: Scope, headers: Mapping[str, str]) -> bool:
     """Return whether a request comes from this machine, through no proxy, and names this machine as the host."""
     client = scope.get("client")
     if client is None or client[0] not in _LOOPBACK_HOSTS or _is_forwarded(scope, headers):
@@ -205,8 +204,7 @@ def _is_local_program(scope: Scope, headers: Headers) -> bool:
     return parse_host(headers.get("host", "")) in _LOOPBACK_HOSTS
 
 
-def _is_forwarded(scope: Scope, headers: Headers) -> bool:
+def _is_forwarded(scope: Scope, headers: Mapping[str, str]) -> bool:
     """Return whether a request shows signs of a proxy; a proxy that hides itself cannot be detected."""
-    names = [name.decode("latin-1") for name, _ in headers.raw]
-    has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in names)
+    has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in headers)
     return has_header or scope.get("http_version") == _PROXY_HTTP_VERSION

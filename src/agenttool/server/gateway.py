@@ -10,13 +10,13 @@ from math import inf
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttool.adapters.rap.callback_urls import PATH as CALLBACKS
-from agenttool.adapters.rap.request_body import BodyBudget, is_json, read_body
+from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import is_too_deep, parse_value
 from agenttool.console.pages import console_response, is_console_path
@@ -68,7 +68,6 @@ class Gateway:
         self.state = state
         self.tenants = state.tenants
         self.options = state.options
-        self._bodies = BodyBudget()
         self._buckets: dict[str, TokenBucket] = {}
         self._exact: dict[str, dict[str, Route]] = {}
         self._patterns: dict[re.Pattern[str], dict[str, Route]] = {}
@@ -82,7 +81,7 @@ class Gateway:
         """Serve one request."""
         if scope["type"] != "http":
             return
-        origin = Headers(scope=scope).get("origin") if self.options.origins else None
+        origin = _headers_of(scope).get("origin") if self.options.origins else None
         is_listed = origin is not None and origin in self.options.origins
 
         def counted(message: Message) -> Awaitable[None]:
@@ -116,7 +115,7 @@ class Gateway:
         if callbacks is not None:
             return callbacks
         if method in ("GET", "HEAD") and is_console_path(path):
-            return console_response(path, Headers(scope=scope).get("if-none-match", ""))
+            return console_response(path, _headers_of(scope).get("if-none-match", ""))
         raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
 
     def _find(self, path: str, method: str) -> tuple[Route, Mapping[str, str]] | None:
@@ -142,7 +141,7 @@ class Gateway:
         return route, names
 
     async def _call(self, route: Route, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
-        headers = Headers(scope=scope)
+        headers = _headers_of(scope)
         if route.roles is None:
             identity, space = None, self.tenants.default
         else:
@@ -162,7 +161,7 @@ class Gateway:
         reply = await route.handler(request)
         return reply if isinstance(reply, Response) else _response(reply, headers)
 
-    async def _authorize(self, scope: Scope, headers: Headers, roles: frozenset[AccessRole]) -> Identity:
+    async def _authorize(self, scope: Scope, headers: Mapping[str, str], roles: frozenset[AccessRole]) -> Identity:
         """Return the identity of a request.
 
         Raises:
@@ -195,7 +194,7 @@ class Gateway:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": str(round(wait_s + 1))})
         bucket.take(now)
 
-    async def _read_body(self, route: Route, headers: Headers, receive: Receive) -> msgspec.Struct:
+    async def _read_body(self, route: Route, headers: Mapping[str, str], receive: Receive) -> msgspec.Struct:
         """Read and decode the body of a request.
 
         Raises:
@@ -209,8 +208,7 @@ class Gateway:
             detail = f"the body must be JSON, got {kind!r}; send Content-Type: application/json"
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
         try:
-            with self._bodies.reserve() as has_room:
-                body = await read_body(headers, receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+            body = await read_body(headers, receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S)
         except HTTPException as error:
             raise Problem(HTTPStatus(error.status_code), error.detail) from None
         try:
@@ -221,7 +219,7 @@ class Gateway:
             raise invalid_member(error, route.body.__struct_fields__) from None
 
     async def _mcp(self, scope: Scope) -> ASGIApp:
-        identity = await self._authorize(scope, Headers(scope=scope), frozenset({AccessRole.CALLER}))
+        identity = await self._authorize(scope, _headers_of(scope), frozenset({AccessRole.CALLER}))
         space = await self.tenants.get(identity.principal.tenant)
         if space.mcp is None:
             raise Problem(HTTPStatus.NOT_FOUND, _NO_MCP)
@@ -235,14 +233,14 @@ class Gateway:
     ) -> None:
         """Serve a request, also one with a stream, until its credentials are revoked or expire, or the server stops."""
         is_started = is_complete = False
+        ended: Problem | None = None
 
-        async def noted(message: Message) -> None:
+        def noted(message: Message) -> Awaitable[None]:
             nonlocal is_started, is_complete
             is_started = True
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
-            await send(message)
+            return send(message)
 
-        ended = Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
         try:
             with self.state.within(inf, identity):
                 await app(scope, receive, noted)
@@ -250,6 +248,7 @@ class Gateway:
         except Problem as problem:
             ended = problem
         if not is_started:
+            ended = ended or Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
             await problem_response(ended)(scope, receive, send)
         elif not is_complete:
             await send({"type": "http.response.body", "body": b""})
@@ -265,6 +264,11 @@ class Gateway:
         space = next((each for each in self.tenants.opened() if each.tenant == tenant), None)
         rap = None if space is None else space.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
+
+
+def _headers_of(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request by their names in lower case; of several with one name, the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
 def _read_query(route: Route, text: bytes) -> msgspec.Struct:
@@ -299,7 +303,7 @@ class _JsonResponse:
         await send({"type": "http.response.body", "body": self._body})
 
 
-def _response(reply: Reply, headers: Headers) -> ASGIApp:
+def _response(reply: Reply, headers: Mapping[str, str]) -> ASGIApp:
     if reply.value is None:
         return Response(status_code=reply.status, headers=reply.headers)
     body = bytes(reply.value) if isinstance(reply.value, msgspec.Raw) else _encode(reply.value)

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Generic, TypeVar, cast, get_args
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -43,6 +42,7 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     Attributes:
         server: what all requests share.
         space: the tenant of the principal.
+        headers: by their names in lower case.
         path: the values of the names in the path.
     """
 
@@ -50,7 +50,7 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     space: TenantSpace
     principal: Principal
     scope: Scope
-    headers: Headers
+    headers: Mapping[str, str]
     path: Mapping[str, str]
     query: Q
     body: B
@@ -113,7 +113,7 @@ class Route:
         """The type of the request body."""
         return self._request_types[1]
 
-    @property
+    @cached_property
     def has_body(self) -> bool:
         """Whether it takes a body."""
         return self.body is not EmptyBody
