@@ -17,7 +17,7 @@ from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.resolve_tool import find_tool
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.waits import running_within, waiting_for_end
+from agenttool.pipeline.waits import RunningWithin, waiting_for_end
 from agenttool.policy.approvals import edit_stands
 from agenttool.ports.calls import CallObserver, StartedCall
 from agenttool.ports.identity import Principal, name_of_actor
@@ -64,7 +64,7 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments.
             StoreError: the key cannot be reserved.
         """
-        earlier = await self._run_until_idle(call, key, observer)
+        earlier = await self._run_until_idle(call, BackgroundState(facts=[]), key, observer)
         if earlier is not None:
             return earlier
         # Facts in memory come first, because reading the log is slow.
@@ -87,24 +87,24 @@ class BackgroundCalls:
 
         With `on_idle`, it does not wait: `on_idle` is called once the call has ended or waits, maybe more than once.
         """
-        earlier = await self._run_until_idle(call, key, observer, on_idle, ends_with_process=ends_with_process)
+        background = BackgroundState(on_idle, ends_with_process=ends_with_process)
+        earlier = await self._run_until_idle(call, background, key, observer)
         if earlier is not None:
             return StartedCall(earlier.invocation_id, earlier.tool_id, earlier.status)
         return StartedCall(call.invocation_id, call.tool_id, call.status or InvocationStatus.PLANNED)
 
     async def _run_until_idle(
-        self,
-        call: Call,
-        key: str | None,
-        observer: CallObserver | None,
-        on_idle: Callable[[], object] | None = None,
-        *,
-        ends_with_process: bool = False,
+        self, call: Call, background: BackgroundState, key: str | None, observer: CallObserver | None
     ) -> ToolInvocation | None:
-        """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one."""
-        idle: asyncio.Future[None] = self._core.timing.loop.create_future()
-        notify = on_idle or partial(_resolve, idle)
-        background = BackgroundState(notify, [], is_known=key is not None, ends_with_process=ends_with_process)
+        """Run a call in a task until it has ended or waits; if an earlier call has the key, return that one.
+
+        If the caller has set `on_idle`, it does not wait.
+        """
+        idle: asyncio.Future[None] | None = None
+        if background.on_idle is None:
+            idle = self._core.timing.loop.create_future()
+            background.on_idle = partial(_resolve, idle)
+        background.is_known = key is not None
         if key is None:
             self._launch(call, background, observer)
         else:
@@ -122,7 +122,7 @@ class BackgroundCalls:
             earlier = await asyncio.shield(starting)
             if earlier is not None:
                 return earlier
-        if on_idle is None:
+        if idle is not None:
             await idle
         return None
 
@@ -132,9 +132,20 @@ class BackgroundCalls:
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
-        task = asyncio.create_task(_run_registered(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
+        task = asyncio.create_task(self._run_started(call, background, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
-        task.add_done_callback(lambda _: self._task_ended(task, call, background))
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_started(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
+        try:
+            result = await _run_registered(call)
+            if observer is not None and not call.is_parked:
+                observer.ended(result)
+        finally:
+            background.become_idle()
+            if not call.is_parked:
+                background.on_progress = None  # it refers to the call, which the garbage collector would have to find
+            self._release_key(call)
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
@@ -181,13 +192,6 @@ class BackgroundCalls:
                     " it was deleted or could not be written; find out whether it ran, then use another key"
                 )
             await asyncio.sleep(POLL_S)  # the process that reserved the key records its call soon, or has died
-
-    def _task_ended(self, task: asyncio.Task[object], call: Call, background: BackgroundState) -> None:
-        self._tasks.discard(task)
-        background.become_idle()
-        if not call.is_parked:
-            background.on_progress = None  # it refers to the call, which the garbage collector would have to find
-        self._release_key(call)
 
     def _release_key(self, call: Call) -> None:
         if self._keyed.get(call.invocation_id) is call:
@@ -314,15 +318,10 @@ def progress_record(call: Call, update: Progressed) -> ToolProgress:
     return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
-async def _run_registered(call: Call, observer: CallObserver | None = None) -> ToolResult:
+async def _run_registered(call: Call) -> ToolResult:
     call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
-    with running_within(call.invocation_id):
-        result = await run_call(call)
-    if observer is not None and not call.is_parked:
-        observer.ended(result)
-    if call.background is not None:
-        call.background.become_idle()  # the caller does not wait for the end of the task
-    return result
+    with RunningWithin(call.invocation_id):
+        return await run_call(call)
 
 
 def key_of_caller(idempotency_key: str, actor: str | Principal | None) -> str:

@@ -74,7 +74,7 @@ class BackgroundState(Live, eq=False):
 
     Attributes:
         on_idle: called when the call ends or starts to wait.
-        facts: the facts of the call, until it is idle.
+        facts: the facts of the call, until it is idle; none if they are not needed.
         is_known: its caller has its id or key before it runs, or another process had it.
         on_progress: takes the progress of the call.
         ends_with_process: after a crash, no caller takes its result, so a tool that was started is not run again.

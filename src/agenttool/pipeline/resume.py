@@ -35,7 +35,7 @@ from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
-from agenttool.pipeline.waits import running_within
+from agenttool.pipeline.waits import RunningWithin
 from agenttool.policy.approvals import Answered, Question, rejection
 from agenttool.policy.rules import has_passed
 from agenttool.ports.evidence import CallEnded, CallRequest, ResultMade
@@ -169,14 +169,14 @@ async def resume_planned(call: Call, checkpoint: Checkpoint) -> ToolResult:
     if not checkpoint.ignores_failures and any(each is None or each.is_error for each in results):
         request_cancel(call, AbortReason.SIBLING_ERROR)
     call.note(steps.TAKEN_UP, {"attempt": call.ensure_recovery().attempts})
-    with running_within(call.invocation_id, alone=True):
+    with RunningWithin(call.invocation_id, alone=True):
         return await run_call(call)
 
 
 async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
     """Resume a call of a dead process, under the same id and with the same inputs."""
     call.core.registry.calls[call.invocation_id] = call
-    with running_within(call.invocation_id, alone=True):
+    with RunningWithin(call.invocation_id, alone=True):
         return await complete(call, lambda call: _resumed(call, tool, checkpoint, answered))
 
 

@@ -40,15 +40,26 @@ def callers() -> list[Call]:
     return [_running[each] for each in _within.get() if each in _running]
 
 
-@contextmanager
-def running_within(invocation_id: InvocationId, *, alone: bool = False) -> Generator[None]:
-    """Run the code of a call within those of the present code; `alone` if those do not wait for it."""
-    outer: frozenset[InvocationId] = frozenset() if alone else _within.get()
-    token = _within.set(outer | {invocation_id})
-    try:
-        yield
-    finally:
-        _within.reset(token)
+class RunningWithin:
+    """The context of the code of a call, within the calls of the present code; `alone` if those do not wait for it.
+
+    Every started call enters it, and a class takes a third of the time of a generator.
+    """
+
+    __slots__ = ("_calls", "_token")
+
+    def __init__(self, invocation_id: InvocationId, *, alone: bool = False) -> None:
+        """Take the call."""
+        outer: frozenset[InvocationId] = frozenset() if alone else _within.get()
+        self._calls = outer | {invocation_id}
+
+    def __enter__(self) -> None:
+        """Enter the code of the call."""
+        self._token = _within.set(self._calls)
+
+    def __exit__(self, *error: object) -> None:
+        """Leave it."""
+        _within.reset(self._token)
 
 
 @contextmanager
