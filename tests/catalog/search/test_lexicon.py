@@ -70,3 +70,15 @@ def test_an_example_finds_the_tool_for_its_category(query, name):
         index.put(each)
     index.catch_up(100)
     assert index.find(query, known, 1)[0].tool_id == f"tool_test.{name}"
+
+
+@pytest.mark.parametrize(("query", "name"), [("run the build again", "re-run_build"), ("remove a card", "detach_card")])
+def test_words_for_the_same_action_decide_between_tools_for_one_thing(query, name):
+    entries = [
+        named(each) for each in ("run_build", "get_build", "re-run_build", "add_card", "get_card", "detach_card")
+    ]
+    index, known = ToolIndex(), {each.tool_id: each for each in entries}
+    for each in entries:
+        index.put(each)
+    index.catch_up(100)
+    assert index.find(query, known, 1)[0].tool_id == f"tool_test.{name}"

@@ -9,7 +9,7 @@ from functools import cache
 from agenttool.catalog.search.tokens import stem
 
 _FUNCTION_WORDS = """
-a about after again all also although always am among an and another any anybody anyone anything are aren as at away
+a about after all also although always am among an and another any anybody anyone anything are aren as at away
 be because been before being both but by came can cannot come could couldn did didn do does doesn doing don done
 during each either else enough etc even ever every everyone everything few for from further had has hasn have haven
 having he her here hers herself him himself his how however i if in indeed instead into is isn it its itself just
@@ -36,8 +36,8 @@ wondering
 """
 
 _WEAK_WORDS = """
-afternoon ago always april august back believe best big boss busy call called check colleague colleagues company dad
-day days deal december down early end evening everybody family february find first found friday friend get gets
+afternoon again ago always april august back believe best big boss busy call called check colleague colleagues company
+dad day days deal december down early end evening everybody family february find first found friday friend get gets
 getting give given gives giving go goes going got home hour hours husband issue january july june keep kids know last
 late learn live lives living long look looked looking looks love make makes making manage march minute minutes missed
 mom monday month months morning name named new next night november obtain october old people person place plan
@@ -100,7 +100,7 @@ get fetch retrieve obtain show display view list describe read; find search look
 create add make insert generate register; delete remove erase drop destroy clear
 update edit modify change set adjust; start launch run begin execute; stop end terminate halt kill
 send deliver post; cancel abort revoke; enable activate; disable deactivate
-attach associate connect join assign; detach disassociate disconnect unassign
+attach associate connect join assign; detach disassociate disconnect unassign remove
 buy purchase order; book reserve reservation booking
 """
 
@@ -114,7 +114,7 @@ medicine drug medication; trip travel journey; restaurant dining; food meal; use
 error failure; message text sms; author writer; country nation; city town; street road; news headline article
 address location place; route directions; task job; bug issue ticket; document file; password credential secret
 server host machine; website site url; customer client; employee staff worker; invoice bill receipt
-delivery shipping shipment parcel package; discount coupon promotion; comment reply; reminder alarm
+delivery shipping shipment parcel package; discount coupon promotion; comment reply; reminder alarm; again re
 """
 
 _CATEGORIES = """
