@@ -109,11 +109,12 @@ def call(name, number, *depends_on):
 
 def post_batch(url, *calls, wait=0):
     status, body = ask(f"{url}/v1/batches?wait={wait}", json.dumps({"calls": calls}).encode(), JSON)
-    return status, json.loads(body)["items"]
+    return status, json.loads(body).get("items", [])
 
 
-def post_call(url, body, wait=0):
-    status, reply = ask(f"{url}/v1/calls?wait={wait}", json.dumps(body).encode(), JSON)
+def post_call(url, body, wait=0, key=None):
+    headers = JSON if key is None else {**JSON, "idempotency-key": key}
+    status, reply = ask(f"{url}/v1/calls?wait={wait}", json.dumps(body).encode(), headers)
     return status, json.loads(reply)
 
 
@@ -127,9 +128,12 @@ def cancel(url, item):
     return ask(f"{url}/v1/calls/{item['invocation_id']}/cancel", b"{}", JSON)[0]
 
 
+def end_of(found):
+    return found["status"], ((found["result"] or {}).get("error") or {}).get("error_code")
+
+
 def ends(url, *items):
-    found = [get(url, each, 30) for each in items]
-    return [(each["status"], ((each["result"] or {}).get("error") or {}).get("error_code")) for each in found]
+    return [end_of(get(url, each, 30)) for each in items]
 
 
 def until(is_done):
@@ -209,34 +213,38 @@ def test_a_planned_call_that_is_canceled_ends_at_once_before_and_after_a_restart
     assert not shop.written
 
 
-def post_until_killed(url, seed, acknowledged):
-    """Post calls and batches until the server is gone; note the id of each call that it acknowledged."""
-    chance = random.Random(seed)
+def post_until_stopped(url, seed, acknowledged):
+    """Post calls and batches until the server is gone or refuses them; note each call that it acknowledged."""
+    chance, status = random.Random(seed), 202
     try:
         for number in range(1000):
             if chance.random() < 0.5:
-                acknowledged.append(post_call(url, call(chance.choice(["pay", "nap", "look", "send"]), number))[1])
+                made = call(chance.choice(["pay", "nap", "look", "send"]), number)
+                status, item = post_call(url, made, key=chance.choice([f"{seed}-{number}", None]))
+                acknowledged += [item] if status in (200, 202) else []
             else:
                 first = call(chance.choice(["send", "nap", "look"]), number)
-                acknowledged += post_batch(url, first, call("pay", number, 0), call("nap", number), call("pay", 0, 1))[
-                    1
-                ]
+                rest = call("pay", number, 0), call("nap", number), call("pay", number, 1)
+                status, items = post_batch(url, first, *rest)
+                acknowledged += items
+            if status == 503:
+                return
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
         pass
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_each_call_that_was_acknowledged_before_a_crash_is_known_and_ends_and_none_writes_twice(shop, rounds):
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.soak)])
+def test_each_call_that_was_acknowledged_before_an_end_is_known_and_ends_and_none_writes_twice(shop, rounds):
     acknowledged, chance = [], random.Random(rounds)
     (shop.folder / "go").touch()
     for number in range(rounds):
         with shop.serve() as (child, url), ThreadPoolExecutor() as posting:
             wanted = len(acknowledged) + chance.randrange(10, 60)
             for seed in range(4):
-                posting.submit(post_until_killed, url, 100 * number + seed, acknowledged)
+                posting.submit(post_until_stopped, url, 100 * number + seed, acknowledged)
             until(lambda least=wanted: len(acknowledged) >= least)
-            kill(shop, child)
+            (stop if number % 4 == 3 else kill)(shop, child)
     with shop.serve() as (_, url):
         for each in acknowledged:
             get(url, each)
@@ -244,9 +252,11 @@ def test_each_call_that_was_acknowledged_before_a_crash_is_known_and_ends_and_no
         found = {each["invocation_id"]: get(url, each, 60) for each in acknowledged}
     program = [sys.executable, "-m", "agenttool", "verify", "--store", "calls.db"]
     assert subprocess.run(program, cwd=shop.folder, capture_output=True, check=False).returncode == 0
-    counts = Counter((each["tool"], each["status"]) for each in found.values())
+    counts = Counter(end_of(each) for each in found.values())
     print(len(found), counts)
-    assert {status for _, status in counts} <= {"succeeded", "failed", "canceled"}
+    assert counts["canceled", "process_died"] <= rounds // 4  # a call that was just being judged is not continued
+    failed = {"unknown_after_crash", "sibling_canceled", "runtime_shutdown", "process_died"}
+    assert {status for status, code in counts if code not in failed} == {"succeeded"}
     assert not [(each, count) for each, count in shop.written.items() if count > 1]
     succeeded = {each for each, end in found.items() if end["status"] == "succeeded" and end["tool"] != "shop.look"}
     assert succeeded <= shop.written.keys()

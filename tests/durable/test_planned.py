@@ -35,6 +35,8 @@ async def ask_first(to: str) -> str:
 @tool(namespace="bank", sensitive=["pin"], should_defer=True)
 async def transfer(to: str, pin: str) -> str:
     """Transfer money."""
+    if to == "slow":
+        await asyncio.sleep(3600)
     paid.append((to, pin))
     return f"to {to}"
 
@@ -49,15 +51,15 @@ def open_runtime(folder, **options):
 def planned(tmp_path):
     """Let a runtime close over a call that waits for an approval, and calls that depend on it; give the ids."""
 
-    async def planned(count=1, policy=POLICY):
+    async def planned(*people, policy=POLICY):
         paid.clear()
         async with open_runtime(tmp_path) as rt:
-            ids = [rt.new_invocation_id() for _ in range(count + 1)]
+            ids = [rt.new_invocation_id() for _ in ("ada", *people)]
             calls = [
                 ToolCall("bank.ask_first", {"to": "ada"}, invocation_id=ids[0]),
                 *(
-                    ToolCall("bank.transfer", {"to": "bob", "pin": PIN}, depends_on=(0,), invocation_id=each)
-                    for each in ids[1:]
+                    ToolCall("bank.transfer", {"to": to, "pin": PIN}, depends_on=(0,), invocation_id=each)
+                    for to, each in zip(people, ids[1:], strict=True)
                 ),
             ]
             idle = asyncio.Event()
@@ -79,7 +81,7 @@ async def answered(rt, *ids, answer="allow"):
 
 
 async def test_a_planned_call_continues_with_its_hidden_input_which_is_in_no_file_at_the_end(planned, sound, tmp_path):
-    ids = await planned()
+    ids = await planned("bob")
     async with open_runtime(tmp_path) as rt:
         recorded = await rt.journal.invocation(ids[1])
         assert (recorded.status.value, recorded.actor_ref, recorded.depends_on) == ("planned", "ci", (ids[0],))
@@ -101,7 +103,7 @@ async def test_a_planned_call_runs_after_a_rejection_only_if_its_batch_ignores_f
 ):
     wanted = SiblingFailurePolicy.IGNORE if ignored else SiblingFailurePolicy.CANCEL_DEPENDENT
     policy = SchedulerPolicy(scheduler_policy_id=POLICY.scheduler_policy_id, sibling_failure_policy=wanted)
-    ids = await planned(policy=policy)
+    ids = await planned("bob", policy=policy)
     async with open_runtime(tmp_path) as rt:
         first, second = await answered(rt, *ids, answer="deny")
         assert first.error.error_class == "approval_rejected"
@@ -120,7 +122,7 @@ def _with_pin(pin):
     ids=["input", "caller", "dependencies"],
 )
 async def test_a_planned_call_does_not_run_if_its_checkpoint_was_edited(planned, tmp_path, change):
-    ids = await planned()
+    ids = await planned("bob")
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         (body,) = file.execute("SELECT body FROM open_calls WHERE kind = 'planned'").fetchone()
         edited = json.dumps({**json.loads(body), **change}).encode()
@@ -132,12 +134,28 @@ async def test_a_planned_call_does_not_run_if_its_checkpoint_was_edited(planned,
 
 
 async def test_a_planned_call_whose_tool_is_gone_waits_for_a_process_that_has_it(planned, tmp_path):
-    ids = await planned()
+    ids = await planned("bob")
     async with open_runtime(tmp_path, tools=[ask_first], rules=[]) as rt:
         await answered(rt, ids[0])
         assert (await rt.journal.invocation(ids[1])).status == "planned"
     async with open_runtime(tmp_path) as rt:
         assert (await rt.wait(ids[1], BOUND_S)).text == "to bob"
+
+
+async def test_a_planned_call_that_waits_for_its_turn_in_the_next_process_runs_in_the_one_after(
+    planned, sound, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("agenttool.pipeline.shutdown.FINISH_S", 0.01)
+    ids = await planned("slow", "bob")
+    async with open_runtime(tmp_path) as rt, asyncio.timeout(BOUND_S):
+        await answered(rt, ids[0])
+        while (await rt.journal.invocation(ids[2])).status != "queued":
+            await asyncio.sleep(0.01)
+    async with open_runtime(tmp_path) as rt:
+        assert (await rt.wait(ids[1], BOUND_S)).error.error_code == "runtime_shutdown"
+        assert (await rt.wait(ids[2], BOUND_S)).text == "to bob"
+        assert paid == [("bob", PIN)]
+        await sound(rt)
 
 
 async def test_stored_calls_of_a_runtime_that_stays_open_run_once(sound, tmp_path):

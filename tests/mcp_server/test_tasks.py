@@ -116,6 +116,32 @@ async def test_a_task_is_found_after_a_restart(tmp_path):
             assert ended["result"]["content"][0]["text"] == "sent to ada"
 
 
+async def test_a_task_that_waits_for_its_turn_runs_after_a_restart(tmp_path):
+    @tool(background=True)
+    async def hold() -> str:
+        """Run alone, and do not end."""
+        await asyncio.sleep(3600)
+        return "held"
+
+    @tool(background=True)
+    async def write(text: str) -> str:
+        """Write."""
+        return f"wrote {text}"
+
+    def open_runtime():
+        rules = [{"behavior": "allow", "tool": f"local.{name}"} for name in ("hold", "write")]
+        return Runtime.open(tools=[hold, write], rules=rules, approve="wait", store=tmp_path / "calls.db")
+
+    async with open_runtime() as rt, following(rt, actor="user:ada") as client:
+        held = await started(client, "hold", {})
+        task = await started(client, "write", {"text": "a letter"})
+        assert None not in (held["createdAt"], task["createdAt"])
+    async with open_runtime() as rt, following(rt, actor="user:ada") as client:
+        await until(client, held["taskId"], "cancelled")
+        ended = await until(client, task["taskId"], "completed")
+        assert ended["result"]["content"][0]["text"] == "wrote a letter"
+
+
 async def test_a_task_is_not_found_in_a_profile_without_its_tool():
     role = Role(name="senders", tools=("send",))
     async with runtime() as rt, following(rt) as client, following(rt, profile="senders", role=role) as other:

@@ -95,9 +95,10 @@ class ClientTasks:
         self._live: OrderedDict[str, ToolRun] = OrderedDict()
 
     async def create(self, run: ToolRun) -> types.Result:
-        """Return the task of a call that was started."""
+        """Return the task of a call that was started, once the call is stored."""
         task_id = cast("InvocationId", run.invocation_id)
         self._add(task_id, run)
+        await self._runtime.journal.checkpoint([task_id])
         created = await self._state(task_id, run)
         members = {name: created[name] for name in created if name not in ("result", "error", "inputRequests")}
         return _result({**members, "status": "working", "resultType": "task"})

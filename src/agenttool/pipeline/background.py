@@ -129,6 +129,7 @@ class BackgroundCalls:
     def _launch(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
         """Run a call in a task."""
         call.background = background
+        call.core.registry.calls[call.invocation_id] = call
         if observer is not None:
             background.on_progress = lambda update: observer.progressed(progress_record(call, update))
             observer.started(call.invocation_id)
@@ -138,7 +139,7 @@ class BackgroundCalls:
 
     async def _run_started(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
         try:
-            result = await _run_registered(call)
+            result = await _run_within(call)
             if observer is not None and not call.is_parked:
                 observer.ended(result)
         finally:
@@ -158,7 +159,8 @@ class BackgroundCalls:
             earlier = await self._reserve_key(call, key)
             if earlier is not None:
                 return await self.wait_forever(earlier.invocation_id)
-            return await _run_registered(call)
+            call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
+            return await _run_within(call)
         finally:
             self._release_key(call)
 
@@ -318,8 +320,7 @@ def progress_record(call: Call, update: Progressed) -> ToolProgress:
     return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
-async def _run_registered(call: Call) -> ToolResult:
-    call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
+async def _run_within(call: Call) -> ToolResult:
     with RunningWithin(call.invocation_id):
         return await run_call(call)
 

@@ -81,6 +81,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         background=BackgroundState(ends_with_process=checkpoint is not None and checkpoint.ends_with_process),
     )
     recovery = call.recovery = ResumeState(has_checkpoint=True, may_finish=True)
+    recovery.is_planned = opened.kind == CheckpointKind.PLANNED
     if facts:
         core.journal.clock.continue_after(facts[-1].at_ns)
     for fact in facts:
