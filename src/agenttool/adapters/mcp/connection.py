@@ -13,46 +13,32 @@ from typing import cast
 
 import anyio
 import httpx2
-from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_REQUEST,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    CreateMessageResultWithTools,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    ListRootsResult,
-    LoggingMessageNotificationParams,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
-    Root,
     ServerNotification,
     ToolListChangedNotification,
 )
-from pydantic import FileUrl, ValidationError
 
 from agenttool.adapters.mcp.processes import ServerLog
+from agenttool.adapters.mcp.server_requests import RunningCalls, ServerRequests
 from agenttool.adapters.mcp.session import (
     CONNECTION_LOST,
     InvalidResult,
     McpSession,
-    SessionCallbacks,
     SessionId,
     Transport,
     fault_of,
     open_session,
 )
 from agenttool.adapters.mcp.subscriptions import MAX_DELAY_S, ResourceSubscriptions, reports_changes, retry_delay
-from agenttool.errors import CallerError, ConfigError, CredentialMissing, words_of
-from agenttool.ports.caller import CALLER, CallingClient
+from agenttool.errors import ConfigError, CredentialMissing, words_of
 from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
-from agenttool.records import JsonObject
 
 log = logging.getLogger("agenttool.mcp")
 
@@ -62,7 +48,6 @@ STABLE_S = 10.0
 REFRESH_S = 1.0
 """The shortest time between two reads of a list that a server reports as changed."""
 
-_NO_CALL = "the request belongs to no call, or calls of several actors are running"
 _SHOWN_CHARS = 300
 
 
@@ -86,10 +71,7 @@ class ConnectionOptions:
         on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
         on_status: is called after the state changed.
         on_offers: is called after the list of resources or prompts changed.
-        elicit: asks the user a question of the server within a call.
-        sample: answers a request to sample a model; takes the params, and the client that made the call, if there is
-            one. None refuses such requests.
-        roots: the URIs of folders that are listed to the server if it asks.
+        answers: answers the requests of the server.
         idle_s: after how long without a call it is closed; None for never. A connection that may be closed is opened
             by calls alone, so that it is not tried again for an actor that is gone.
         on_end: is called after a connection that was not used any more has ended.
@@ -100,17 +82,12 @@ class ConnectionOptions:
     on_ready: Callable[[McpSession], Awaitable[None]]
     on_status: Callable[[], Awaitable[None]]
     on_offers: OfferChanged
-    elicit: Callable[[Job, JsonObject], Awaitable[JsonObject]]
+    answers: ServerRequests
     start_timeout_s: float
     mode: str
     now_ns: Callable[[], int]
-    sample: "SampleForCall | None" = None
-    roots: tuple[str, ...] = ()
     idle_s: float | None = None
     on_end: Callable[[], object] | None = None
-
-
-SampleForCall = Callable[[JsonObject, CallingClient | None], Awaitable[JsonObject]]
 
 
 @dataclass(slots=True, eq=False)
@@ -126,8 +103,7 @@ class Connection:
     _task: "asyncio.Task[None] | None" = None
     _retry_at: float = 0.0
     _ready_at: float | None = None
-    _jobs: list[tuple[Job, CallingClient | None]] = field(default_factory=list[tuple[Job, CallingClient | None]])
-    _used_at: float = field(default_factory=time.monotonic)
+    _calls: RunningCalls = field(default_factory=RunningCalls)
     _is_unknown: bool = False
     _subscriptions: ResourceSubscriptions = field(default_factory=ResourceSubscriptions)
 
@@ -171,7 +147,7 @@ class Connection:
         """
         if self.is_connected and self._attempt.result().closed.is_set():
             self._attempt = self._new_attempt()
-        self._used_at = time.monotonic()
+        self._calls.used_at = time.monotonic()
         attempt = self.want()
         if not attempt.done():
             on_wait()
@@ -182,12 +158,11 @@ class Connection:
 
     def begin_call(self, job: Job) -> None:
         """Register a call; while it runs, the connection is not idle."""
-        self._jobs.append((job, CALLER.get()))
+        self._calls.begin(job)
 
     def end_call(self, job: Job) -> None:
         """Unregister a call that has ended."""
-        self._jobs = [each for each in self._jobs if each[0] is not job]
-        self._used_at = time.monotonic()
+        self._calls.end(job)
 
     def refresh(self) -> None:
         """Read the lists of the server again soon."""
@@ -213,7 +188,7 @@ class Connection:
     @property
     def idle_since(self) -> float | None:
         """The time of the last call; None while one runs, or a caller subscribes to a resource."""
-        return None if self._jobs or self._subscriptions else self._used_at
+        return None if self._calls or self._subscriptions else self._calls.used_at
 
     async def close(self) -> None:
         """Close the session, and stop the server if it is a process of ours."""
@@ -256,7 +231,7 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.options.idle_s):
                     await self._wanted.wait()
-            if not self._wanted.is_set() and not self._jobs:
+            if not self._wanted.is_set() and not self._calls:
                 return False
         return True
 
@@ -264,13 +239,7 @@ class Connection:
         """Open a session and wait for its end; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
-        callbacks = SessionCallbacks(
-            on_message=self.on_message,
-            on_log=self.on_log,
-            elicit=self._elicit,
-            sample=self._sample if options.sample is not None else None,
-            list_roots=self._list_roots if options.roots else None,
-        )
+        callbacks = options.answers.callbacks(self._calls, self.log, self.on_message)
         session_id = SessionId()
         try:
             with anyio.fail_after(options.start_timeout_s) as limit:
@@ -307,8 +276,8 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(idle_s):
                     await session.closed.wait()
-            is_used = self._jobs or self._subscriptions
-            if idle_s is not None and not is_used and time.monotonic() - self._used_at >= idle_s:
+            idle_since = self.idle_since
+            if idle_s is not None and idle_since is not None and time.monotonic() - idle_since >= idle_s:
                 return
 
     async def _refresh_lists(self, session: McpSession) -> None:
@@ -351,49 +320,6 @@ class Connection:
                 self.refresh()
             case _:
                 pass
-
-    @property
-    def _current_call(self) -> tuple[Job, CallingClient | None] | None:
-        """The call that a request of the server belongs to: the latest one, if all are of one actor.
-
-        Up to revision 2025-11-25 a request of a server does not say to which call it belongs.
-        """
-        actors = {job.actor_ref for job, _ in self._jobs}
-        return self._jobs[-1] if len(actors) == 1 else None
-
-    async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Ask a question of the server within the call that it belongs to."""
-        current = self._current_call
-        if current is None:
-            return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
-        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return ElicitResult.model_validate(await self.options.elicit(current[0], asked))
-
-    async def _sample(
-        self, context: ClientRequestContext, params: CreateMessageRequestParams
-    ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
-        """Answer a request to sample a model."""
-        current, sample = self._current_call, self.options.sample
-        if current is None or sample is None:
-            return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
-        try:
-            reply = await sample(params.model_dump(by_alias=True, mode="json", exclude_none=True), current[1])
-            kind = CreateMessageResultWithTools if params.tools else CreateMessageResult
-            return kind.model_validate(reply)
-        except (CallerError, ValidationError) as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"no model was sampled: {words_of(error)}")
-
-    async def _list_roots(self, context: ClientRequestContext) -> ListRootsResult:
-        """Return the folders of the settings."""
-        return ListRootsResult(roots=[Root(uri=FileUrl(each)) for each in self.options.roots])
-
-    async def on_log(self, params: LoggingMessageNotificationParams) -> None:
-        """Add a log message of the server to its log, and pass it to the client that made the call."""
-        data = cast("object", params.data)
-        self.log.add(f"{params.level}: {data}")
-        current = self._current_call
-        if current is not None and current[1] is not None:
-            await current[1].log(params.level, data, params.logger)
 
     async def _succeed(self, session: McpSession) -> None:
         if not self.status.is_ready or self.status.fault is not None:

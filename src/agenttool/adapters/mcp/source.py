@@ -17,6 +17,7 @@ from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
+from agenttool.adapters.mcp.server_requests import ServerRequests
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
@@ -307,12 +308,14 @@ class McpSource(SourceWithReview):
                 on_ready=self._load_tools if actor is None else self._check_tools,
                 on_status=self._report_state,
                 on_offers=self._note_offers,
-                elicit=lambda job, params: elicit(server, self.ask_tool, job, params),
-                sample=self._sample_for_call if server.sampling or self._sample is not None else None,
+                answers=ServerRequests(
+                    elicit=lambda job, params: elicit(server, self.ask_tool, job, params),
+                    sample=self._sample_for_call if server.sampling or self._sample is not None else None,
+                    roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
+                ),
                 start_timeout_s=self._start_timeout_s,
                 mode=server.protocol,
                 now_ns=self._host.now_ns,
-                roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
                 idle_s=None if actor is None else IDLE_S,
                 on_end=None if actor is None else lambda: self._actors.pop(actor, None),
             )
