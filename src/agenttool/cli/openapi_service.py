@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from rich.console import RenderableType
 
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
+from agenttool.adapters.openapi.shapes import SkippedPart, grouped
 from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import ImportedServer, source_name
 from agenttool.cli.output import escape_markup, indented, print_blocks
@@ -23,10 +24,9 @@ from agenttool.runtime import Runtime
 if TYPE_CHECKING:  # the packages behind these may not be installed
     from agenttool.adapters.openapi.http import HttpRequest
     from agenttool.adapters.openapi.importer import ImportedDocument
-    from agenttool.adapters.openapi.shapes import SkippedPart
 
 SHOWN_PARTS = 10
-"""How many parts of a document that cannot be used are printed; `--json` has all."""
+"""How many reasons why parts of a document cannot be used are printed; `--json` has all parts."""
 
 _COMMON_LABELS = frozenset(
     {
@@ -91,8 +91,8 @@ class ServiceTrial:
     excluded: int = 0
     tokens: int = 0
     surface_tokens: int = 0
-    skipped: "Sequence[SkippedPart]" = ()
-    findings: "Sequence[SkippedPart]" = ()
+    skipped: Sequence[SkippedPart] = ()
+    findings: Sequence[SkippedPart] = ()
     advice: tuple[str, ...] = ()
     schemes: Mapping[str, str] = field(default_factory=dict[str, str])
     unconfigured: tuple[str, ...] = ()
@@ -190,16 +190,16 @@ def unusable_parts(source: ServiceSource) -> JsonObject:
     return {"skipped": _rows(found.skipped), "findings": _rows(found.findings)}
 
 
-def _rows(parts: "Iterable[SkippedPart]") -> list[Json]:
+def _rows(parts: Iterable[SkippedPart]) -> list[Json]:
     return [{"pointer": each.pointer, "reason": each.reason, "effect": each.effect} for each in parts]
 
 
-def _first_parts(heading: str, parts: "Sequence[SkippedPart]") -> list[RenderableType]:
+def _first_parts(heading: str, parts: Sequence[SkippedPart]) -> list[RenderableType]:
     if not parts:
         return []
-    shown = [indented(escape_markup(str(each))) for each in parts[:SHOWN_PARTS]]
-    more = [indented(f"… and {len(parts) - SHOWN_PARTS:,} more; --json lists all")] if len(parts) > SHOWN_PARTS else []
-    return [heading, *shown, *more]
+    lines = grouped(parts)
+    shown = [indented(escape_markup(each)) for each in lines[:SHOWN_PARTS]]
+    return [heading, *shown, *([indented("--json lists all with their pointers")] if len(parts) > len(shown) else [])]
 
 
 def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
@@ -209,10 +209,10 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     if trial.fault is not None:
         print_blocks([f"[red]{name}[/]: {escape_markup(trial.fault)}"])
         return
-    blocks.append(f"[cyan]{name}[/]  {escape_markup(trial.title)} (OpenAPI {escape_markup(trial.version)})")
-    blocks.append(
-        f"{trial.tools:,} tools, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens"
-    )
+    kind = "Swagger" if trial.version.startswith("2") else "OpenAPI"
+    blocks.append(f"[cyan]{name}[/]  {escape_markup(trial.title)} ({kind} {escape_markup(trial.version)})")
+    tools = f"{trial.tools:,} {'tool' if trial.tools == 1 else 'tools'}"
+    blocks.append(f"{tools}, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens")
     if trial.excluded:
         blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
     blocks += _first_parts(f"[yellow]{len(trial.skipped):,} parts of the document cannot be used:[/]", trial.skipped)

@@ -98,13 +98,15 @@ def _with_members(text: str, heading: str, members: JsonObject) -> str:
     if start is None:
         raise ValueError(f"it has no line {heading}")
     end = next((number for number in range(start, len(lines)) if lines[number].startswith("[")), len(lines))
+    last = max((number for number in range(start - 1, end) if lines[number].strip()), default=start - 1)
+    lines[last] = lines[last].removesuffix("\n") + "\n"
     names = {lines[number].partition("=")[0].strip(): number for number in range(start, end)}
     for name, value in members.items():
         line = f"{toml_key(name)} = {toml_value(value)}\n"
         if toml_key(name) in names:
             lines[names[toml_key(name)]] = line
         else:
-            lines[start - 1] += line
+            lines[last] += line
     found = "".join(lines)
     if tomllib.loads(found.removeprefix("\ufeff")) != expected:
         raise ValueError(f"{heading} has lines that are not read here")

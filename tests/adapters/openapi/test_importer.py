@@ -251,6 +251,21 @@ def test_a_large_schema_is_cut_at_its_far_end_and_still_accepts_all_that_is_vali
     assert "properties" not in last
 
 
+def test_a_list_of_values_that_would_fill_the_schema_becomes_a_note():
+    long, short = [f"value{number}" for number in range(2000)], [f"v{number}" for number in range(200)]
+    parameters = [
+        {"name": name, "in": "query", "schema": {"type": "string", "description": "A.", "enum": values}}
+        for name, values in (("long", long), ("short", short))
+    ]
+    assert schema_of(document({"/a": {"get": operation(*parameters)}}))["properties"] == {
+        "long": {
+            "type": "string",
+            "description": "A. One of 2,000 values, such as value0, value1, value2, value3, value4.",
+        },
+        "short": {"type": "string", "description": "A.", "enum": short},
+    }
+
+
 def test_constant_and_credential_parameters_are_not_asked_for():
     given = [
         {"name": "version", "in": "query", "required": True, "schema": {"type": "string", "enum": ["v1"]}},
@@ -273,6 +288,10 @@ def test_servers_variables_and_relative_urls_are_resolved():
     found["servers"] = servers
     tools = imported(found, server=None, variables={"v": "v2"}).tools
     assert [each.base_url for each in tools] == ["https://other.example", "https://eu.example/v2"]
+    without_scheme = imported(
+        document({"/b": {"get": operation()}}, servers=[{"url": "//api.example/v1"}]), server=None
+    )
+    assert [each.base_url for each in without_scheme.tools] == ["https://api.example/v1"]
     relative = imported(document({"/b": {"get": operation()}}, servers=[{"url": "/api"}]), server=None)
     assert (relative.tools, relative.skipped[0].pointer) == ([], "/paths/~1b/get")
     assert "write server" in relative.skipped[0].reason

@@ -161,6 +161,8 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     defaults = {name: object_of(each).get("default") for name, each in variables}
     values = {name: "" if each is None else str(each) for name, each in defaults.items()} | service.variables
     url = _VARIABLE.sub(lambda each: values.get(each[1], each[0]), str(server.get("url") or "/"))
+    if "://" not in place and url.startswith("//"):
+        url = f"https:{url}"
     if "://" not in place and not url.startswith(("http://", "https://")):
         raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
     found = absolute_url(place, url).rstrip("/")

@@ -198,6 +198,8 @@ def _unused(
     service: OpenApiService, named: Sequence[tuple[ApiOperation, str]], security: SecuritySchemes
 ) -> Iterator[str]:
     """Yield the settings that concern nothing in the document, which are often misspelled."""
+    if not named:
+        yield "the document describes no operation that can be called; name another one"
     groups = (("include", service.include), ("exclude", service.exclude), ("tools", service.tools))
     for member, patterns in groups:
         for pattern in patterns:

@@ -23,6 +23,7 @@ MAX_SCHEMA_BYTES = 12_000
 """How long the input schema of one tool may be, about 3,000 tokens."""
 
 MAX_NOTE = 200
+_LONG_ENUM, _MAX_ENUM_BYTES = 100, MAX_SCHEMA_BYTES // 3
 _MAX_DEPTH = 100
 _MAX_PLACEHOLDERS = 400
 _DEFS = "#/$defs/"
@@ -225,6 +226,8 @@ class SchemaConverter:
                 self._add_nested(word, value, found, place, depth)
             elif word == "const":
                 found[word] = each
+        if len(values := list_of(found.get("enum"))) > _LONG_ENUM:
+            _shorten_enum(values, found)
         if "minimum" in found or "maximum" in found:
             _apply_exclusive(value, found)
         if "properties" in found and "type" not in found and "anyOf" not in found:
@@ -356,6 +359,14 @@ _SCALARS: dict[str, _ReadWord] = {
     "default": lambda value: value if isinstance(value, str | int | float | bool) else None,
 }
 """The words whose values are no schemas."""
+
+
+def _shorten_enum(values: list[Json], found: JsonObject) -> None:
+    """Replace a list of values that would fill the schema by a note; the service checks the value."""
+    if len(write_own(values)) > _MAX_ENUM_BYTES:
+        del found["enum"]
+        note = f"One of {len(values):,} values, such as {', '.join(map(str, values[:5]))}."
+        found["description"] = f"{found['description']} {note}" if "description" in found else note
 
 
 def _apply_exclusive(value: JsonObject, found: JsonObject) -> None:

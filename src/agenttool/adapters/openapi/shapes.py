@@ -23,6 +23,14 @@ class SkippedPart(NamedTuple):
         return f"{self.pointer or '/'}: {self.reason} ({self.effect})"
 
 
+def grouped(parts: Iterable[SkippedPart]) -> list[str]:
+    """Return parts as lines; those with the same reason are one line with the first pointer."""
+    groups: dict[tuple[str, str], list[SkippedPart]] = {}
+    for each in parts:
+        groups.setdefault(each[1:], []).append(each)
+    return [f"{first}{f', and {len(others):,} more like it' if others else ''}" for first, *others in groups.values()]
+
+
 Report = Callable[[SkippedPart], None]
 """Receives each part that cannot be used."""
 

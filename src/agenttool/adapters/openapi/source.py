@@ -20,7 +20,7 @@ from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, bui
 from agenttool.adapters.openapi.schemas import loosen
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService, read_service
-from agenttool.adapters.openapi.shapes import SkippedPart
+from agenttool.adapters.openapi.shapes import SkippedPart, grouped
 from agenttool.adapters.pinned_transport import policy_for
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
@@ -140,8 +140,9 @@ class OpenApiSource(SourceWithReview):
         skipped = [] if self.imported is None else self.imported.skipped
         if not skipped:
             return None
-        named = ", ".join(map(str, skipped[:_SHOWN]))
-        return f"{len(skipped)} parts of its document cannot be used ({named}{', …' if len(skipped) > _SHOWN else ''})"
+        lines = grouped(skipped)
+        named = "; ".join(lines[:_SHOWN]) + ("; …" if len(lines) > _SHOWN else "")
+        return f"{len(skipped)} parts of its document cannot be used: {named}"
 
     async def close(self) -> None:
         """Stop to refresh, and close the connections."""
