@@ -184,11 +184,17 @@ def own_tool(  # noqa: PLR0913 -- the parts of a declaration
 
 @contextmanager
 def without_garbage_collection() -> Generator[None]:
-    """Pause the garbage collector while many tools are made: it would traverse all of them again and again."""
+    """Pause the garbage collector while many tools are made: it would traverse all of them again and again.
+
+    At the end all objects count as old, so that not even the next collection of young objects traverses them.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # what an application has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
