@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from statistics import median
 from typing import cast
 
 from bench.figure import Absent, Figure, compare
@@ -19,21 +20,24 @@ DOCUMENTS = {
 }
 FOLDER = Path("build/openapi/node_modules")
 _PEER = "FastMCP.from_openapi"
+_CONTESTANTS = ("import_ours", "import_fastmcp")
 _TIMEOUT_S = 300.0
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
-    """Import each document once in a fresh process of each."""
+    """Import each document in fresh processes of both in turn; the medians count."""
+    rounds = 3 if settings.quick else 5
     found: list[Figure | Absent] = []
     for name, path in DOCUMENTS.items():
         label, file = f"OpenAPI import of {name}", FOLDER / path
         try:
-            ours, peer = _cost("import_ours", file, settings), _cost("import_fastmcp", file, settings)
+            costs = [[_cost(each, file, settings) for each in _CONTESTANTS] for _ in range(rounds)]
         except Missing as error:
             found.append(Absent(name=label, peer_name=_PEER, reason=str(error)))
             continue
-        found.append(compare(label, (ours["processor"], peer["processor"]), peer_name=_PEER, unit="s"))
-        found.append(compare(f"{label}: memory", (ours["bytes"], peer["bytes"]), peer_name=_PEER, unit="MB"))
+        for figure, cost, unit in ((label, "processor", "s"), (f"{label}: memory", "bytes", "MB")):
+            ours, peer = (median(each[cost] for each in column) for column in zip(*costs, strict=True))
+            found.append(compare(figure, (ours, peer), peer_name=_PEER, unit=unit))
     return found
 
 
