@@ -9,6 +9,7 @@ from typing import cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
@@ -264,7 +265,7 @@ class ToolRun:
         """Return what an MCP server asks its user; None if this is an approval."""
         namespace, _, name = question.tool_name.partition(".")
         source = self.runtime.sources.get(namespace)
-        if not isinstance(source, McpSource) or name != source.ask_tool:
+        if not isinstance(source, McpSource) or name != ASK_USER:
             return None
         return question.shown if isinstance(question.shown, dict) else None
 

@@ -495,8 +495,7 @@ class ServerOffers:
         return self._tool("complete")
 
     def _tool(self, operation: str) -> str | None:
-        name = self._source.reading_tool(operation)
-        return None if name is None else f"{self.name}.{name}"
+        return f"{self.name}.{operation}" if self._source.has_reading_tool(operation) else None
 
     async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
         """Return all pages of one list; a server without this feature has none."""

@@ -131,14 +131,14 @@ async def test_a_server_with_a_tool_of_the_name_of_the_question_still_asks(serve
 
     def approve(question):
         questions.append(question.tool_name)
-        return Edit({**question.shown, "answer": {"name": "Ada"}}) if question.tool_name == "fx.ask_user_" else Allow()
+        return Edit({**question.shown, "answer": {"name": "Ada"}}) if question.tool_name == "fx.ask_user" else Allow()
 
     options = [server(f"definitions={tmp_path / 'more.json'}")]
     async with Runtime.open(sources=options, approve=approve) as rt:
-        answered, called = await rt.call("fx.ask", {}), await rt.call("fx.ask_user", {})
+        answered, called = await rt.call("fx.ask", {}), await rt.call("fx.ask_user_", {})
     assert json.loads(answered.text)[0] == {"action": "accept", "content": {"name": "Ada"}}
     assert called.text == "ask_user"
-    assert questions == ["fx.ask", "fx.ask_user_", "fx.ask_user"]
+    assert questions == ["fx.ask", "fx.ask_user", "fx.ask_user_"]
 
 
 @revisions

@@ -1,8 +1,10 @@
 """Resources and prompts of a server: as tools, and for programs."""
 
+import json
+
 import pytest
 
-from agenttool import ConfigError
+from agenttool import ConfigError, Runtime
 from agenttool.records import ContentClass
 
 
@@ -35,3 +37,17 @@ async def test_the_tools_are_left_out_by_a_setting(open_server):
     async with open_server(resources=False) as rt:
         result = await rt.call("fx.list_resources", {})
     assert result.error.error_code == "unknown_tool"
+
+
+@pytest.mark.parametrize("behavior", ["allow", "deny"])
+async def test_no_allow_rule_for_a_reading_tool_applies_to_a_tool_that_the_server_adds(server, tmp_path, behavior):
+    added = [{"name": name, "inputSchema": {"type": "object"}} for name in ("read_resource", "read_resource_")]
+    (tmp_path / "more.json").write_text(json.dumps(added))
+    made, rule = server(f"definitions={tmp_path / 'more.json'}"), {"behavior": behavior, "tool": "fx.read_resource"}
+    asked = []
+    async with Runtime.open(sources=[made], rules=[rule], approve=lambda each: asked.append(each.tool_name)) as rt:
+        read = await rt.call("fx.read_resource", {"uri": "memo://one"})
+        native = [await rt.call(f"fx.{name}", {}) for name in ("read_resource_", "read_resource__")]
+    assert read.ok is (behavior == "allow")
+    assert [each.ok for each in native] == [False, False]
+    assert asked == (["fx.read_resource_", "fx.read_resource__"] if behavior == "allow" else ["fx.read_resource__"])

@@ -61,13 +61,19 @@ def definition_fault(definition: JsonObject, *, is_modern: bool) -> str | None:
 
 
 def declare(
-    server: McpServer, definition: JsonObject, executor: Executor, *, lifecycle: Lifecycle = Lifecycle.AVAILABLE
+    server: McpServer,
+    definition: JsonObject,
+    executor: Executor,
+    *,
+    name: str | None = None,
+    lifecycle: Lifecycle = Lifecycle.AVAILABLE,
 ) -> DeclaredTool:
-    """Return the declaration of one tool.
+    """Return the declaration of one tool; `name` is the name under which it is offered, if that is another one.
 
     The server's hints can tighten the declaration, and relax it only if the server is trusted.
     """
-    name, description = str(definition["name"]), definition.get("description")
+    native, description = str(definition["name"]), definition.get("description")
+    name = name or native
     hints = _object(definition.get("annotations"))
     titles = definition.get("title"), hints.get("title")
     stated = {hint: hints.get(hint) for hint in _HINTS if isinstance(hints.get(hint), bool)}
@@ -86,6 +92,7 @@ def declare(
             tool_id=tool_id,
             namespace=server.name,
             name=name,
+            aliases=None if name == native else (f"{server.name}.{native}",),
             title=next((each for each in titles if isinstance(each, str)), None),
             description=description if isinstance(description, str) else "",
             lifecycle=lifecycle,
@@ -95,13 +102,13 @@ def declare(
             interface_ref=interface_id,
             execution_profile_ref=execution_id,
             permission_profile_ref=permission_id,
-            external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=name),),
+            external_mappings=(McpMapping(server_id=server.name, method="tools/list", tool_name=native),),
             annotations=_annotations(definition, untrusted),
         ),
         interface=ToolInterface(
             interface_id=interface_id,
             tool_id=tool_id,
-            native_ids={"mcp": {"server": server.name, "tool": name}},
+            native_ids={"mcp": {"server": server.name, "tool": native}},
             output_schema=output_schema,
             is_read_only=is_read_only,
             is_destructive=True if is_destructive else False if is_harmless else None,

@@ -69,7 +69,7 @@ def _invalid(message: str) -> ToolFailure:
     return ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, error_code="invalid_answer", message=message))
 
 
-def ask_tool(server: McpServer, name: str) -> DeclaredTool:
+def ask_tool(server: McpServer) -> DeclaredTool:
     """Return the tool by which a server's questions reach an approver.
 
     It is declared as deprecated, so that calls reach it and models are not shown it. It needs a user, so that no rule
@@ -79,7 +79,7 @@ def ask_tool(server: McpServer, name: str) -> DeclaredTool:
     return own_tool(
         AskExecutor(),
         namespace=server.name,
-        name=name,
+        name=ASK_USER,
         kind=ToolKind.CUSTOM,
         description=f"Ask the user a question of the server {server.name}. Only its tools call this.",
         schema=_INPUT,
@@ -94,12 +94,11 @@ def ask_tool(server: McpServer, name: str) -> DeclaredTool:
     )
 
 
-async def elicit(server: McpServer, tool: str, job: Job, params: JsonObject) -> JsonObject:
+async def elicit(server: McpServer, job: Job, params: JsonObject) -> JsonObject:
     """Ask the user a question of a server within a call; return the result of the elicitation.
 
     Args:
         server: the server that asks.
-        tool: its tool for questions.
         job: the call.
         params: the parameters of `elicitation/create`.
     """
@@ -107,7 +106,7 @@ async def elicit(server: McpServer, tool: str, job: Job, params: JsonObject) -> 
     if fault is not None:
         log.warning("a question of the server %r is declined: %s", server.name, fault)
         return {"action": "decline"}
-    result = await job.call(f"{server.name}.{tool}", question)
+    result = await job.call(f"{server.name}.{ASK_USER}", question)
     if result.error is not None:
         return {"action": "decline" if result.error.error_class in _REFUSALS else "cancel"}
     if "url" in question:

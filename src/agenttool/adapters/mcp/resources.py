@@ -17,6 +17,7 @@ from mcp_types import (
 from pydantic import BaseModel, ValidationError
 
 from agenttool.adapters.mcp.declare import declare
+from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
 from agenttool.adapters.mcp.replies import contents_output, messages_output
 from agenttool.adapters.mcp.session import TASKS_EXTENSION, Exchange, InvalidResult, McpSession
@@ -101,6 +102,8 @@ OPERATIONS = {
 """The tools that read resources and prompts, by name."""
 
 
+_RESERVED = frozenset({ASK_USER, *OPERATIONS})
+
 TASKS_FEATURE = "tasks"
 
 
@@ -151,12 +154,21 @@ def request_of(operation: str, members: JsonObject) -> ClientRequest:
         raise InvalidResult(f"the arguments do not fit: {error.errors()[0]['msg']}") from error
 
 
-def reading_tool(server: McpServer, operation_name: str, name: str, pool: ConnectionPool) -> DeclaredTool:
-    """Return the tool of one operation; rules that ask or deny also match it by the name of the operation.
+def offered_name(native: str) -> str:
+    """Return the name under which a tool of a server is offered.
+
+    The names of our own tools are reserved, whatever features the server has: a rule for one of them must not apply to
+    a tool that the server adds. No two tools get the same name.
+    """
+    return f"{native}_" if native.rstrip("_") in _RESERVED else native
+
+
+def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> DeclaredTool:
+    """Return the tool of one operation.
 
     The protocol defines these requests as reads, so the tool is declared as one, whatever the server is trusted with.
     """
-    operation = OPERATIONS[operation_name]
+    operation = OPERATIONS[name]
     required: list[Json] = [*operation.required]
     definition: JsonObject = {
         "name": name,
@@ -164,14 +176,13 @@ def reading_tool(server: McpServer, operation_name: str, name: str, pool: Connec
         "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
         "annotations": {"readOnlyHint": True},
     }
-    executor = ReadingExecutor(server.name, operation_name, pool, may_repeat=True)
+    executor = ReadingExecutor(server.name, name, pool, may_repeat=True)
     # Calls reach a deprecated tool, and models are not shown it.
     lifecycle = Lifecycle.AVAILABLE if operation.is_shown else Lifecycle.DEPRECATED
     tool = declare(server, definition, executor, lifecycle=lifecycle)
     mapping = McpMapping(server_id=server.name, method=operation.method)
     declaration = replace_record(
         tool.declaration,
-        aliases=None if name == operation_name else (f"{server.name}.{operation_name}",),
         annotations=None,
         external_mappings=(mapping,),
         tool_kind=ToolKind.RETRIEVAL,

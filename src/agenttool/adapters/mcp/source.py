@@ -11,12 +11,19 @@ import httpx2
 
 from agenttool.adapters.mcp.connection import Connection, ConnectionOptions, Unavailable
 from agenttool.adapters.mcp.declare import declare, definition_fault
-from agenttool.adapters.mcp.elicitation import ASK_USER, ask_tool, elicit
+from agenttool.adapters.mcp.elicitation import ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
 from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
-from agenttool.adapters.mcp.resources import OPERATIONS, TASKS_FEATURE, features_of, reading_tool, request_of
+from agenttool.adapters.mcp.resources import (
+    OPERATIONS,
+    TASKS_FEATURE,
+    features_of,
+    offered_name,
+    reading_tool,
+    request_of,
+)
 from agenttool.adapters.mcp.server_requests import ServerRequests
 from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
@@ -236,28 +243,12 @@ class McpSource(SourceWithReview):
             if method != "elicitation/create" or not isinstance(params, dict):
                 message = f"the server {self.name!r} needs {method!r} to continue, which is not offered"
                 raise ToolFailure(ToolError(error_class=ErrorClass.CAPABILITY_GAP, message=message))
-            answers[key] = await elicit(self.server, self.ask_tool, job, params)
+            answers[key] = await elicit(self.server, job, params)
         return answers
 
-    @property
-    def ask_tool(self) -> str:
-        """The tool by which the questions of the server reach the user.
-
-        No tool of the server has or had this name, so an approval is never taken for a question.
-        """
-        return self._free_name(ASK_USER)
-
-    def reading_tool(self, operation: str) -> str | None:
-        """Return the name of the tool that sends one of `OPERATIONS`; None if the server does not have the feature."""
-        if not self.server.resources or OPERATIONS[operation].feature not in self._review.tools.features:
-            return None
-        return self._free_name(operation)
-
-    def _free_name(self, name: str) -> str:
-        """Return a name that no tool of the server has or had."""
-        while name in self._listed or name in self._review.tools.accepted:
-            name += "_"
-        return name
+    def has_reading_tool(self, operation: str) -> bool:
+        """Return whether there is a tool that sends one of `OPERATIONS`: whether the server has the feature."""
+        return self.server.resources and OPERATIONS[operation].feature in self._review.tools.features
 
     async def read(self, operation: str, *, actor_ref: str | None = None, **members: Json) -> JsonObject:
         """Return the result of one of `OPERATIONS`, as the server sent it: `await source.read("list_resources")`.
@@ -309,7 +300,7 @@ class McpSource(SourceWithReview):
                 on_status=self._report_state,
                 on_offers=self._note_offers,
                 answers=ServerRequests(
-                    elicit=lambda job, params: elicit(server, self.ask_tool, job, params),
+                    elicit=lambda job, params: elicit(server, job, params),
                     sample=self._sample_for_call if server.sampling or self._sample is not None else None,
                     roots=tuple(Path(each).absolute().as_uri() for each in server.roots),
                 ),
@@ -400,9 +391,8 @@ class McpSource(SourceWithReview):
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
         self._listed, reviewed = listed, self._review.tools
         tools = [self._make(reviewed.accepted.get(name, each)) for name, each in listed.items()]
-        tools.append(ask_tool(self.server, self.ask_tool))
-        readers = {each: self.reading_tool(each) for each in sorted(OPERATIONS)}
-        tools += [reading_tool(self.server, each, name, self) for each, name in readers.items() if name is not None]
+        tools.append(ask_tool(self.server))
+        tools += [reading_tool(self.server, each, self) for each in sorted(OPERATIONS) if self.has_reading_tool(each)]
         await self._declare([*tools, *self._gone(tools)])
         self._watch_review()
 
@@ -411,14 +401,15 @@ class McpSource(SourceWithReview):
 
     def _make(self, definition: JsonObject) -> DeclaredTool:
         name, hints = str(definition["name"]), definition.get("annotations")
+        offered = offered_name(name)
         may_repeat = self.server.trust and isinstance(hints, dict) and hints.get("idempotentHint") is True
         outlives = self._host.is_durable and TASKS_FEATURE in self._review.tools.features
         task_ids = PolledWork(self._host.documents, TASKS) if outlives else None
         executor = McpExecutor(self.name, name, self, may_repeat, task_ids)
         advice = self._review.advice(name)
         if advice is None:
-            return replace(declare(self.server, definition, executor), later=task_ids)
-        tool = declare(self.server, definition, executor, lifecycle=Lifecycle.REQUIRES_SETUP)
+            return replace(declare(self.server, definition, executor, name=offered), later=task_ids)
+        tool = declare(self.server, definition, executor, name=offered, lifecycle=Lifecycle.REQUIRES_SETUP)
         return replace(tool, setup=advice)
 
     async def _declare(self, tools: Iterable[DeclaredTool]) -> None:
