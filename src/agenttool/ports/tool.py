@@ -83,6 +83,7 @@ class DeclaredTool:
     `shared_state` names the state that its calls share with those of other conversations. While an exclusive call runs,
     no other call on the same state runs, and no other call of its conversation. None declares that they share none:
     they run elsewhere, where calls of several conversations may overlap, as those of an HTTP API do.
+    `locks` are the resources that each of its calls locks, or a function that returns those of one call.
     `setup` is why a tool with the lifecycle `requires_setup` cannot be used, and the remedy after a semicolon.
     """
 
@@ -96,7 +97,7 @@ class DeclaredTool:
     normalize: Normalize | None = None
     validated: Normalize | None = None
     classifiers: Mapping[str, Classify] = field(default_factory=dict[str, Classify])
-    locks: Locks | None = None
+    locks: Locks | tuple[ResourceLock, ...] | None = None
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     integer_fields: frozenset[str] = frozenset()

@@ -94,6 +94,8 @@ class ToolSafety:
 
     Attributes:
         asked: the classifiers that must be run.
+        locks: returns what a call locks; none if that does not depend on the input.
+        fixed_locks: what every call locks.
         static: the facts of every call, if they do not depend on the input.
     """
 
@@ -101,6 +103,7 @@ class ToolSafety:
     sources: tuple[bool | str, ...]
     asked: Mapping[str, Classifier]
     locks: LockRule | None
+    fixed_locks: tuple[ResourceLock, ...] = ()
     static: CallFacts | None = None
     known: dict[tuple[bool, ...], CallFacts] = field(default_factory=dict[tuple[bool, ...], CallFacts])
 
@@ -154,19 +157,22 @@ class ToolSafety:
             requires_exclusive_context=False,
             interrupt_behavior=self.interface.interrupt_behavior,
             context_modifier_policy=self.interface.context_modifier_policy or ContextModifierPolicy.FORBID,
-            resource_locks=(),
+            resource_locks=self.fixed_locks,
         )
         return CallFacts(
             record=record,
             alone=not safe,
             classes=frozenset(name for name, member in is_member.items() if member),
-            locks=(),
-            claims_nothing=safe,
+            locks=claims(self.fixed_locks),
+            claims_nothing=safe and not self.fixed_locks,
         )
 
 
 def safety_of(
-    interface: ToolInterface, *, classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS, locks: LockRule | None = None
+    interface: ToolInterface,
+    *,
+    classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
+    locks: LockRule | tuple[ResourceLock, ...] | None = None,
 ) -> ToolSafety:
     """Read a tool's safety facts once, so that each call only looks them up.
 
@@ -175,8 +181,10 @@ def safety_of(
     completed = complete_interface(interface)
     sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
     asked = {source: classifiers[source] for source in sources if isinstance(source, str)}
-    safety = ToolSafety(interface=completed, sources=sources, asked=asked, locks=locks)
-    return safety if asked or locks is not None else dataclasses.replace(safety, static=safety.facts_for({}))
+    rule = locks if callable(locks) else None
+    fixed = () if locks is None or callable(locks) else locks
+    safety = ToolSafety(interface=completed, sources=sources, asked=asked, locks=rule, fixed_locks=fixed)
+    return safety if asked or rule is not None else dataclasses.replace(safety, static=safety.facts_for({}))
 
 
 def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:

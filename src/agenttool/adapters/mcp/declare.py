@@ -7,7 +7,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Executor
-from agenttool.ports.tool import DeclaredTool, Locks
+from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     AccessKind,
     ExecutionKind,
@@ -138,18 +138,17 @@ def declare(
         ),
         executor=executor,
         shared_state=None,  # the lock of the server separates its calls, also those of one conversation
-        locks=None if server.parallel else _locks(server.name, is_read_only=is_read_only),
+        locks=None if server.parallel else (_lock(server.name, is_read_only=is_read_only),),
         is_trusted=server.trust,
     )
 
 
-def _locks(server: str, *, is_read_only: bool) -> Locks:
+def _lock(server: str, *, is_read_only: bool) -> ResourceLock:
     """Return the lock of calls that run one after another at their server, and beside those of other servers.
 
     A server that hangs, or that waits for its user, then blocks no other.
     """
-    lock = ResourceLock(resource=f"mcp:{server}", mode="shared" if is_read_only else "exclusive")
-    return lambda _: (lock,)
+    return ResourceLock(resource=f"mcp:{server}", mode="shared" if is_read_only else "exclusive")
 
 
 def _effects(server: McpServer, *, is_read_only: bool, is_destructive: bool) -> tuple[WriteEffect, ...]:
