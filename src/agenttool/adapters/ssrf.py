@@ -229,7 +229,6 @@ class Resolver:
     """
 
     def __init__(self) -> None:
-        """Start with no lookup."""
         self._lookups: dict[str, _Lookup] = {}
         self._answering: OrderedDict[str, None] = OrderedDict()
 

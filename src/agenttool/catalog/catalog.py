@@ -42,7 +42,6 @@ class Catalog:
     """
 
     def __init__(self) -> None:
-        """Start with no tools."""
         self._names = NameTable()
         self._columns = ToolColumns()
         self._withdrawals: list[Absence | None] = []  # by traits group

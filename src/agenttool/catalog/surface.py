@@ -64,23 +64,19 @@ class VisibleTools(Mapping[ToolId, Entry]):
         self._wanted = wanted
 
     def __contains__(self, tool_id: object) -> bool:
-        """Return whether a tool has a wanted visibility."""
         number = self._visibility.snapshot.number(tool_id)  # pyright: ignore[reportArgumentType] -- other types are not found
         return number is not None and self._visibility.codes[number] in self._wanted
 
     def __getitem__(self, tool_id: ToolId) -> Entry:
-        """Return a tool with a wanted visibility."""
         number = self._visibility.snapshot.number(tool_id)
         if number is None or self._visibility.codes[number] not in self._wanted:
             raise KeyError(tool_id)
         return self._visibility.snapshot.entries[number]
 
     def __iter__(self) -> Iterator[ToolId]:
-        """Iterate over the ids in the order of declaration."""
         return compress(self._visibility.snapshot.names.ids, self._visibility.mask(self._wanted))
 
     def __len__(self) -> int:
-        """Count the tools."""
         return self._visibility.count(self._wanted)
 
 
@@ -88,7 +84,6 @@ class ResolvedNames(dict[str, "Entry | None"]):
     """Tools by the names that were called on a surface; a name is resolved once."""
 
     def __init__(self, surface: "Surface") -> None:
-        """Start with no names."""
         super().__init__()
         self._surface = surface
 
@@ -127,7 +122,6 @@ class Surface:
     entries: ResolvedNames = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with no resolved names."""
         self.entries = ResolvedNames(self)
 
     @property

@@ -49,7 +49,6 @@ class CallLines:
     """Prints calls for people, and the date before the first line of a day."""
 
     def __init__(self) -> None:
-        """Print to the standard output."""
         self._console = Console(highlight=False)
         self._is_terminal = self._console.is_terminal
         self._widths = dict.fromkeys(MAX_WIDTHS, 0)
@@ -117,7 +116,6 @@ class CallPrinter:
     """Prints the calls that match a filter."""
 
     def __init__(self, wanted: CallFilter, *, as_json: bool) -> None:
-        """Print lines, or JSON Lines."""
         self._wanted = wanted
         self._as_json = as_json
         self._lines = CallLines()

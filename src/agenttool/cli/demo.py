@@ -206,7 +206,6 @@ class DemoReport:
     """Prints the demo for a terminal, or as JSON Lines, and counts its checks."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Write to the standard output."""
         self.passed = self.failed = 0
         self._as_json = as_json
         self._console = Console(highlight=False)

@@ -139,7 +139,6 @@ class JournalFollower:
     """
 
     def __init__(self, reader: SqliteReader, position: int) -> None:
-        """Start with an open journal and the position to continue after."""
         self.position = position
         self._file = reader.path
         self._heads = deque(reader.heads(MAX_HEADS), maxlen=MAX_HEADS)

@@ -43,7 +43,6 @@ class SignalStop:
     """
 
     def __init__(self) -> None:
-        """Start without a server."""
         self._signals = 0
         self.task: asyncio.Task[None] | None = None
         self.server: HttpServer | None = None
@@ -126,7 +125,6 @@ class HttpServer(uvicorn.Server):
     """Serves one application on one socket, calls `announce` once it does, and stops in bounded time."""
 
     def __init__(self, app: ASGIApp, announce: Callable[[], None], protocol: type[TimedHttpProtocol]) -> None:
-        """Configure the server."""
         config = uvicorn.Config(
             app,
             http=protocol,

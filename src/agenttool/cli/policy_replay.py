@@ -164,7 +164,6 @@ class ReplayTools:
     """All tools of a journal: from their declarations where a module has them, else from recorded calls."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        """Use the declarations of these tools."""
         self._names: dict[str, str] = {}
         self._declared: dict[str, Subject] = {}
         for tool in map(declared, tools):

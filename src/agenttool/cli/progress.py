@@ -45,7 +45,6 @@ class WorkBar(AbstractContextManager["WorkBar"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove the bar."""
         self.hide()
 
     def advance(self, count: int = 1) -> None:

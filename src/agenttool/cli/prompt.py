@@ -59,7 +59,6 @@ class Terminal:
     """
 
     def __init__(self) -> None:
-        """Use the standard input and the standard error."""
         self.console = Console(stderr=True)
         self.is_editor_open = False
         self._typed = b""

@@ -34,7 +34,6 @@ class ForwardClock:
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Start with the wall clock."""
         self._clock = clock
         self._wall_ns = clock.now_ns
         self._last_ns = 0
@@ -64,7 +63,6 @@ class Journal:
     """The writer of facts. It wakes listeners after each fact."""
 
     def __init__(self, *, clock: Clock, log: EventLog) -> None:
-        """Take the clock and the log to write to."""
         self.log = log
         self.clock = ForwardClock(clock)
         self._now = self.clock.now_ns

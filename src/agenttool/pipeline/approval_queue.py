@@ -37,7 +37,6 @@ class ApprovalQueue:
     """The open approvals: `rt.approvals`. On a durable store it contains those of every process."""
 
     def __init__(self, core: Core, recovery: Recovery | None, remembered: RememberedRules | None) -> None:
-        """Take the core with the approvals in memory, the recovery with the stored ones, and the stored rules."""
         self._core = core
         self._recovery = recovery
         self._remembered = remembered

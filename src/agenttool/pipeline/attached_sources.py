@@ -50,7 +50,6 @@ class AttachedSources:
     """The sources of a runtime: `rt.sources`."""
 
     def __init__(self, sources: Sequence[Source], faults: SourceFaults) -> None:
-        """Take the sources, and why tools of theirs are not offered."""
         self._sources = sources
         self._failed = faults.failed
         self._rejected = faults.rejected

@@ -150,7 +150,6 @@ class RunTimer:
     __slots__ = ("_cap_at", "_deadline", "_deadlines", "_expire", "_limit", "_pauses")
 
     def __init__(self, deadlines: Deadlines, expire: Callable[[], None]) -> None:
-        """Take the timer of the runtime, and what to call when a timeout expires."""
         self._deadlines = deadlines
         self._expire = expire
         self._cap_at: float | None = None

@@ -18,7 +18,6 @@ class LeasedCredentials(Mapping[str, Secret]):
     """The credentials that are leased to one call, by name."""
 
     def __init__(self, secrets: Mapping[str, Secret]) -> None:
-        """Take the secrets of the call."""
         self._secrets = secrets
 
     def __getitem__(self, name: str) -> Secret:
@@ -35,15 +34,12 @@ class LeasedCredentials(Mapping[str, Secret]):
         return self._secrets[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self._secrets)
 
     def __len__(self) -> int:
-        """Return the number of leased credentials."""
         return len(self._secrets)
 
     def __repr__(self) -> str:
-        """Show the names."""
         return f"LeasedCredentials({', '.join(map(repr, self._secrets))})"
 
     def revoke(self) -> None:
@@ -70,7 +66,6 @@ class CredentialVault:
     """Fetches credentials by name, once at a time for each actor, and caches each for its `ttl_s`."""
 
     def __init__(self, providers: Mapping[str, CredentialProvider], clock: Clock) -> None:
-        """Take the providers by name."""
         self.providers = providers
         self._clock = clock
         self._entries: dict[tuple[str, str | None], _Cached] = {}

@@ -35,7 +35,6 @@ class HookWorld:
     __slots__ = ("_call",)
 
     def __init__(self, call: Call) -> None:
-        """Use the call of the hooks."""
         self._call = call
 
     def now_ns(self) -> int:

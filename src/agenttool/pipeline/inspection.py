@@ -37,7 +37,6 @@ class Inspection:
     """What a runtime has and would decide: `rt.inspection`. Nothing here runs or records anything."""
 
     def __init__(self, agent: Agent) -> None:
-        """Take the agent with the catalog and the policy."""
         self._agent = agent
 
     @property

@@ -11,7 +11,6 @@ class Lease:
     """The lease that this process has in a durable store. `Recovery` keeps it as long as the runtime is open."""
 
     def __init__(self, core: Core, calls: OpenCalls) -> None:
-        """Start without a lease."""
         self._core = core
         self._calls = calls
         self._renewing = asyncio.Lock()

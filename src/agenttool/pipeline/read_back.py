@@ -71,7 +71,6 @@ class ReadBack:
     """Reads stored output as a stream, so that memory use does not depend on its size."""
 
     def __init__(self, payloads: PayloadStore) -> None:
-        """Use the store of the output."""
         self._payloads = payloads
 
     async def start(self, job: Job, /) -> str:

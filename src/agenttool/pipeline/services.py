@@ -127,7 +127,6 @@ class PayloadAccess:
     """Stored output, and who may read it: the actor whose call stored it, in its conversation and the ancestors."""
 
     def __init__(self, store: PayloadStore, documents: DocumentStore | None) -> None:
-        """Take the store of the bytes and the store of the grants."""
         self.store = store
         self._documents = documents
         self._granted: set[str] = set()

@@ -166,7 +166,6 @@ class SchemaSearch:
     """
 
     def __init__(self) -> None:
-        """Start with nothing found."""
         self.places: list[tuple[MatchingField, Steps]] = []
         self.hinted: set[MatchingField] = set()
         self.unset: set[Steps] = set()

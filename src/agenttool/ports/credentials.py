@@ -12,7 +12,6 @@ class Secret:
     __slots__ = ("_value", "name")
 
     def __init__(self, name: str, value: str) -> None:
-        """Take the name of the credential and its value."""
         self.name = name
         self._value: str | None = value
 

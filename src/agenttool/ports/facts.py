@@ -43,7 +43,6 @@ class Step:
         )
 
     def __repr__(self) -> str:
-        """Show the name."""
         return f"Step({self.name})"
 
 

@@ -111,7 +111,6 @@ class DeclaredTool:
     setup: str | None = None
 
     def __repr__(self) -> str:
-        """Return the qualified name."""
         return f"<tool {self.declaration.namespace}.{self.declaration.name}>"
 
     def with_records(

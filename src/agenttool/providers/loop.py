@@ -99,7 +99,6 @@ class TurnLimitError(AgentToolError):
     """
 
     def __init__(self, run: ModelRun) -> None:
-        """Take what happened so far."""
         super().__init__(
             f"no final reply after {run.turns} turns; raise max_turns, or continue with `error.run.messages`"
         )

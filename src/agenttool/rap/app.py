@@ -63,7 +63,6 @@ class ProviderEndpoints:
     """The handlers of each path. Every answer is short and reveals nothing of the state behind it."""
 
     def __init__(self, settings: ProviderSettings) -> None:
-        """Take the settings."""
         self._settings = settings
         self._service: ProviderService | None = None
 

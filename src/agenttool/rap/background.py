@@ -31,7 +31,6 @@ class BackgroundTasks:
     """The tasks of one provider. A failing task is logged and does not affect the others."""
 
     def __init__(self) -> None:
-        """Start with no task."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:

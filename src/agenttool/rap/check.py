@@ -57,7 +57,6 @@ class CallbackInbox:
     """A server on this machine that collects callbacks by the name in the query of their URL."""
 
     def __init__(self) -> None:
-        """Bind a free port."""
         self._received: dict[str, list[Callback | str]] = {}
         self._arrived = asyncio.Event()
         self.listener = Listener(self, (_LOOPBACK, 0))
@@ -114,7 +113,6 @@ class ProviderCheck:
     """The check of one provider."""
 
     def __init__(self, base: str, credential: Credential | None, client: HttpClient, inbox: CallbackInbox) -> None:
-        """Take the base URL, the credential to present, the HTTP client, and the inbox of callbacks."""
         self._base = base
         self._credential = credential
         self._client = client

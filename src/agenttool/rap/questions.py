@@ -22,7 +22,6 @@ class Questions:
     """Asks questions and waits for their answers. Each open question is stored."""
 
     def __init__(self, store: ProviderStore, outbox: Outbox) -> None:
-        """Take the store and the outbox."""
         self._store = store
         self._outbox = outbox
         self._waiting: dict[tuple[int, int], asyncio.Future[str]] = {}

@@ -46,7 +46,6 @@ class ProviderService:
     def __init__(
         self, settings: ProviderSettings, store: ProviderStore, client: HttpClient, tasks: BackgroundTasks
     ) -> None:
-        """Assemble the parts."""
         limits = settings.limits
         self.settings = settings
         self._store = store

@@ -31,7 +31,6 @@ class EventSender:
     """Sends the events of generators, and events that are published on topics."""
 
     def __init__(self, store: ProviderStore, outbox: Outbox, limits: Limits) -> None:
-        """Take the store, the outbox, and the limits on events."""
         self._store = store
         self._outbox = outbox
         self._delay_s = 1 / limits.events_per_second

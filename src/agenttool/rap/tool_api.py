@@ -30,7 +30,6 @@ class Declined(ToolFailure):
     """Raise this with a message for the caller; it becomes the error result, so say what could be done instead."""
 
     def __init__(self, message: str) -> None:
-        """Take the message for the caller."""
         super().__init__(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message=message))
 
 

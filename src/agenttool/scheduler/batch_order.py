@@ -98,11 +98,9 @@ class OrderedStream(Generic[T]):
         return self._emit(leaving)
 
     def __aiter__(self) -> Self:
-        """Return this iterator."""
         return self
 
     async def __anext__(self) -> T:
-        """Wait for the next item."""
         while not self._leaving:
             if self.is_done:
                 raise StopAsyncIteration

@@ -113,7 +113,6 @@ class Drive:
     _message: tuple[object, ...] = ()
 
     def __init__(self, grace: GracePeriod) -> None:
-        """Store the grace period."""
         self._grace = grace
 
     @coroutine

@@ -55,7 +55,6 @@ class LockQueue:
     __slots__ = ("__weakref__", "exclusives", "inside", "is_scope", "scopes", "shared", "waiting")
 
     def __init__(self, *, is_scope: bool = False) -> None:
-        """Start empty."""
         self.is_scope = is_scope
         self.inside: dict[Permit, bool] = {}
         self.shared = 0
@@ -156,7 +155,6 @@ class Scopes(dict[str | None, Scope]):
     """The scopes of one conversation, by the state that tools share; None is no shared state."""
 
     def __init__(self, limiter: "CallLimiter", conversation: str) -> None:
-        """Take the limiter and the name of the conversation."""
         super().__init__()
         self._limiter = limiter
         self._conversation = limiter.queue("conversation", conversation)

@@ -27,7 +27,6 @@ class Deadlines:
     """Many deadlines on one timer. Times are those of the loop's clock; `inf` means never."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
-        """Store the event loop."""
         self._loop = loop
         self._heap: list[tuple[float, int, Deadline]] = []
         self._pushed = 0

@@ -15,7 +15,6 @@ class DefaultTree:
     __slots__ = ("defaults", "items", "members", "values")
 
     def __init__(self) -> None:
-        """Start without defaults."""
         self.defaults: JsonObject = {}
         self.members: dict[str, DefaultTree] = {}
         self.items: DefaultTree | None = None

@@ -143,7 +143,6 @@ class AlternativeWork:
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        """Take the schema of the values."""
         self._schema = schema
 
     def exceeds(self, value: Json) -> bool:

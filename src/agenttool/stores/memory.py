@@ -35,7 +35,6 @@ class MemoryLog:
     durable = False
 
     def __init__(self, *, max_facts: int = MAX_FACTS, max_chars: int = MAX_CHARS) -> None:
-        """Take the limits."""
         self._facts: list[Fact] = []
         self._dropped = 0
         self._max_facts = max_facts
@@ -110,7 +109,6 @@ class MemoryPayloads:
     """Bytes in a dictionary, each with the time at which they were stored last."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._stored: dict[Digest, tuple[bytes, int]] = {}
 
     async def put(self, data: bytes, digest: Digest) -> str:
@@ -341,7 +339,6 @@ class MemoryDocuments:
     """Documents in a dictionary."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._kinds: dict[str, dict[str, bytes]] = {}
 
     async def get(self, kind: str, key: str) -> bytes | None:

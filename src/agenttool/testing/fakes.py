@@ -34,7 +34,6 @@ class FakeClock:
     """A clock that changes only by `advance`."""
 
     def __init__(self, now_ns: int = EPOCH_NS) -> None:
-        """Start at a time."""
         self.moment_ns = now_ns
 
     def now_ns(self) -> int:
@@ -54,7 +53,6 @@ class CountingIds:
     """Ids that count from 1, in 32 digits."""
 
     def __init__(self) -> None:
-        """Start the count."""
         self._count = 0
 
     def unique(self) -> str:
@@ -75,7 +73,6 @@ class ScriptedExecutor:
     """Runs a script for each job, and records every input."""
 
     def __init__(self, script: Callable[[Job], Awaitable[object]]) -> None:
-        """Take the script."""
         self.inputs: list[JsonObject] = []
         self._script = script
 

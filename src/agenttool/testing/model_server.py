@@ -22,7 +22,6 @@ class ModelServer(ThreadingHTTPServer):
     """
 
     def __init__(self, replies: Iterable[Scripted]) -> None:
-        """Listen on a free port."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.replies = deque(replies)
         self.requests: list[JsonObject] = []

@@ -46,7 +46,6 @@ class VectorTable:
     """Quantized vectors by number. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
-        """Create an empty table."""
         self._rows = np.zeros((0, dimensions), np.int8)
         self._signs = [np.zeros(0, np.uint64) for _ in range(-(-dimensions // WORD_BITS))]
         self._lengths = np.zeros(0, np.float32)  # zero where there is no vector
@@ -121,7 +120,6 @@ class VectorCache:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        """Open or create the cache file in a folder."""
         try:
             self._database = _open_database(str(folder / CACHE_FILE) if folder is not None else "")
         except sqlite3.Error:

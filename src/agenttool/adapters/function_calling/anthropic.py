@@ -123,7 +123,6 @@ class MessageAssembler:
     """
 
     def __init__(self) -> None:
-        """Start without events."""
         self.is_finished, self.complete = False, 0
         self._message: JsonObject = {}
         self._blocks: list[JsonObject] = []

@@ -109,7 +109,6 @@ class CandidateAssembler:
     """Assembles a response from its chunks. A call is complete when the next part arrives, or with the reply."""
 
     def __init__(self) -> None:
-        """Start without chunks."""
         self.is_finished, self.complete = False, 0
         self._response: JsonObject = {}
         self._candidate: JsonObject = {}

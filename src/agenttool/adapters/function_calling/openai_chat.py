@@ -98,7 +98,6 @@ class CompletionAssembler:
     """Assembles a completion from its chunks. A call is complete when the next one starts, or with the reply."""
 
     def __init__(self) -> None:
-        """Start without chunks."""
         self.is_finished, self.complete = False, 0
         self._whole: JsonObject = {}
         self._message: JsonObject = {}

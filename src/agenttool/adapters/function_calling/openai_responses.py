@@ -84,7 +84,6 @@ class ResponseAssembler:
     """Assembles a response from its events. A call is complete when its item is done."""
 
     def __init__(self) -> None:
-        """Start without events."""
         self.is_finished, self.complete = False, 0
         self._response: JsonObject = {}
         self._items: dict[int, JsonObject] = {}

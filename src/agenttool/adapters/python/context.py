@@ -37,7 +37,6 @@ class Context:
     __slots__ = ("_job",)
 
     def __init__(self, job: Job) -> None:
-        """Take the job of this run."""
         self._job = job
 
     @property

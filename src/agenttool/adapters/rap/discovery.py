@@ -99,7 +99,6 @@ class Discovery:
         documents: DocumentStore,
         now_ns: Callable[[], int],
     ) -> None:
-        """Take the servers, the HTTP client of each, the store of manifests and states, and the clock."""
         self._sources = tuple(sources)
         self._clients = clients
         self._documents = documents

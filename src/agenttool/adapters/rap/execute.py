@@ -166,7 +166,6 @@ class NoticeSender:
     """Posts notices to every server, once and in the background; nothing depends on their arrival."""
 
     def __init__(self, servers: Iterable[tuple[RapServer, HttpClient]]) -> None:
-        """Take the servers, each with its HTTP client."""
         self._servers = tuple(servers)
         self._tasks: set[asyncio.Task[None]] = set()
 

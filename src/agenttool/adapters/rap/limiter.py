@@ -29,7 +29,6 @@ class RateLimiter:
     """A token bucket for each key, stored as the time at which the bucket will be full again."""
 
     def __init__(self, limit: RateLimit, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the rate and burst of each key, and a monotonic clock."""
         self._interval_s = 1 / limit.per_second
         self._burst_s = (limit.burst - 1) * self._interval_s
         self._clock = clock
@@ -51,7 +50,6 @@ class Quota:
     """Counts open items, in total and for each owner. An item counts once, however often it is acquired."""
 
     def __init__(self, total: int, per_owner: int) -> None:
-        """Take how many items may be open."""
         self._total = total
         self._per_owner = per_owner
         self._items: Counter[Hashable] = Counter()
@@ -104,7 +102,6 @@ class ConcurrencyLimiter:
     """Grants permits to requests. Requests with equal keys wait behind each other; keys are served in turn."""
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
-        """Take the limits."""
         self._limits = limits
         self._total = 0
         self._owners: Counter[Hashable] = Counter()

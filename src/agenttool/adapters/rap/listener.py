@@ -284,7 +284,6 @@ class StandbyListener:
     """Waits while another process of the store listens on a port, and listens there once that process is gone."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
-        """Take the application and the port."""
         self.port = port
         self.url = f"http://{_LOOPBACK}:{port}"
         self._app = app

@@ -90,7 +90,6 @@ class BodyBudget:
     """Limits the bytes of long request bodies that are in memory at a time, so that slow senders cannot exhaust it."""
 
     def __init__(self) -> None:
-        """Start with no body in memory."""
         self._used = 0
 
     @contextmanager

@@ -116,7 +116,6 @@ class SubscriptionStore:
     """The open subscriptions of a store, and the events that wait for the host of the conversations."""
 
     def __init__(self, documents: DocumentStore) -> None:
-        """Take the store."""
         self._documents = documents
         self._arrived = asyncio.Event()
 

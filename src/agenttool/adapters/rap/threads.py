@@ -30,7 +30,6 @@ class ThreadRegistry:
     """The threads of a store, across processes. Callbacks count only for threads that are open."""
 
     def __init__(self, documents: DocumentStore) -> None:
-        """Take the store."""
         self._documents = documents
         self._open: dict[str, Thread] = {}
 
@@ -66,7 +65,6 @@ class ViewStore:
     """The latest content of each view of each thread; models never see it."""
 
     def __init__(self, documents: DocumentStore) -> None:
-        """Take the store."""
         self._documents = documents
         self._clients: dict[str, set[asyncio.Queue[View]]] = {}
 

@@ -103,7 +103,6 @@ class ToolDocuments:
     """Documents by number. Adding or removing one costs only that one."""
 
     def __init__(self) -> None:
-        """Start with no documents."""
         self.vocabulary = Vocabulary()
         self.spellings = SpellingIndex()
         self._documents: list[EncodedDocument] = []

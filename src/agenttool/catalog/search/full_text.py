@@ -24,7 +24,6 @@ class FullTextIndex:
     """Encoded documents by number. The caller scores what it returns."""
 
     def __init__(self) -> None:
-        """Start with no documents."""
         # The number is a signed integer: deleting by an unsigned term finds nothing and raises no error.
         builder = SchemaBuilder().add_integer_field("number", indexed=True, fast=True)
         builder.add_text_field("words", tokenizer_name="symbols", index_option="freq")

@@ -223,7 +223,6 @@ class ExactNames:
     """Tools by bare name and alias, ignoring case; an exact spelling takes precedence."""
 
     def __init__(self) -> None:
-        """Start with no names."""
         self._owners: dict[str, list[Entry]] = {}
 
     def add(self, entry: Entry) -> None:

@@ -71,7 +71,6 @@ class DocumentScorer:
     """
 
     def __init__(self, query: ParsedQuery, store: ToolDocuments) -> None:
-        """Prepare the terms of a query."""
         self._terms = [each for each in query.terms if each.matches]
         self._sentences = [_Sentence() for _ in range(query.sentences)]
         for each in self._terms:

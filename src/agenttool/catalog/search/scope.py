@@ -52,11 +52,9 @@ class SearchScope:
         return cls(loaded, deferred, findable, surface.pending_providers)
 
     def __contains__(self, tool_id: object) -> bool:
-        """Return whether a tool is in scope."""
         return tool_id in self.deferred or tool_id in self.loaded
 
     def __getitem__(self, tool_id: ToolId) -> Entry:
-        """Return a tool in scope."""
         return self.deferred.get(tool_id) or self.loaded[tool_id]
 
     def search(

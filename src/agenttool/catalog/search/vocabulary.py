@@ -130,7 +130,6 @@ class SpellingIndex:
     """Finds the words of a vocabulary that resemble an unknown word, by trigrams of letters."""
 
     def __init__(self) -> None:
-        """Start with no words."""
         self._words: Sequence[str] = ()
         self._by_trigram: dict[str, array[int]] = {}
         self._sizes = array("B")

@@ -49,7 +49,6 @@ class IndexWriter:
     """Adds records to the index."""
 
     def __init__(self, index: RecordIndex) -> None:
-        """Write to this index."""
         self._add = index.add
         self._count = 0
 

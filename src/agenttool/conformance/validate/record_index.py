@@ -68,7 +68,6 @@ class RecordIndex:
     """
 
     def __init__(self) -> None:
-        """Create an empty private database."""
         self._rows: defaultdict[str, list[Row]] = defaultdict(list)
         self._files: list[str] = []
         try:

@@ -33,7 +33,6 @@ class FieldNames:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Parse the names of a contract."""
         self.names = tuple(names)
         self._paths = frozenset(path for name in self.names if (path := name_path(name)))
         self._lengths = sorted({len(path) for path in self._paths})
@@ -44,7 +43,6 @@ class FieldNames:
         return cls(name for _, name in items_of(names) if isinstance(name, str))
 
     def __bool__(self) -> bool:
-        """Return whether any field is named."""
         return bool(self._paths)
 
     def end(self, steps: tuple[str, ...]) -> bool:

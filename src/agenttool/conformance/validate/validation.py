@@ -49,7 +49,6 @@ class Validation(AbstractContextManager["Validation"]):
         self._files = self._bytes = self._unreadable = 0
 
     def __exit__(self, *error: object) -> None:
-        """Delete the index."""
         self._index.close()
 
     def read(self, name: str, stream: io.BufferedIOBase) -> Iterator[Finding]:

@@ -61,7 +61,6 @@ class GroupCommit:
     """Writes to one file for one process. All work except the commit itself runs on the event loop."""
 
     def __init__(self, writer: Writer, on_stored: Callable[[], None]) -> None:
-        """Take the writer, and the function to call after facts are stored."""
         self._numbers = count()
         self.batch = WriteBatch(next(self._numbers))
         self.started: dict[str, StartedGroup] = {}

@@ -89,7 +89,6 @@ class StartedGroup:
     __slots__ = ("calls", "is_put", "is_unindexed", "is_written", "number")
 
     def __init__(self, number: int) -> None:
-        """Start empty."""
         self.number = number
         self.calls: dict[str, None] = {}
         self.is_put = self.is_written = self.is_unindexed = False

@@ -57,7 +57,6 @@ class SqliteLog:
     durable = True
 
     def __init__(self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
-        """Take the file, a connection for reading, the writer, and every step by its name."""
         self.group = GroupCommit(writer, self._wake)
         self.settle = self.group.settle
         """Returns an awaitable that completes once all facts appended before are on disk."""

@@ -59,7 +59,6 @@ class SqliteOpenCalls:
     def __init__(
         self, file: StoreFile, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]
     ) -> None:
-        """Take the file, a connection for reading, the writer and its group commit, and every step by its name."""
         self._file = file
         self._reader = reader
         self._writer = writer

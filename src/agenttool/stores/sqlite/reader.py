@@ -69,7 +69,6 @@ class SqliteReader:
     """Reads the log while processes write it. Use `open` as a context manager."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, steps: Mapping[str, Step]) -> None:
-        """Take the file, a connection to it, and every step by its name."""
         self.path = path
         self._connection = connection
         self._steps = steps

@@ -84,7 +84,6 @@ class SqliteDocuments:
     """Documents by kind and key."""
 
     def __init__(self, file: StoreFile, reader: sqlite3.Connection, group: GroupCommit) -> None:
-        """Take the file, a connection for reading, and the group commit."""
         self._file = file
         self._reader = reader
         self._group = group

@@ -100,7 +100,6 @@ class WriteBatch:
         self.size = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to write."""
         return bool(self.facts or self.changes or self.checkpoints or self.removed)
 
     @property
@@ -270,7 +269,6 @@ class Writer:
     """Commits batches. Safe from any thread; concurrent commits run one after the other."""
 
     def __init__(self, file: StoreFile, owner: str) -> None:
-        """Take the file and the owner name of this process."""
         self._file = file
         self._path = file.path
         self._is_file_lost = self._is_erasing_due = False
