@@ -118,38 +118,38 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
-    _check_place(save, settings)
+    known = (*(str(each) for each in RememberScope), *rule_files(settings))
+    if save not in known:
+        raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
     local = {"from": places, "containing": containing, "after": after, "newest": newest, "count": count}
     server = server_url(url, store=store, settings=settings, by=by, **local)
+    answer = _parse_answer(words or [], message, edited, remember)
     if server is not None:
-        asked = _parse_answer(words or [], message, edited, remember)
-        if asked is None:
+        if answer is None:
             from agenttool.cli.remote import print_approvals  # noqa: PLC0415 -- it loads the HTTP client
 
             print_approvals(server, tool, limit or DEFAULT_LIMIT, as_json=as_json)
         else:
-            _answer_on(server, asked, shown, message, save, as_json=as_json)
+            _answer_on(server, answer, shown, message, save, as_json=as_json)
         return
     options = StoreOptions(store, settings).for_use()
-    options.existing_file()
+    file = options.existing_file()
     # A command suggested without --settings finds the default file by itself.
     shown_options = StoreOptions(store) if settings is None else options
     tools = load_tools(places) if places and (words or not as_json) and not count else []
-    after_id = None if after is None else ApprovalId(after)
-    questions = QuestionFilter(tool=tool, containing=containing, after=after_id, limit=limit, newest_first=newest)
-    answer = _parse_answer(words or [], message, edited, remember)
+    last_seen = ApprovalId(after) if after else None
+    questions = QuestionFilter(tool=tool, containing=containing, after=last_seen, limit=limit, newest_first=newest)
 
     async def run() -> int:
         rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools, approve="wait")
-        approver = ApproverOptions(by, save)
-        session = ApprovalSession(rt, Terminal(), tools, shown_options, approver=approver, as_json=as_json)
+        session = ApprovalSession(rt, tools, shown_options, by=by, save=save, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 
     try:
         status = asyncio.run(run())
     except (ConfigError, StoreError):
         if answer is None and not count:
-            _print_read_only(options.existing_file(), questions, as_json=as_json)
+            _print_read_only(file, questions, as_json=as_json)
         raise
     if status:
         raise typer.Exit(status)
@@ -196,19 +196,6 @@ def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) 
             print_json(question_json(question))
         else:
             print_question(Console(), question)
-
-
-def _check_place(save: str, settings: Path | None) -> None:
-    known = (*(str(each) for each in RememberScope), *rule_files(settings))
-    if save not in known:
-        raise ConfigError(f"rules are not added to {save!r}; {suggestion(save, known)}")
-
-
-class ApproverOptions(NamedTuple):
-    """The name that the approver claims, and where rules are added."""
-
-    by: str | None
-    save: str
 
 
 class ApprovalAnswer(NamedTuple):
@@ -322,19 +309,13 @@ class ApprovalSession:
     """Lists and answers questions on one open runtime, and recovers calls whose process is gone."""
 
     def __init__(
-        self,
-        rt: Runtime,
-        terminal: Terminal,
-        tools: list[Tool],
-        options: StoreOptions,
-        *,
-        approver: "ApproverOptions",
-        as_json: bool,
+        self, rt: Runtime, tools: list[Tool], options: StoreOptions, *, by: str | None, save: str, as_json: bool
     ) -> None:
         """Use a runtime with the given tools; `options` are repeated in suggested commands."""
-        self._by, self._save = approver
         self.rt = rt
-        self.terminal = terminal
+        self.terminal = Terminal()
+        self._by = by
+        self._save = save
         self._tools = tools
         self._options = options
         self._as_json = as_json

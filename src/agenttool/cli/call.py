@@ -27,7 +27,6 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import printable
 from agenttool.policy.approvals import Refused
 from agenttool.ports.deferred import Prompt, PromptKind
-from agenttool.ports.offer import OfferedTool
 from agenttool.records import (
     ApprovalId,
     EventType,
@@ -247,10 +246,6 @@ class CommandLineCall:
         return CallOutcome(result, notes=tuple(note for note in notes if note is not None), payloads=payloads)
 
 
-def _spellings(tool: OfferedTool) -> tuple[str, str]:
-    return tool.name, tool.qualified_name
-
-
 async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
     """Return a surface on which the named tool is loaded, even if models must search for it first."""
     surface = await rt.surface()
@@ -264,7 +259,7 @@ def _input_schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: st
 
     A tool that can be called but is not offered, such as a deprecated one, is found among the given tools.
     """
-    offered = [each for each in rt.offered(surface, deferred=False) if name in _spellings(each)]
+    offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
     if offered:
         return offered[0].input_schema if len(offered) == 1 else {}
     declarations = [declared(each).declaration for each in tools]

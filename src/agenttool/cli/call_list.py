@@ -4,12 +4,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Protocol
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from agenttool.cli.event_log import JournalFollower
 from agenttool.cli.format import duration, print_json, short_id, status_style
 from agenttool.cli.output import print_text
 from agenttool.history.listed_call import CallFilter, ListedCall, check_tool, listed_calls, tool_name
@@ -37,12 +37,6 @@ ALIGNED = 100
 
 _FOLLOWED = (steps.ASKED.name, *(step.name for step in STEPS.values() if step.ends))
 """The steps after which `--follow` prints a call."""
-
-
-class FollowsJournal(Protocol):
-    """The position up to which a journal that grows was read."""
-
-    position: int
 
 
 class CallLines:
@@ -140,7 +134,7 @@ class CallPrinter:
             print_text(Console(stderr=True), "no call is open" if self._wanted.is_open else "no call matches", "dim")
         return count
 
-    def print_new(self, reader: SqliteReader, follower: FollowsJournal) -> bool:
+    def print_new(self, reader: SqliteReader, follower: JournalFollower) -> bool:
         """Print the calls that have ended, or wait for approval, after a position, and advance it; always true."""
         last = reader.head().position
         for position, fact in _read_all(reader, follower.position, FactFilter(_FOLLOWED)):

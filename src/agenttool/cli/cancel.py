@@ -25,8 +25,6 @@ NOT_CANCELED = 1
 TIMEOUT_S = 15.0
 """How long to wait for the end of the call; a tool has ten seconds to stop."""
 
-_POLL_S = 0.05
-
 
 def cancel(  # noqa: PLR0913 -- one for each option of the command
     call: Annotated[
@@ -58,8 +56,7 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
     options = StoreOptions(store, settings).for_use()
     with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
         invocation_id = find_call(reader, call).invocation.invocation_id
-    command = CancelCommand(invocation_id, options, load_tools(places or []), by)
-    result, problem = asyncio.run(command.run())
+    result, problem = asyncio.run(_cancel(invocation_id, options, load_tools(places or []), by))
     if result is not None:
         print_json(to_json(result)) if as_json else print_result(result)
     if problem is not None:
@@ -69,35 +66,23 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
         print_text(Console(stderr=True), f"canceled {invocation_id}", "green")
 
 
-class CancelCommand:
-    """The cancellation of one call."""
+async def _cancel(
+    call: InvocationId, options: StoreOptions, tools: list[Tool], by: str | None
+) -> tuple[ToolResult | None, str | None]:
+    """Cancel a call; return its result, if it has one, and why it was not canceled.
 
-    def __init__(self, call: InvocationId, options: StoreOptions, tools: list[Tool], by: str | None) -> None:
-        """Take the call, its store, the tools that are needed to withdraw a deferred call, and the claimed name."""
-        self._by = by
-        self._call = call
-        self._options = options
-        self._tools = tools
-
-    async def run(self) -> tuple[ToolResult | None, str | None]:
-        """Cancel the call; return its result, if it has one, and why it was not canceled."""
-        config = find_settings(self._options.settings)
-        async with Runtime.open(config=config, store=self._options.store, tools=self._tools, approve="wait") as rt:
-            if (ended := await rt.journal.result(self._call)) is not None:
-                return ended, f"it had ended before ({ended.status.value})"
-            is_requested = await rt.cancel(self._call, by=self._by)
-            if not is_requested and await rt.journal.result(self._call) is None:
-                return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
-            result = await self._wait_for_result(rt)
-        if result is None:
-            show = f"{program_name()} show {self._call}{self._options.journal_arguments}"
-            return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
-        is_canceled = result.status is ResultStatus.CANCELED
-        return result, None if is_canceled else f"it ended otherwise ({result.status.value})"
-
-    async def _wait_for_result(self, rt: Runtime) -> ToolResult | None:
-        for _ in range(round(TIMEOUT_S / _POLL_S)):
-            if (result := await rt.journal.result(self._call)) is not None:
-                return result
-            await asyncio.sleep(_POLL_S)
-        return None
+    The tools are needed to withdraw a deferred call.
+    """
+    config = find_settings(options.settings)
+    async with Runtime.open(config=config, store=options.store, tools=tools, approve="wait") as rt:
+        if (ended := await rt.journal.result(call)) is not None:
+            return ended, f"it had ended before ({ended.status.value})"
+        is_requested = await rt.cancel(call, by=by)
+        if not is_requested and await rt.journal.result(call) is None:
+            return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
+        result = await rt.wait(call, TIMEOUT_S)
+    if result is None:
+        show = f"{program_name()} show {call}{options.journal_arguments}"
+        return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
+    is_canceled = result.status is ResultStatus.CANCELED
+    return result, None if is_canceled else f"it ended otherwise ({result.status.value})"

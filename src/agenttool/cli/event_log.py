@@ -20,7 +20,7 @@ from agenttool.history.listed_call import check_tool, is_tool, name_text, tool_n
 from agenttool.history.recorded_call import find_call
 from agenttool.journal.projection import events_of
 from agenttool.journal.steps import STEPS
-from agenttool.ports.facts import Fact, Step
+from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId, ToolEvent
 from agenttool.stores.fact_codec import FactHead
 from agenttool.stores.sqlite.fact_rows import FactFilter
@@ -47,9 +47,9 @@ class EventFilter(NamedTuple):
     @property
     def facts(self) -> FactFilter:
         """Selects the facts with wanted events."""
-        named = [] if self.status is None else [step.name for step in STEPS.values() if _sets(step, self.status)]
+        named = tuple(step.name for step in STEPS.values() if self.status in step.statuses)
         is_all = self.tool is None and self.since_ns is None and self.until_ns is None
-        return FactFilter(tuple(named), None if is_all else self._accepts, name_text(self.tool))
+        return FactFilter(named, None if is_all else self._accepts, name_text(self.tool))
 
     def _accepts(self, head: FactHead) -> bool:
         return (
@@ -61,18 +61,6 @@ class EventFilter(NamedTuple):
     def matches(self, event: ToolEvent) -> bool:
         """Return whether an event of a selected fact is wanted."""
         return self.status is None or (event.data or {}).get("status") == self.status
-
-
-def _sets(step: Step, status: str) -> bool:
-    return any(status == each for _, each in step.transitions)
-
-
-class EventSelection(NamedTuple):
-    """Which events are wanted: of all calls or of one, whose id has a part, and after a position."""
-
-    wanted: EventFilter
-    call: str | None
-    after: int | None
 
 
 class LogEntry(NamedTuple):
@@ -254,18 +242,24 @@ def _event_line(position: int, moment: datetime, event: ToolEvent) -> Text:
     return line.append(f"  {details}" if details else "", style="dim")
 
 
-def print_events(
-    store: str | None, selection: EventSelection, limit: int | None, *, follow: bool, as_json: bool
+def print_events(  # noqa: PLR0913 -- the options of the command
+    store: str | None,
+    wanted: EventFilter,
+    limit: int | None,
+    *,
+    call: str | None,
+    after: int | None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
-    """Print the newest events, or those after a position, and the new ones if they are followed.
+    """Print the newest events, or those after a position, of all calls or of one whose id has a part.
 
     Raises:
         ConfigError: the call or the tool is unknown.
     """
-    wanted, after = selection.wanted, selection.after
     with open_journal(store) as reader:
         printer = _EventPrinter(wanted, _print_as_json if as_json else _line_printer(), limit)
-        chosen = None if selection.call is None else find_call(reader, selection.call).invocation.invocation_id
+        chosen = None if call is None else find_call(reader, call).invocation.invocation_id
         source = EventSource(reader, chosen, wanted.facts)
         follower = JournalFollower(reader, after or 0)
         if after is None and limit is not None:

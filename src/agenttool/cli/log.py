@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.call_list import CallPrinter
-from agenttool.cli.event_log import EventFilter, EventSelection, JournalFollower, print_events
+from agenttool.cli.event_log import EventFilter, JournalFollower, print_events
 from agenttool.cli.format import print_json, short_id
 from agenttool.cli.options import MAX_PAGE, JournalOption, UrlOption, open_journal, server_url
 from agenttool.cli.output import figures, plain_table, print_blocks, print_text
@@ -97,8 +97,8 @@ def log(  # noqa: PLR0913 -- one for each option of the command
             with open_journal(store) as reader:
                 _print_sizes(reader, after or 0, as_json=as_json)
         elif events:
-            chosen = EventSelection(EventFilter(tool, status, *moments), call, after)
-            print_events(store, chosen, limit, follow=follow, as_json=as_json)
+            wanted_events = EventFilter(tool, status, *moments)
+            print_events(store, wanted_events, limit, call=call, after=after, follow=follow, as_json=as_json)
         else:
             wanted = CallFilter(
                 tool=tool,

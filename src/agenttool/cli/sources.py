@@ -6,7 +6,7 @@ import webbrowser
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
@@ -36,6 +36,7 @@ FAULTY = 1
 LOG_LINES = 5
 """How many lines of the log of a server that does not answer are printed."""
 
+_S = TypeVar("_S")
 _StoreOption = Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the reviewed tools")]
 
 
@@ -64,7 +65,7 @@ def log(name: str, *, store: _StoreOption = None, settings: SettingsOption = Non
 
     async def lines() -> Sequence[str]:
         async with _open(store, settings) as rt:
-            source = _server_source(rt, name)
+            source = _source(rt, name, ServerSource, "an MCP server")
             await source.check()
             return source.log
 
@@ -78,7 +79,7 @@ def login(name: str, *, store: _StoreOption = None, settings: SettingsOption = N
 
     async def state() -> SourceStatus | None:
         rt = _open(store, settings)
-        source = _server_source(rt, name)
+        source = _source(rt, name, ServerSource, "an MCP server")
         source.use_login(_show_page)
         async with rt:
             await source.check()
@@ -110,7 +111,7 @@ def review(
 
     async def reviewed() -> list[JsonObject]:
         async with _open(store, settings) as rt:
-            source = _reviewed_source(rt, name)
+            source = _source(rt, name, ReviewedSource, "an MCP server or an OpenAPI service")
             await source.check()
             unknown = [each for each in tools or () if each not in source.waiting]
             if unknown:
@@ -146,9 +147,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
 
     async def previewed() -> "HttpRequest":
         async with _open(store, settings) as rt:
-            found = _source(rt, source)
-            if not isinstance(found, ServiceSource):
-                raise ConfigError(f"the source {source!r} is not an OpenAPI service; name one that is")
+            found = _source(rt, source, ServiceSource, "an OpenAPI service")
             given = read_arguments(words or [], args, None)
             name = tool.removeprefix(f"{source}.")
             declared = await declared_tools(rt, source)
@@ -181,31 +180,19 @@ def _waiting(source: ReviewedSource) -> str:
     return f"these do: {', '.join(sorted(source.waiting))}" if source.waiting else "none does"
 
 
-def _server_source(rt: Runtime, name: str) -> ServerSource:
-    """Return an MCP server of the settings.
+def _source(rt: Runtime, name: str, kind: type[_S], description: str) -> _S:
+    """Return a source of the settings.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is none of this name, or it is not of this kind.
     """
-    found = _source(rt, name)
-    if not isinstance(found, ServerSource):
-        raise ConfigError(f"the source {name!r} is not an MCP server; name one that is")
-    return found
-
-
-def _reviewed_source(rt: Runtime, name: str) -> ReviewedSource:
-    found = _source(rt, name)
-    if not isinstance(found, ReviewedSource):
-        raise ConfigError(f"the tools of source {name!r} are not reviewed; name an MCP server or an OpenAPI service")
-    return found
-
-
-def _source(rt: Runtime, name: str) -> Source:
     found = rt.sources.get(name)
     if found is None:
         known = rt.sources.names
         advice = suggestion(name, known) if known else f"add [sources.{name}] to {SETTINGS_FILE}"
         raise ConfigError(f"no source is named {name!r}; {advice}")
+    if not isinstance(found, kind):
+        raise ConfigError(f"the source {name!r} is not {description}; name one that is")
     return found
 
 
