@@ -34,12 +34,7 @@ _P = ParamSpec("_P")
 
 
 class LoopProxy(Generic[_Target]):
-    """An object that lives on an event loop in another thread. Safe to use from several threads.
-
-    Attributes:
-        target: the asynchronous object.
-        loop: its event loop.
-    """
+    """An object that lives on an event loop in another thread. Safe to use from several threads."""
 
     def __init__(self, target: _Target, loop: asyncio.AbstractEventLoop) -> None:
         """Take the object and its event loop."""

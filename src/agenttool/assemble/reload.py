@@ -22,7 +22,6 @@ class AppliedSettings:
     """The settings of an open runtime, and the options of its program that apply beside them.
 
     Attributes:
-        config: the settings that are in force.
         initial: the settings that the runtime was opened with.
     """
 

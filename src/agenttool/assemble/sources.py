@@ -34,7 +34,6 @@ class MadeSources:
 
     Attributes:
         kinds: the kind of each source that was made from tables, by its name.
-        tables: the tables by name.
     """
 
     sources: tuple[Source, ...]

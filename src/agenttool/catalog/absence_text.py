@@ -11,8 +11,6 @@ class ToolVisibility(NamedTuple):
 
     Attributes:
         state: `loaded`, `blocked`, `excluded`, `unoffered`, or the loading state of a deferred tool.
-        why: the reason as a sentence.
-        facts: the reason as members.
         would_change: what would change it; None if nothing would.
     """
 

@@ -101,11 +101,8 @@ class Surface:
     """A surface as the runtime uses it. What it shows never changes; what may be called can only become less.
 
     Attributes:
-        record: the public record.
-        situation: the situation that it was created in.
         loaded: deferred tools that were loaded on request.
         now: the current situation, if it changed since.
-        newer: the surface that replaced this one.
         extra: tools, by name, that can be called in addition to the requested ones.
         entries: the cache of resolved names, which calls look up first.
     """

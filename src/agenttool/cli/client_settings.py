@@ -51,8 +51,6 @@ class ClientFile:
     """One settings file of a client.
 
     Attributes:
-        client: the name of the client.
-        path: the file.
         folder: the project of the file, in which its servers start; none for a file of the user.
     """
 
@@ -109,8 +107,6 @@ class ClientServer:
     """One server as a client has it.
 
     Attributes:
-        name: its name there.
-        origin: the file.
         members: what the client says about it.
         inputs: what the client asks the user for, by id.
         skipped: why it cannot be used here; none if it can.
@@ -184,7 +180,6 @@ class Credentials:
     Attributes:
         lookup: returns the value of an environment variable.
         names: the credential of each variable, those of the settings file included.
-        values: the known values.
     """
 
     lookup: Callable[[str], str | None]
@@ -219,8 +214,6 @@ class ImportedServer:
     """One server as `agenttool.toml` has it.
 
     Attributes:
-        name: of its source.
-        members: of its table.
         credentials: the environment variable of each credential that it refers to.
         missing: variables without a value.
         trial_env: values for a trial only, which are too short for credentials.

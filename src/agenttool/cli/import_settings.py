@@ -91,7 +91,6 @@ class ImportRow:
     """One server, and what became of it.
 
     Attributes:
-        given: as the client has it.
         server: as it would be written; none if it cannot be.
         state: `ready`, `untried`, `skipped` or `failed`.
         reason: why it is not ready, or what of it is not imported.

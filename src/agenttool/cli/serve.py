@@ -151,7 +151,6 @@ class RuntimeOpener:
     """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them.
 
     Attributes:
-        loaded: the settings in force.
         watch: applies changed settings.
         file: the file of the default tenant's store; None in memory.
         answer_command: the command that answers approvals; it is made once, because the settings files may change.

@@ -20,11 +20,7 @@ _Versions = tuple[tuple[int, int, int] | None, ...]
 
 
 class SettingsWatch:
-    """Loads the settings files again when they change.
-
-    Attributes:
-        state: whether the files are in force.
-    """
+    """Loads the settings files again when they change."""
 
     def __init__(self, config: str | Path | None) -> None:
         """Take the argument of `load_config`; create this before the first load, so that no change is missed."""

@@ -165,7 +165,6 @@ class Core:
 
     Attributes:
         shared: the context that calls share and tools may change.
-        parent: the core of the agent that started this one.
         scopes: what exclusive calls exclude; a conversation within another has its context, and so its scopes.
     """
 

@@ -76,7 +76,6 @@ class BackgroundState(Live, eq=False):
         on_idle: called when the call ends or starts to wait.
         facts: the facts of the call, until it is idle; none if they are not needed.
         is_known: its caller has its id or key before it runs, or another process had it.
-        on_progress: takes the progress of the call.
         ends_with_process: after a crash, no caller takes its result, so a tool that was started is not run again.
     """
 
@@ -131,7 +130,6 @@ class CallSecrets(Live, eq=False):
     Attributes:
         salt: the key material of the digests of its inputs; it is stored in the checkpoint only.
         mask: redacts its inputs. It is replaced when another secret becomes known, so evidence can refer to it.
-        credentials: the credentials that are leased to it.
         leased: the values that were leased to it or to its callers; no checkpoint may contain them.
     """
 

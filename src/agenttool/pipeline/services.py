@@ -22,7 +22,6 @@ class Timing:
     """The event loop of a runtime, its timers, and how long its calls may take.
 
     Attributes:
-        thread_id: the thread of the event loop.
         random: returns the jitter of retries.
     """
 

@@ -24,7 +24,6 @@ class KnownTools:
     """The tools that the names of rules are compared with.
 
     Attributes:
-        tools: the declared tools.
         built_in: the names, with and without namespace, of the tools that the runtime declares when they are needed.
         not_ready: the namespaces of sources that are not connected.
     """

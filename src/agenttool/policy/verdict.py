@@ -59,7 +59,6 @@ class Vote:
 
     Attributes:
         authority: the order in which votes of one weight are named; never changes the decision.
-        rules: the rules that this vote comes from.
     """
 
     weight: Weight

@@ -31,7 +31,6 @@ class Outbox:
     Progress is not stored: while a report is being sent, only the latest further one waits.
 
     Attributes:
-        quota: of open calls.
         post: takes a caller, a URL, a body and headers, and posts the body to the URL.
         on_rejected: takes a message that its runtime rejected, and the status of the reply.
     """

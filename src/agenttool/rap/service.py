@@ -39,8 +39,6 @@ class ProviderService:
 
     Attributes:
         quota: the open calls, in total and of each caller.
-        questions: the open questions to users.
-        events: the events of subscriptions.
     """
 
     def __init__(

@@ -329,7 +329,6 @@ class NewQuestion(NamedTuple):
         token: the digest of the token that an answer must present.
         secret: private data of the question, such as a code verifier.
         choices: how many there are; 0 for an authorization.
-        body: the message that asks it.
     """
 
     number: int

@@ -18,7 +18,6 @@ class MappingPlan:
     """How the outputs of one tool are mapped; read from its records once.
 
     Attributes:
-        has_artifacts: the tool declares artifacts.
         effects: false if the tool only reads, so that errors can say so.
         is_plain: at most a schema applies, so a plain output can be mapped directly.
         is_bare: nothing applies, not even a schema.

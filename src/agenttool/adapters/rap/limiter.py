@@ -77,9 +77,6 @@ class ConcurrencyLimits:
     """The limits of a `ConcurrencyLimiter`.
 
     Attributes:
-        total: permits in all.
-        per_owner: permits of one owner.
-        per_key: permits of one `RequestKey`.
         timeout_s: how long `limit` lets the work take once it has its permit; None for no limit.
         queue_timeout_s: how long a request waits for its permit; None for no limit.
     """

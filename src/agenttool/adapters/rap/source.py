@@ -146,7 +146,6 @@ class RapClient:
     declares them. A loaded manifest is valid for as long as its server answers.
 
     Attributes:
-        servers: the servers, as they are configured.
         threads: the threads that calls were made in.
         subscriptions: the open subscriptions and their events.
         views: what clients show.

@@ -81,10 +81,8 @@ class InjectedEvent(Part, frozen=True, kw_only=True):
         event_id: unique, and in the order of arrival.
         thread: where it belongs: the subscriber's own thread, or a new child of it.
         is_inline: whether it belongs into the subscriber's own history.
-        name: the reserved name of the call.
         arguments: of the call; they name the subscription.
         text: the result of the call; untrusted.
-        is_final: whether it is the last event.
     """
 
     event_id: str

@@ -62,8 +62,6 @@ class ParsedQuery:
     """The terms of a query.
 
     Attributes:
-        terms: the content words.
-        fillers: the filler words.
         sentences: how many sentences the query has.
     """
 
