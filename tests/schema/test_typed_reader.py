@@ -9,7 +9,7 @@ from agenttool.codec import UNREADABLE
 from agenttool.codec.decode import read_object
 from agenttool.records import JsonObject
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.typed_reader import typed_reader
+from agenttool.schema.plain import typed_reader
 
 SCHEMA: JsonObject = {
     "type": "object",

@@ -14,13 +14,12 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
-from agenttool.pipeline.adviser_votes import request_votes
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, check_replacement, replace_input
-from agenttool.pipeline.judge import judge, refuse_if_denied
+from agenttool.pipeline.judge import judge, refuse_if_denied, request_votes
 from agenttool.pipeline.remembered_rules import remember
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (

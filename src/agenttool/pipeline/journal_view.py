@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from datetime import timedelta
+from typing import NamedTuple, cast
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.entry import Entry
@@ -14,8 +15,8 @@ from agenttool.journal.projection import events_of, invocation_of, records_of, r
 from agenttool.pipeline.acknowledge import store_open_calls
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.read_back import digest_in
-from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.ports.facts import Fact
+from agenttool.ports.stores import DurableLog
 from agenttool.records import (
     InvocationId,
     Record,
@@ -32,6 +33,13 @@ from agenttool.records import (
 
 READ_AHEAD = 256
 """How many facts are read at a time."""
+
+
+class RetentionResult(NamedTuple):
+    """The number of deleted payloads, and the position up to which facts were deleted."""
+
+    payloads: int
+    facts_up_to: int
 
 
 class JournalView:
@@ -102,11 +110,20 @@ class JournalView:
     async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> RetentionResult:
         """Delete stored payloads and facts that are older than given; without an age, nothing of that kind is deleted.
 
+        A result whose bytes are deleted still has their size, their digest, and the reason why they were stored. Facts
+        are deleted from the oldest on, up to the first of an open call, and the chain continues from an anchor.
+
         Raises:
             ConfigError: an age is not a length of time.
             StoreError: a disk failed.
         """
-        return await retain(self._core, payloads=payloads, journal=journal)
+        core, now_ns = self._core, self._core.clock.now_ns()
+        stored_ns, facts_ns = _nanoseconds("payloads", payloads), _nanoseconds("journal", journal)
+        count = 0 if stored_ns is None else await core.payloads.store.expire(now_ns - stored_ns)
+        if facts_ns is None or not core.durable:
+            return RetentionResult(count, 0)
+        anchor = await cast("DurableLog", core.journal.log).delete_before(now_ns - facts_ns)
+        return RetentionResult(count, anchor.position)
 
 
 def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurface]) -> Iterator[Record]:
@@ -172,3 +189,11 @@ def _digested(declaration: ToolDeclaration) -> ToolDeclaration:
     with suppress(RecordError):
         return replace(declaration, digest=record_digest(declaration))
     return replace(declaration, digest=None)
+
+
+def _nanoseconds(what: str, given: timedelta | None) -> int | None:
+    if given is None:
+        return None
+    if not isinstance(cast("object", given), timedelta) or given < timedelta(0):
+        raise ConfigError(f"{what} must be a length of time, got {given!r}; pass a timedelta of 0 or more")
+    return round(given.total_seconds() * 1e9)

@@ -1,16 +1,19 @@
-"""Judge one input: evaluate the policy with the votes of hooks and advisers."""
+"""Judge one input: ask the advisers, and evaluate the policy with the votes of hooks and advisers."""
 
 from dataclasses import replace
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.hook_runs import HookWorld
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import edit_stands
 from agenttool.policy.subject import EffectFacts
 from agenttool.policy.verdict import Verdict, refusal
+from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteStatus
+from agenttool.ports.advice import Advice, AdviceQuestion, Adviser
 from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
 from agenttool.results.redaction import Scrubber
@@ -70,4 +73,43 @@ def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
         reason=replace_record(verdict.reason, message=message and scrubber.text(message)),
         blocked_path=path and scrubber.text(path),
         pending_classifier_check=check and scrubber.part(check),
+    )
+
+
+_BEHAVIORS = frozenset(Behavior)
+
+
+async def request_votes(call: Call, tool: Tool, proposed: JsonObject) -> None:
+    """Request the vote of every adviser and store the votes for the decision."""
+    votes = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
+    call.votes = replace_record(call.votes, advisers=votes)
+
+
+async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:
+    world = HookWorld(call)
+    own = parse_object(json_bytes(proposed))
+    question = AdviceQuestion(
+        tool_id=tool.tool_id,
+        tool_name=tool.name,
+        input=own if adviser.is_trusted else world.shown(own),
+        actor_ref=call.request.actor_ref,
+    )
+
+    async def ask() -> object:
+        return await adviser.judge.advise(question)
+
+    advice, fault = await world.attempt(ask, timeout_s=adviser.timeout_s)
+    kind = ExternalVoteKind.ENGINE if adviser.is_engine else ExternalVoteKind.CLASSIFIER
+    is_valid = fault is None and isinstance(advice, Advice) and advice.behavior in (None, *_BEHAVIORS)
+    if not is_valid or not isinstance(advice, Advice):
+        return ExternalVote(ref=adviser.ref, kind=kind, authority=adviser.authority, status=ExternalVoteStatus.FAILED)
+    reason = advice.reason
+    return ExternalVote(
+        ref=adviser.ref,
+        kind=kind,
+        authority=adviser.authority,
+        behavior=advice.behavior,
+        confidence=advice.confidence,
+        reason=call.scrubber.text(reason) if call.scrubber and reason else reason,
+        policy_refs=advice.policy_refs,
     )

@@ -37,9 +37,8 @@ from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
 from agenttool.schema.explain import pointer_of
-from agenttool.schema.plain import is_plain
+from agenttool.schema.plain import TypedReader, is_plain, typed_reader
 from agenttool.schema.traverse import properties_of
-from agenttool.schema.typed_reader import TypedReader, typed_reader
 from agenttool.schema.views import model_view
 
 ANY_OBJECT: JsonObject = {"type": "object"}

@@ -1,15 +1,14 @@
 """Declare a Python function as a tool, from its signature and the options of its author."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from agenttool.adapters.python.coercion import coercing, lenient_schema
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.adapters.python.options import ToolOptions, check_options, check_sensitive_fields
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, ToolFailure
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import Check, DeclaredTool, Locks, Normalize
 from agenttool.records import (
@@ -24,6 +23,7 @@ from agenttool.records import (
     InterfaceId,
     InterruptBehavior,
     Json,
+    JsonObject,
     Lifecycle,
     OutputContract,
     PermissionProfile,
@@ -35,9 +35,11 @@ from agenttool.records import (
     ToolKind,
     WriteEffect,
 )
-from agenttool.schema.compile import check_examples, compile_schema
+from agenttool.schema.compile import Checker, check_examples, compile_schema
 from agenttool.schema.markers import CommandArg, Internal, PathArg, Sensitive, UrlArg
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
+from agenttool.schema.signature.conversion import invalid_arguments
+from agenttool.schema.traverse import members
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -332,3 +334,60 @@ def _check_of(signature: Signature, options: ToolOptions) -> Callable[[dict[str,
             own(value)
 
     return check
+
+
+_TEXTS: Mapping[str, JsonObject] = {
+    "integer": {"type": "string", "pattern": r"^[-+]?[0-9]{1,18}$"},
+    "number": {"type": "string", "pattern": r"^[-+]?[0-9]{1,18}(\.[0-9]{1,18})?$"},
+    "boolean": {"enum": ["true", "false"]},
+}
+"""The texts that are converted, by the type of the field."""
+
+_READ: Mapping[str, Callable[[str], Json]] = {"integer": int, "number": float, "boolean": "true".__eq__}
+
+
+def lenient_schema(schema: JsonObject) -> JsonObject:
+    """Return a schema whose number and boolean fields also accept text; a field keeps its description and default."""
+    properties = {name: _lenient(field) for name, field in members(schema, "properties").items()}
+    return {**schema, "properties": properties}
+
+
+def _lenient(field: Json) -> Json:
+    kind = _kind_of(field)
+    if kind is None or not isinstance(field, dict):
+        return field
+    about = {name: field[name] for name in ("description", "default", "title") if name in field}
+    strict = {name: value for name, value in field.items() if name not in about}
+    return {**about, "anyOf": [strict, {**_TEXTS[kind]}]}
+
+
+def _kind_of(field: Json) -> str | None:
+    """Return the type of a number or boolean field, also of one that may be null; none for other fields."""
+    if not isinstance(field, dict):
+        return None
+    kind, choices = field.get("type"), field.get("anyOf")
+    if isinstance(choices, list):
+        others = [each for each in choices if each != {"type": "null"}]
+        return _kind_of(others[0]) if len(others) == 1 else None
+    return kind if isinstance(kind, str) and kind in _TEXTS else None
+
+
+def coercing(schema: JsonObject, normalize: Normalize | None) -> Normalize:
+    """Return a function that converts the texts of number and boolean fields, and then normalizes as the author says.
+
+    A converted value must fit the field as the author declared it. The change is recorded as any other normalization.
+    """
+    fields = members(schema, "properties")
+    kinds = {name: kind for name, field in fields.items() if (kind := _kind_of(field)) is not None}
+    strict = Checker({**schema, "properties": {name: fields[name] for name in kinds}, "required": []})
+
+    def convert(given: JsonObject) -> JsonObject:
+        texts = {name: value for name, value in given.items() if name in kinds and isinstance(value, str)}
+        read: JsonObject = {name: _READ[kinds[name]](value) for name, value in texts.items()}
+        if not strict.accepts(read):
+            problems = [f"at {each.pointer!r}: expected {each.expected}" for each in strict.misfits(read)]
+            raise ToolFailure(invalid_arguments(f"{'; '.join(problems)}; correct the arguments and call again"))
+        converted = {**given, **read}
+        return converted if normalize is None else normalize(converted)
+
+    return convert

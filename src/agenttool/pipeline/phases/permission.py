@@ -4,12 +4,11 @@ from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.pipeline.adviser_votes import request_votes
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import NO_VOTES
 from agenttool.pipeline.hook_runs import decide_with_hooks, refuse_stop_and_fault, run_hooks_at
-from agenttool.pipeline.judge import judge
+from agenttool.pipeline.judge import judge, request_votes
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
