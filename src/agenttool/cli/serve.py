@@ -93,7 +93,8 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
         address = local_url(listening)
         callback_url = public_url or address
         _warn_about_address(listening, public_url, address)
-        is_demo = demo is not False and not is_public(listening) and (demo or _is_unconfigured(loaded, tools, store))
+        is_unconfigured = not tools and store is None and loaded == Config()
+        is_demo = demo is not False and not is_public(listening) and (demo or is_unconfigured)
         if demo and not is_demo:
             raise ConfigError("the demo is served on this machine only; leave --host out, or use 127.0.0.1")
         if is_demo:
@@ -117,11 +118,6 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
                 webbrowser.open(opener.login_url)
 
         run_server(listening, opener.open(), announce, server.max_connections)
-
-
-def _is_unconfigured(loaded: Config, tools: list[Tool], store: str | None) -> bool:
-    """Return whether a server would have no tools, because nothing was configured."""
-    return not tools and store is None and loaded == Config()
 
 
 def server_options(server: ServerSetting, url: str) -> ServerOptions:

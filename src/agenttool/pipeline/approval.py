@@ -193,8 +193,9 @@ async def conclude(
         remember(core, answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
     save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
-    remembered = core.host.remembered
-    if remembered is not None and answered.rule is not None and _is_for_store(answered.answer):
+    remembered, given = core.host.remembered, answered.answer
+    is_for_store = isinstance(given, Remember) and given.scope is RememberScope.STORE
+    if remembered is not None and answered.rule is not None and is_for_store:
         await flush(call)  # the journal has the rule before other processes look for it
         await remembered.add(question, answered.rule)
     _refuse_if_changed(call, tool, proposed)
@@ -208,10 +209,6 @@ async def _ask_again(
     log.warning("the edited input of %s of %r is refused: %s", question.approval_id, question.tool_name, fault)
     call.note(steps.ANSWERED, AnswerGiven(replace(_without_secrets(call, decision), input_digest=None)))
     return await ask(call, tool, proposed, question.verdict)
-
-
-def _is_for_store(answer: Answer) -> bool:
-    return isinstance(answer, Remember) and answer.scope is RememberScope.STORE
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:

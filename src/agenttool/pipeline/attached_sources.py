@@ -181,7 +181,7 @@ class SourceManager:
         """
         before, faults = [*self._sources], ({**self._failed}, {**self._rejected})
         names = {*removed, *(each.name for each in added)}
-        tools = {entry.tool_id: entry.tool for entry in self._agent.catalog if self._is_owned(entry.tool_id, names)}
+        tools = {entry.tool_id: entry.tool for entry in self._agent.catalog if self._owners.get(entry.tool_id) in names}
         self._sources[:] = [*(each for each in before if each.name not in names), *added]
         for each in names:
             self._failed.pop(each, None)
@@ -206,9 +206,6 @@ class SourceManager:
 
     def _is_attached(self, source: Source) -> bool:
         return any(each is source for each in self._sources)
-
-    def _is_owned(self, tool_id: ToolId, sources: Collection[str]) -> bool:
-        return self._owners.get(tool_id) in sources
 
     def _withdraw(self, sources: Collection[str], tools: Mapping[ToolId, DeclaredTool]) -> None:
         """Withdraw the tools that no source declared again, and release the namespaces of removed sources."""

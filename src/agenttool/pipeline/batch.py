@@ -188,7 +188,8 @@ def make_batch(
     except ToolFailure as failure:  # then every call fails, and has a result
         fault, depends_on = failure.error.message, dict.fromkeys(depends_on, ())
         siblings = siblings_of(depends_on, policy.sibling_failure_policy)
-    limiter = CallLimiter(policy) if _has_limits(policy) else None
+    has_limits = policy.max_parallel is not None or policy.parallel_classes is not None or bool(policy.resource_locks)
+    limiter = CallLimiter(policy) if has_limits else None
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.batch = BatchMembership(policy, limiter, delivers_in_order=delivery_of(policy).results_in_order)
@@ -206,11 +207,6 @@ def attach_request(call: Call, wanted: ToolCall) -> None:
     call.fault = call.fault or wanted.fault
     call.shown = wanted.shown
     call.request = replace(call.request, mapping=wanted.mapping)
-
-
-def _has_limits(policy: SchedulerPolicy) -> bool:
-    """Return whether the policy limits concurrency."""
-    return policy.max_parallel is not None or policy.parallel_classes is not None or bool(policy.resource_locks)
 
 
 def _cancel_sibling(call: Call) -> None:

@@ -126,7 +126,7 @@ async def run_hooks_at(
     Their permission votes are stored for the decision.
     """
     started, completed = _STEPS[event]
-    hooks = tool.hooks_at(event)
+    hooks = tool.hooks.get(event, ())
     question = HookQuestion(
         hook_event=event,
         invocation_id=call.invocation_id,
@@ -144,15 +144,12 @@ async def run_hooks_at(
         if run.reply.progress is not None:
             call.report(run.reply.progress)
         hook_id = HookId(f"hook_{call.unique}-{call.counts.hook_runs}")
-        if run.reply.permission_result is not None:
-            vote = _vote_of(run, hook_id, run.reply.permission_result)
+        behavior, reason = run.reply.permission_result, run.reply.permission_reason
+        if behavior is not None:
+            vote = HookVote(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=reason)
             call.votes = replace_record(call.votes, hooks=(*call.votes.hooks, vote))
         call.note(completed, HookRan(run, event, hook_id))
     return outcome
-
-
-def _vote_of(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookVote:
-    return HookVote(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=run.reply.permission_reason)
 
 
 def visible(mapped: Mapped) -> Json:

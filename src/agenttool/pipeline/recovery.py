@@ -60,15 +60,6 @@ class CancelRequest(Part, frozen=True, kw_only=True):
     by: Approver
 
 
-def _no_surface(checkpoint: Checkpoint) -> Surface | None:
-    """Return none: this runtime has no surfaces."""
-
-
-def _always(_: ToolId) -> bool:
-    """Return true: this runtime has no servers."""
-    return True
-
-
 @dataclass(slots=True, eq=False)
 class Recovery:
     """The recovery of one runtime. It runs in a task of its own from the first use to the close.
@@ -80,9 +71,9 @@ class Recovery:
     core: Core
     calls: OpenCalls
     tool_of: Callable[[ToolId], Tool | None]
-    surface_of: Callable[[Checkpoint], Surface | None] = _no_surface
-    is_reachable: Callable[[ToolId], bool] = _always
-    remembered: RuleMemory | None = None
+    surface_of: Callable[[Checkpoint], Surface | None]
+    is_reachable: Callable[[ToolId], bool]
+    remembered: RuleMemory | None
     approvals: StoredApprovals = field(init=False)
     fault: str | None = None
     """Why the store could not be used at the last poll; none if it could."""

@@ -103,7 +103,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
     if tool is not None and checkpoint is not None:
         request = checkpoint.request
         redactor = call.mask or tool.redactor
-        call.request = request if redactor is None else request.with_redactor(redactor)
+        call.request = request if redactor is None else replace_record(request, redactor=redactor)
         call.learn_secrets(tool.redactor, parse_object(checkpoint.call_input))
     return call
 

@@ -142,10 +142,6 @@ class Tool:
             self.defaults_by_members[given] = found
         return found
 
-    def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
-        """Return the hooks of this tool for an event."""
-        return self.hooks.get(event, ())
-
 
 def refuse_unusable(entry: Entry) -> None:
     """Reject a declared tool that `compile_tool` could not compile.

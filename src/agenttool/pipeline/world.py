@@ -38,10 +38,6 @@ def _no_traceback(error: BaseException) -> str | None:
     """Return none: this runtime records no tracebacks."""
 
 
-def _unchanged(tool: DeclaredTool) -> DeclaredTool:
-    return tool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """The external dependencies of a runtime; `close` is called when it is closed.
@@ -83,7 +79,7 @@ class CoreOptions:
     rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
     default_timeout_s: float | None = 600.0
     questions: OpenQuestions = field(default_factory=OpenQuestions)
-    prepare: Callable[[DeclaredTool], DeclaredTool] = _unchanged
+    prepare: Callable[[DeclaredTool], DeclaredTool]
 
 
 def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:

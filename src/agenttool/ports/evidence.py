@@ -99,10 +99,6 @@ class CallRequest(Evidence, frozen=True):
     mapping: FunctionMapping | None = None
     actor_roles: tuple[str, ...] | None = None
 
-    def with_redactor(self, redactor: Redacts) -> "CallRequest":
-        """Return the same request with the redactor of its tool."""
-        return replace(self, redactor=redactor)
-
     def members(self, event: EventType) -> JsonObject:
         """Return the name that was called."""
         return {"name": self.name} if event is EventType.PLANNED else {}
