@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.store import SqliteStore
@@ -51,7 +52,11 @@ async def do(calls, deed, *values):
     match deed, values:
         case "hold", (number, waits, expires):
             about = question(number) if waits else None
-            calls.save(invocation_number(number), kind="k", body=b"b", approval_id=about, expires_at_ns=expires)
+            calls.save(
+                SavedCheckpoint(
+                    invocation_number(number), kind="k", body=b"b", approval_id=about, expires_at_ns=expires
+                )
+            )
             await calls.settle()
         case "release", (number,):
             calls.remove(invocation_number(number))

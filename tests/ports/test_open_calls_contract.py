@@ -8,7 +8,7 @@ from call_facts import invocation_number
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.deferred import AnswerStatus
-from agenttool.ports.stores import OpenCall
+from agenttool.ports.stores import OpenCall, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
@@ -41,11 +41,13 @@ def _question(number):
 async def _park(calls, *numbers, expires_at_ns=LATEST):
     for number in numbers:
         calls.save(
-            invocation_number(number),
-            kind="asked",
-            body=b"%d" % number,
-            approval_id=_question(number),
-            expires_at_ns=expires_at_ns,
+            SavedCheckpoint(
+                invocation_number(number),
+                kind="asked",
+                body=b"%d" % number,
+                approval_id=_question(number),
+                expires_at_ns=expires_at_ns,
+            )
         )
     await calls.settle()
 
@@ -58,7 +60,7 @@ async def test_a_checkpoint_is_stored_until_its_call_is_removed(open_calls):
     async with open_calls("a") as calls:
         call = invocation_number(1)
         assert await calls.get(call) is None
-        calls.save(call, kind="started", body=b"\x00secret")
+        calls.save(SavedCheckpoint(call, kind="started", body=b"\x00secret"))
         await calls.settle()
         assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="a")
         await _park(calls, 1)
@@ -74,7 +76,7 @@ async def test_a_checkpoint_is_stored_until_its_call_is_removed(open_calls):
 async def test_calls_are_listed_by_age_page_by_page(open_calls):
     async with open_calls("a") as calls:
         await _park(calls, 3, 1, 2)
-        calls.save(invocation_number(4), kind="started", body=b"")
+        calls.save(SavedCheckpoint(invocation_number(4), kind="started", body=b""))
         await calls.settle()
         first = await calls.page(limit=3)
         rest = await calls.page(after=first[-1].invocation_id, limit=3)
@@ -104,7 +106,7 @@ async def test_the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(
         for number in (1, 2):
             await calls.answer(_question(number), b"an edited secret", now_ns=NOW)
         calls.remove(invocation_number(1))
-        calls.save(invocation_number(2), kind="started", body=b"")
+        calls.save(SavedCheckpoint(invocation_number(2), kind="started", body=b""))
         await calls.settle()
         assert await calls.answers(after=0, limit=10) == []
         for number in (1, 2):
@@ -122,7 +124,7 @@ async def test_calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER))
         await there.renew_lease(Moment(LATER))
-        here.save(invocation_number(1), kind="started", body=b"")
+        here.save(SavedCheckpoint(invocation_number(1), kind="started", body=b""))
         await here.settle()
         assert await claim(there, now=Moment(NOW), limit=10) == []
         assert await there.claim_one(invocation_number(1), now=Moment(NOW)) is None
@@ -135,7 +137,7 @@ async def test_calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(
         await first.renew_lease(Moment(LATEST))
         await second.renew_lease(Moment(LATEST))
         for number in (1, 2, 3):
-            dead.save(invocation_number(number), kind="started", body=b"%d" % number)
+            dead.save(SavedCheckpoint(invocation_number(number), kind="started", body=b"%d" % number))
         await dead.settle()
         assert _ids(await claim(first, now=Moment(LATER), limit=2)) == [invocation_number(1), invocation_number(2)]
         assert _ids(await claim(second, now=Moment(LATER), limit=2)) == [invocation_number(3)]
@@ -143,14 +145,14 @@ async def test_calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(
         taken = await first.get(invocation_number(1))
         assert taken is not None
         assert (taken.owner, taken.body) == ("b", b"1")
-        dead.save(invocation_number(4), kind="started", body=b"")
+        dead.save(SavedCheckpoint(invocation_number(4), kind="started", body=b""))
         assert await _is_refused(dead)
 
 
 async def test_a_change_of_the_wall_clock_expires_no_lease(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(NOW, steady_ns=20, since="boot"))
-        here.save(invocation_number(1), kind="started", body=b"")
+        here.save(SavedCheckpoint(invocation_number(1), kind="started", body=b""))
         await here.settle()
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
         assert await claim(there, now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
@@ -164,7 +166,7 @@ async def test_leases_on_different_monotonic_clocks_are_compared_by_the_wall_clo
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER, steady_ns=2**40, since="an earlier boot"))
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
-        here.save(invocation_number(1), kind="started", body=b"")
+        here.save(SavedCheckpoint(invocation_number(1), kind="started", body=b""))
         await here.settle()
         assert await claim(there, now=Moment(NOW, steady_ns=1, since="boot"), limit=10) == []
         assert _ids(await claim(there, now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [
@@ -185,7 +187,7 @@ async def test_only_calls_that_are_due_are_claimed(open_calls):
         await alive.renew_lease(Moment(LATEST))
         await _park(dead, 1, 2)
         await _park(dead, 3, expires_at_ns=LATER)
-        dead.save(invocation_number(4), kind="started", body=b"")
+        dead.save(SavedCheckpoint(invocation_number(4), kind="started", body=b""))
         await dead.settle()
         await alive.answer(_question(2), b"yes", now_ns=NOW)
         assert _ids(await claim(alive, now=Moment(NOW), limit=10)) == [invocation_number(2), invocation_number(4)]
@@ -199,7 +201,7 @@ async def test_calls_of_a_released_lease_can_be_claimed_at_once(open_calls):
     async with open_calls("a") as leaving, open_calls("b") as staying:
         await leaving.renew_lease(Moment(LATEST))
         await staying.renew_lease(Moment(LATEST))
-        leaving.save(invocation_number(1), kind="started", body=b"")
+        leaving.save(SavedCheckpoint(invocation_number(1), kind="started", body=b""))
         await leaving.settle()
         assert await claim(staying, now=Moment(NOW), limit=10) == []
         await leaving.release_lease()
@@ -219,12 +221,14 @@ async def test_a_call_may_be_due_before_its_question_expires(open_calls):
     async with open_calls("a") as dead, open_calls("b") as alive:
         await alive.renew_lease(Moment(LATEST))
         dead.save(
-            invocation_number(1),
-            kind="sending",
-            body=b"",
-            approval_id=_question(1),
-            expires_at_ns=LATEST,
-            due_at_ns=0,
+            SavedCheckpoint(
+                invocation_number(1),
+                kind="sending",
+                body=b"",
+                approval_id=_question(1),
+                expires_at_ns=LATEST,
+                due_at_ns=0,
+            )
         )
         await _park(dead, 2)
         assert _ids(await alive.due(now=Moment(NOW), limit=10)) == [invocation_number(1)]
@@ -235,7 +239,9 @@ async def test_an_unowned_call_can_be_claimed_once_it_is_answered(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATEST))
         await there.renew_lease(Moment(LATEST))
-        here.save(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
+        here.save(
+            SavedCheckpoint(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
+        )
         await here.settle()
         assert await there.due(now=Moment(NOW), limit=10) == []
         await there.answer(_question(1), b"yes", now_ns=NOW)
@@ -244,7 +250,9 @@ async def test_an_unowned_call_can_be_claimed_once_it_is_answered(open_calls):
         assert taken is not None
         assert (taken.owner, taken.answer) == (None, b"yes")
         assert await here.claim_one(invocation_number(1), now=Moment(NOW)) is None
-        here.save(invocation_number(2), kind="started", body=b"")  # a claim of an unowned call ends no lease
+        here.save(
+            SavedCheckpoint(invocation_number(2), kind="started", body=b"")
+        )  # a claim of an unowned call ends no lease
         await here.settle()
 
 
@@ -252,10 +260,14 @@ async def test_a_call_that_changed_since_it_was_due_is_not_claimed(open_calls):
     async with open_calls("a") as slow, open_calls("b") as there:
         await there.renew_lease(Moment(LATEST))
         await slow.renew_lease(Moment(NOW))
-        slow.save(invocation_number(1), kind="sending", body=b"", approval_id=_question(1), due_at_ns=0)
+        slow.save(
+            SavedCheckpoint(invocation_number(1), kind="sending", body=b"", approval_id=_question(1), due_at_ns=0)
+        )
         await slow.settle()
         assert _ids(await there.due(now=Moment(LATER), limit=10)) == [invocation_number(1)]
-        slow.save(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
+        slow.save(
+            SavedCheckpoint(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
+        )
         await slow.settle()
         assert await there.claim_one(invocation_number(1), now=Moment(LATER), if_due=True) is None
         await there.answer(_question(1), b"yes", now_ns=LATER)
@@ -269,7 +281,7 @@ async def test_waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open
         await _park(calls, 1, 2)
         for number in (3, 4):
             late = ApprovalId(f"late_{number:032x}")
-            calls.save(invocation_number(number), kind="remote", body=b"", approval_id=late)
+            calls.save(SavedCheckpoint(invocation_number(number), kind="remote", body=b"", approval_id=late))
         await calls.settle()
         assert _ids(await calls.awaiting_answer(limit=9)) == [invocation_number(1), invocation_number(2)]
         (first,) = await calls.awaiting_answer(limit=1, prefix="late_")

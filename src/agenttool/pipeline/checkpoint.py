@@ -20,7 +20,7 @@ from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Thread, result_key
 from agenttool.ports.evidence import CallEnded, CallRequest
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import DurableLog, LeaseLost
+from agenttool.ports.stores import DurableLog, LeaseLost, SavedCheckpoint
 from agenttool.records import (
     ApprovalId,
     ClosedEnum,
@@ -120,16 +120,10 @@ def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, qu
     checkpoint = None if calls is None else _checkpoint_of(call, call_input, question)
     if calls is not None and checkpoint is not None:
         call.ensure_recovery().is_planned = kind is CheckpointKind.PLANNED
-        approval_id, expires_at_ns = awaited_answer(kind, question)
-        calls.save(
-            call.invocation_id,
-            kind=kind.value,
-            body=write_own(checkpoint),
-            approval_id=approval_id,
-            expires_at_ns=expires_at_ns,
-            # Without its parent the answer has no use: recovery decides as soon as the process is dead.
-            due_at_ns=None if call.request.parent_invocation_id is None else 0,
-        )
+        awaited = awaited_answer(kind, question)
+        # Without its parent the answer has no use: recovery decides as soon as the process is dead.
+        due_at_ns = None if call.request.parent_invocation_id is None else 0
+        calls.save(SavedCheckpoint(call.invocation_id, kind.value, write_own(checkpoint), *awaited, due_at_ns))
 
 
 def save_running_checkpoint(call: Call, tool: Tool, call_input: JsonObject) -> None:
@@ -169,15 +163,9 @@ def save_deferred_checkpoint(
     calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.final_input, None)
     if calls is None or checkpoint is None:
         raise AssertionError("a deferred tool runs only where open calls can be saved")
-    calls.save(
-        call.invocation_id,
-        kind=kind.value,
-        body=write_own(checkpoint),
-        approval_id=result_key(call.invocation_id),
-        expires_at_ns=expires_at_ns,
-        due_at_ns=0 if kind is CheckpointKind.SENDING else None,
-        is_unowned=is_unowned,
-    )
+    due_at_ns = 0 if kind is CheckpointKind.SENDING else None
+    key, body = result_key(call.invocation_id), write_own(checkpoint)
+    calls.save(SavedCheckpoint(call.invocation_id, kind.value, body, key, expires_at_ns, due_at_ns, is_unowned))
 
 
 def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None) -> Checkpoint | None:

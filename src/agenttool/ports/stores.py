@@ -115,6 +115,28 @@ class DurableLog(EventLog, Protocol):
         ...
 
 
+class SavedCheckpoint(NamedTuple):
+    """The checkpoint of a call as a store holds it; `OpenCall` describes the members that it has, too.
+
+    Attributes:
+        due_at_ns: when there is work even without an answer; as it expires, if not given.
+        is_unowned: it belongs to no process from now on, and any may claim it when it is due.
+    """
+
+    invocation_id: InvocationId
+    kind: str
+    body: bytes
+    approval_id: ApprovalId | None = None
+    expires_at_ns: int | None = None
+    due_at_ns: int | None = None
+    is_unowned: bool = False
+
+    @property
+    def due_ns(self) -> int | None:
+        """When there is work even without an answer."""
+        return self.expires_at_ns if self.due_at_ns is None else self.due_at_ns
+
+
 class OpenCall(Part, frozen=True, kw_only=True):
     """A call that has not ended, with its checkpoint.
 
@@ -179,28 +201,8 @@ class OpenCalls(Protocol):
         """The owner name of this process."""
         ...
 
-    def save(  # noqa: PLR0913 -- the columns of a call
-        self,
-        invocation_id: InvocationId,
-        *,
-        kind: str,
-        body: bytes,
-        approval_id: ApprovalId | None = None,
-        expires_at_ns: int | None = None,
-        due_at_ns: int | None = None,
-        is_unowned: bool = False,
-    ) -> None:
-        """Save the checkpoint of a call in the place of the one before; it is durable after the next settle.
-
-        Args:
-            invocation_id: which call.
-            kind: the kind of the checkpoint.
-            body: the checkpoint.
-            approval_id: the answer that it waits for.
-            expires_at_ns: when it is too late to answer.
-            due_at_ns: when there is work even without an answer; as it expires, if not given.
-            is_unowned: it belongs to no process from now on, and any may claim it when it is due.
-        """
+    def save(self, saved: SavedCheckpoint) -> None:
+        """Save the checkpoint of a call in the place of the one before; it is durable after the next settle."""
         ...
 
     def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer, Reservation
+from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, Digest, InvocationId, replace
 
@@ -172,37 +172,27 @@ class MemoryOpenCalls:
     def _is_dead(self) -> bool:
         return self._is_registered and self._owner not in self._table.leases
 
-    def save(  # noqa: PLR0913 -- the columns of a call
-        self,
-        invocation_id: InvocationId,
-        *,
-        kind: str,
-        body: bytes,
-        approval_id: ApprovalId | None = None,
-        expires_at_ns: int | None = None,
-        due_at_ns: int | None = None,
-        is_unowned: bool = False,
-    ) -> None:
+    def save(self, saved: SavedCheckpoint) -> None:
         """Save the checkpoint of a call; nothing, if the lease of this owner was lost."""
         if self._is_dead:
             return
+        invocation_id = saved.invocation_id
         before = self._table.calls.get(invocation_id)
-        if before is not None and before.approval_id != approval_id:
+        if before is not None and before.approval_id != saved.approval_id:
             self._close_question(before)
         self._table.calls[invocation_id] = OpenCall(
             invocation_id=invocation_id,
-            kind=kind,
-            body=body,
-            approval_id=approval_id,
-            expires_at_ns=expires_at_ns,
-            owner=None if is_unowned else self._owner,
+            kind=saved.kind,
+            body=saved.body,
+            approval_id=saved.approval_id,
+            expires_at_ns=saved.expires_at_ns,
+            owner=None if saved.is_unowned else self._owner,
         )
         self._table.due_ns.pop(invocation_id, None)
-        due_ns = expires_at_ns if due_at_ns is None else due_at_ns
-        if due_ns is not None:
-            self._table.due_ns[invocation_id] = due_ns
-        if approval_id is not None:
-            self._table.asking[approval_id] = invocation_id
+        if saved.due_ns is not None:
+            self._table.due_ns[invocation_id] = saved.due_ns
+        if saved.approval_id is not None:
+            self._table.asking[saved.approval_id] = invocation_id
 
     def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:
         """Remove a call that ends, and the body of its answer."""

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from agenttool.journal.steps import STARTED, STEPS
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit, writer
 from agenttool.stores.sqlite.store import SqliteStore
@@ -38,7 +39,7 @@ async def one_call(store, number, say):
     before = story_of(number, until=STARTED)
     for fact in before:
         log.append(fact)
-    calls.save(call, kind="started", body=b"%d" % number)
+    calls.save(SavedCheckpoint(call, kind="started", body=b"%d" % number))
     await log.settle()
     say(b"s%d\n" % number)
     for fact in facts[len(before) : -1]:

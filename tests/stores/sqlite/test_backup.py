@@ -12,6 +12,7 @@ from call_facts import invocation_number
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.stores.sqlite.backup import STALE_COPY_S, copy_store
 from agenttool.stores.sqlite.store import SqliteStore
 
@@ -19,7 +20,7 @@ from agenttool.stores.sqlite.store import SqliteStore
 async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_store, write, tmp_path):
     store = open_store()
     await write(store, *range(1, 200))
-    store.open_calls.save(invocation_number(500), kind="asked", body=b"inputs")
+    store.open_calls.save(SavedCheckpoint(invocation_number(500), kind="asked", body=b"inputs"))
     head = store.log.head()
 
     async def go_on():

@@ -7,7 +7,7 @@ from call_facts import invocation_number, story_of
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import NO_CHECKPOINT
+from agenttool.ports.stores import NO_CHECKPOINT, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, MAX_UNINDEXED
@@ -98,7 +98,7 @@ async def test_a_call_with_and_later_without_a_checkpoint_is_found_until_it_ends
     await dead.open_calls.renew_lease(NOW)
     await heir.open_calls.renew_lease(Moment(3))
     dead.log.append(story_of(1)[0])
-    dead.open_calls.save(invocation_number(1), kind="running", body=b"{}")
+    dead.open_calls.save(SavedCheckpoint(invocation_number(1), kind="running", body=b"{}"))
     await dead.log.settle()
     await write(dead, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     dead.open_calls.remove(invocation_number(1))

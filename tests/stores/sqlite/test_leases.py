@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import LeaseLost
+from agenttool.ports.stores import LeaseLost, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
@@ -204,7 +204,7 @@ async def test_a_claimed_call_stays_with_its_new_owner_when_the_old_one_leaves_i
     await slept.log.settle()
     await heir.open_calls.renew_lease(Moment(LATEST))
     assert await heir.open_calls.claim_one(invocation_number(1), now=Moment(LATER)) is not None
-    slept.open_calls.save(invocation_number(1), kind="remote", body=b"", is_unowned=True)
+    slept.open_calls.save(SavedCheckpoint(invocation_number(1), kind="remote", body=b"", is_unowned=True))
     with pytest.raises(LeaseLost):
         await slept.log.settle()
     slept.open_calls.replace_owner()

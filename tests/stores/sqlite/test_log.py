@@ -11,6 +11,7 @@ from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact, Step
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite import log, writer
@@ -160,7 +161,7 @@ async def test_the_facts_of_an_open_call_are_not_deleted_at_any_age(open_store, 
     await write(store, 1)
     for fact in story_of(2)[:3]:
         store.log.append(fact)
-    store.open_calls.save(invocation_number(2), kind="started", body=b"")
+    store.open_calls.save(SavedCheckpoint(invocation_number(2), kind="started", body=b""))
     await write(store, 3)
     await store.log.delete_before(2**62)
     assert [position for position, _ in store.log.read(0, 100)] == list(range(6, 14))

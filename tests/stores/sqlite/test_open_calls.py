@@ -10,6 +10,7 @@ import pytest
 from call_facts import invocation_number, story_of
 
 from agenttool.ports.deferred import AnswerStatus
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
 
 WAITING = 100_000
@@ -86,7 +87,7 @@ async def test_concurrent_processes_claim_each_call_once_and_answer_each_questio
     store = open_store("dead")
     for number in range(120):
         waits = {"approval_id": question(number)} if number % 2 else {}
-        store.open_calls.save(invocation_number(number), kind="started", body=b"", **waits)
+        store.open_calls.save(SavedCheckpoint(invocation_number(number), kind="started", body=b"", **waits))
     await store.close()
     said = await run_at_once(Path(__file__).with_name("claiming.py"), path.parent, "abc")
     answered = [each for one in said for each in one["answered"]]
@@ -101,7 +102,13 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
     store = open_store("a")
     for number in range(WAITING):
         store.open_calls.save(
-            invocation_number(number), kind="asked", body=b"x" * 200, approval_id=question(number), expires_at_ns=2**60
+            SavedCheckpoint(
+                invocation_number(number),
+                kind="asked",
+                body=b"x" * 200,
+                approval_id=question(number),
+                expires_at_ns=2**60,
+            )
         )
     await store.close()
 
@@ -134,7 +141,7 @@ async def test_a_call_is_removed_in_one_transaction_with_its_last_fact(open_stor
     facts = story_of(1)
     for fact in facts[:3]:
         store.log.append(fact)
-    store.open_calls.save(invocation_number(1), kind="started", body=b"top secret")
+    store.open_calls.save(SavedCheckpoint(invocation_number(1), kind="started", body=b"top secret"))
     await store.log.settle()
     tamper("CREATE TRIGGER broken BEFORE DELETE ON open_calls BEGIN SELECT RAISE(ABORT, 'no'); END")
     for fact in facts[3:]:
@@ -152,7 +159,9 @@ async def test_a_call_is_removed_in_one_transaction_with_its_last_fact(open_stor
 
 async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store, path):
     store = open_store()
-    store.open_calls.save(invocation_number(1), kind="started", body=b"correct horse battery", approval_id=question(1))
+    store.open_calls.save(
+        SavedCheckpoint(invocation_number(1), kind="started", body=b"correct horse battery", approval_id=question(1))
+    )
     await store.open_calls.settle()
     await store.open_calls.answer(question(1), b"staple, edited", now_ns=1)
     store.open_calls.remove(invocation_number(1))
@@ -167,7 +176,7 @@ async def test_a_checkpoint_of_a_call_that_ends_before_a_commit_is_not_written(o
     await store.open_calls.renew_lease(Moment(2**62))
     first, *rest = story_of(1)
     store.log.append(first)
-    store.open_calls.save(invocation_number(1), kind="started", body=b"correct horse battery")
+    store.open_calls.save(SavedCheckpoint(invocation_number(1), kind="started", body=b"correct horse battery"))
     for fact in rest:
         store.log.append(fact)
     store.open_calls.remove(invocation_number(1))
@@ -180,7 +189,9 @@ async def test_a_checkpoint_of_a_call_that_ends_before_a_commit_is_not_written(o
 async def test_a_call_whose_removal_is_not_durable_yet_is_not_listed_as_waiting(open_store):
     store = open_store()
     for number in (1, 3):
-        store.open_calls.save(invocation_number(number), kind="asked", body=b"", approval_id=question(number))
+        store.open_calls.save(
+            SavedCheckpoint(invocation_number(number), kind="asked", body=b"", approval_id=question(number))
+        )
     await store.open_calls.settle()
     store.open_calls.remove(invocation_number(1))
     assert [each.invocation_id for each in await store.open_calls.awaiting_answer(limit=1)] == [invocation_number(3)]

@@ -15,6 +15,7 @@ from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
+from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationStatus
 from agenttool.stores.fact_codec import encode_fact, join_lines, split_lines
@@ -110,7 +111,7 @@ async def test_a_question_that_was_taken_out_shows(open_store, tamper):
     call = invocation_number(1)
     store.log.append(Fact(steps.ADMITTED, 1, 0, call, TOOL, None))
     store.log.append(Fact(steps.ASKED, 2, steps.ADMITTED.events, call, TOOL, None))
-    store.open_calls.save(call, kind="asked", body=b"{}", approval_id="apr_1")
+    store.open_calls.save(SavedCheckpoint(call, kind="asked", body=b"{}", approval_id="apr_1"))
     await store.log.settle()
     assert flaws(store) == []
     tamper("DELETE FROM open_calls")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer, Reservation
+from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.connect import as_json
@@ -70,23 +70,11 @@ class SqliteOpenCalls:
         """The owner name of this process."""
         return self._writer.owner
 
-    def save(  # noqa: PLR0913 -- the columns of a call
-        self,
-        invocation_id: InvocationId,
-        *,
-        kind: str,
-        body: bytes,
-        approval_id: ApprovalId | None = None,
-        expires_at_ns: int | None = None,
-        due_at_ns: int | None = None,
-        is_unowned: bool = False,
-    ) -> None:
+    def save(self, saved: SavedCheckpoint) -> None:
         """Save the checkpoint of a call."""
-        due_ns = expires_at_ns if due_at_ns is None else due_at_ns
-        if is_unowned:
-            self._group.forget(invocation_id)
-        row = (invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_unowned)
-        self._group.batch.checkpoints[invocation_id] = row
+        if saved.is_unowned:
+            self._group.forget(saved.invocation_id)
+        self._group.batch.checkpoints[saved.invocation_id] = saved._replace(due_at_ns=saved.due_ns)
         self._group.linger()
 
     def remove(self, invocation_id: InvocationId, *, is_sensitive: bool = True) -> None:

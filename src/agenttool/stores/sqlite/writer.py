@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import LeaseLost
+from agenttool.ports.stores import LeaseLost, SavedCheckpoint
 from agenttool.records import ClosedEnum
 from agenttool.stores.fact_codec import join_lines
 from agenttool.stores.sqlite.connect import StoreBusy, as_json, begin_immediate, is_busy, open_connection
@@ -49,9 +49,6 @@ _PAGES_PER_COMMIT = 3
 _PAGE = 4096
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
-
-CheckpointRow: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, bool]
-"""The columns of an open call; the last is whether it is unowned."""
 
 _SAVE = (
     "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
@@ -93,7 +90,7 @@ class WriteBatch:
         self.born: set[str] = set()
         self.ended: list[int] = []
         self.finished: set[str] = set()
-        self.checkpoints: dict[str, CheckpointRow] = {}
+        self.checkpoints: dict[str, SavedCheckpoint] = {}
         self.removed: list[str] = []
         self.changes: list[Change] = []
         self.erases = self.registers = self.is_unindexed = self.is_stored = False
