@@ -40,6 +40,8 @@ from agenttool.adapters.function_calling.tool_payload import (
     fits_native_search,
 )
 from agenttool.errors import ConfigError, ReplyError, StoreError
+from agenttool.pipeline.approval_queue import ApprovalQueue
+from agenttool.pipeline.journal_view import JournalView
 from agenttool.policy.approvals import Question
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.offer import OfferedTool
@@ -70,38 +72,11 @@ Callback = Callable[[object], object]
 """Receives an event; it may be a coroutine function."""
 
 
-class ResultReader(Protocol):
-    """Reads results and stored bytes; `rt.journal` is one."""
-
-    async def payload(self, payload: Ref, /) -> bytes | None:
-        """Return stored bytes."""
-        ...
-
-    async def result(self, invocation_id: InvocationId, /) -> ToolResult | None:
-        """Return the result of a call that has ended."""
-        ...
-
-
-class QuestionList(Protocol):
-    """Lists the open approvals; `rt.approvals` is one."""
-
-    async def list(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
-        """Return the open questions, the oldest first."""
-        ...
-
-
 class ToolServer(Protocol):
     """What a conversation with a model needs of a runtime."""
 
-    @property
-    def journal(self) -> ResultReader:
-        """Reads results and their stored media."""
-        ...
-
-    @property
-    def approvals(self) -> QuestionList:
-        """Lists the open approvals."""
-        ...
+    journal: JournalView
+    approvals: ApprovalQueue
 
     def current(self, surface: ToolSurface, /) -> ToolSurface:
         """Return the surface that replaced this one."""
