@@ -1,12 +1,11 @@
 """Commands against a server: `--url` or `AGENTTOOL_URL` names it, and the key comes from the environment or a file."""
 
-import asyncio
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Literal, cast
 
 import msgspec
 import typer
@@ -16,7 +15,7 @@ from rich.text import Text
 from agenttool.cli.format import indented_json, print_json, print_result, short_id
 from agenttool.cli.options import KEY, KEY_FILE, MAX_PAGE
 from agenttool.cli.output import escape_markup, plain_table, print_error, print_text
-from agenttool.client import AsyncClient, json_value, result_of
+from agenttool.client import Client, json_value, result_of
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.config import environment
 from agenttool.config.program import program_name
@@ -30,7 +29,6 @@ SHOWN_DIGITS = 6
 CALL_PREFIX, ID_DIGITS = "inv_", 32
 _POLL_S = 2.0
 _NOT_FOUND = 404
-_T = TypeVar("_T")
 
 
 def read_key() -> str | None:
@@ -56,46 +54,29 @@ def read_key() -> str | None:
         raise ConfigError(f"the key file {name!r} cannot be read: {error.strerror}; correct {KEY_FILE}") from error
 
 
-def _run(url: str, work: Callable[[AsyncClient], Awaitable[_T]]) -> _T:
-    async def run() -> _T:
-        async with AsyncClient(url, key=read_key()) as gateway:
-            return await work(gateway)
-
-    return asyncio.run(run())
+def _open(url: str) -> Client:
+    return Client(url, key=read_key())
 
 
 def call_tool(url: str, name: str, arguments: Callable[[JsonObject], JsonObject]) -> tuple[str, ToolResult | None]:
     """Make a call, and wait for its end or for a question; return its id, and its result if it ended."""
-
-    async def work(gateway: AsyncClient) -> tuple[str, ToolResult | None]:
+    with _open(url) as gateway:
         schema: JsonObject = {}
         try:
-            schema = cast("JsonObject", json_value((await gateway.tool(name)).input_schema))
+            schema = cast("JsonObject", json_value(gateway.tool(name).input_schema))
         except GatewayError as error:
             if error.status != _NOT_FOUND:  # the call itself explains best what is wrong with the name
                 raise
-        call = await gateway.start(name, arguments(schema), wait_s=_POLL_S)
+        call = gateway.start(name, arguments(schema), wait_s=_POLL_S)
         while (result := result_of(call)) is None and call.approval_id is None:
-            call = await gateway.get(call.invocation_id, wait_s=_POLL_S)
+            call = gateway.get(call.invocation_id, wait_s=_POLL_S)
         return call.invocation_id, result
-
-    return _run(url, work)
 
 
 def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
     """Print the tools of a server, or why a model does not see one."""
-
-    async def work(gateway: AsyncClient) -> list[ToolSummary]:
-        if why is not None:
-            return [await gateway.tool(why)]
-        page = await gateway.tools(limit=MAX_PAGE)
-        found = page.items
-        while page.next_cursor is not None:
-            page = await gateway.tools(limit=MAX_PAGE, cursor=page.next_cursor)
-            found += page.items
-        return found
-
-    found = _run(url, work)
+    with _open(url) as gateway:
+        found = [gateway.tool(why)] if why is not None else _all_tools(gateway)
     if as_json:
         for each in found:
             print_struct(each)
@@ -106,6 +87,15 @@ def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
         Console().print(plain_table("tool", "state", "description", rows=map(_escaped, rows)))
 
 
+def _all_tools(gateway: Client) -> list[ToolSummary]:
+    page = gateway.tools(limit=MAX_PAGE)
+    found = page.items
+    while page.next_cursor is not None:
+        page = gateway.tools(limit=MAX_PAGE, cursor=page.next_cursor)
+        found += page.items
+    return found
+
+
 def try_policy(
     url: str,
     name: str,
@@ -114,22 +104,21 @@ def try_policy(
     roles: Sequence[str] | None,
 ) -> TryReply:
     """Return what the rules of a server would decide about a call."""
-
-    async def work(gateway: AsyncClient) -> TryReply:
-        schema = cast("JsonObject", json_value((await gateway.tool(name)).input_schema))
-        return await gateway.try_policy(name, arguments(schema), actor=actor, roles=roles)
-
-    return _run(url, work)
+    with _open(url) as gateway:
+        schema = cast("JsonObject", json_value(gateway.tool(name).input_schema))
+        return gateway.try_policy(name, arguments(schema), actor=actor, roles=roles)
 
 
 def search_tools(url: str, query: str, limit: int) -> ToolSearchResult:
     """Return the tools of a server that a search finds."""
-    return _run(url, lambda gateway: gateway.search(query, limit=limit))
+    with _open(url) as gateway:
+        return gateway.search(query, limit=limit)
 
 
 def print_approvals(url: str, tool: str | None, limit: int, *, as_json: bool) -> None:
     """Print the calls that wait for an answer, the oldest first."""
-    page = _run(url, lambda gateway: gateway.approvals(tool=tool, limit=limit))
+    with _open(url) as gateway:
+        page = gateway.approvals(tool=tool, limit=limit)
     for each in page.items:
         print_struct(each) if as_json else _print_approval(Console(), each, url)
     if not page.items and not as_json:
@@ -155,11 +144,10 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
     """
     if scope not in ("store", "session"):
         raise ConfigError(f"a server does not add rules to {scope!r}; use --save store or --save session")
-
-    async def work(gateway: AsyncClient) -> JsonObject | None:
+    with _open(url) as gateway:
         is_whole = approval_id.startswith("apr_") and "-" in approval_id
-        asked = [] if is_whole else (await gateway.approvals(limit=MAX_PAGE)).items
-        approval = await gateway.approval(_whole_id(approval_id, [each.approval_id for each in asked]))
+        asked = [] if is_whole else gateway.approvals(limit=MAX_PAGE).items
+        approval = gateway.approval(_whole_id(approval_id, [each.approval_id for each in asked]))
         digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
         if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
             found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
@@ -168,10 +156,8 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
             )
             return None
         rule = None if suggestion is None else _suggested(approval, suggestion)
-        done = await gateway.decide(approval, answer, input=edited, message=message, remember=rule, scope=scope)
+        done = gateway.decide(approval, answer, input=edited, message=message, remember=rule, scope=scope)
         return cast("JsonObject", msgspec.to_builtins(done))
-
-    return _run(url, work)
 
 
 def _suggested(approval: Approval, number: int) -> JsonObject:
@@ -198,7 +184,8 @@ def _print_approval(console: Console, approval: Approval, url: str) -> None:
 
 def print_calls(url: str, limit: int, *, as_json: bool, is_open: bool, **filters: str | None) -> None:
     """Print the newest calls, the newest last."""
-    page = _run(url, lambda gateway: gateway.calls(limit=limit, is_open=is_open, **filters))
+    with _open(url) as gateway:
+        page = gateway.calls(limit=limit, is_open=is_open, **filters)
     if as_json:
         for each in reversed(page.items):
             print_struct(each)
@@ -216,18 +203,15 @@ def _call_row(call: CallSummary) -> tuple[str, ...]:
 
 def get_call(url: str, part: str | None) -> CallDetail:
     """Return everything that is recorded of a call, by its id or a part of it; by default of the newest call."""
-
-    async def work(gateway: AsyncClient) -> CallDetail:
-        return await gateway.get(await _call_id(gateway, part))
-
-    return _run(url, work)
+    with _open(url) as gateway:
+        return gateway.get(_call_id(gateway, part))
 
 
-async def _call_id(gateway: AsyncClient, part: str | None) -> str:
+def _call_id(gateway: Client, part: str | None) -> str:
     """Return the id of the one recent call that a part of an id names; without a part, that of the newest call."""
     if part is not None and len(part) == len(CALL_PREFIX) + ID_DIGITS:
         return part
-    listed = (await gateway.calls(limit=MAX_PAGE)).items
+    listed = gateway.calls(limit=MAX_PAGE).items
     if part is not None:
         return _whole_id(part, [each.invocation_id for each in listed])
     if not listed:
@@ -250,7 +234,8 @@ def _whole_id(part: str, ids: list[str]) -> str:
 
 def print_status(url: str, *, as_json: bool) -> None:
     """Print whether a server is healthy, and what is waiting there."""
-    found = _run(url, lambda gateway: gateway.status())
+    with _open(url) as gateway:
+        found = gateway.status()
     if as_json:
         print_json(found)
         return
@@ -267,14 +252,11 @@ def _cell(value: Json) -> str:
 
 def cancel_call(url: str, invocation_id: str, *, as_json: bool) -> bool:
     """Cancel a call, print its result, and return whether it was canceled."""
-
-    async def work(gateway: AsyncClient) -> ToolResult:
-        whole_id = await _call_id(gateway, invocation_id)
-        await gateway.cancel(whole_id)
-        return await gateway.wait(whole_id, timeout_s=CANCEL_TIMEOUT_S)
-
     try:
-        result = _run(url, work)
+        with _open(url) as gateway:
+            whole_id = _call_id(gateway, invocation_id)
+            gateway.cancel(whole_id)
+            result = gateway.wait(whole_id, timeout_s=CANCEL_TIMEOUT_S)
     except TimeoutError as error:
         print_error("not_canceled", str(error))
         return False
