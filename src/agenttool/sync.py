@@ -34,7 +34,12 @@ _P = ParamSpec("_P")
 
 
 class LoopProxy(Generic[_Target]):
-    """An object that lives on an event loop in another thread. Safe to use from several threads."""
+    """An object that lives on an event loop in another thread. Safe to use from several threads.
+
+    Attributes:
+        target: the asynchronous object.
+        loop: its event loop.
+    """
 
     def __init__(self, target: _Target, loop: asyncio.AbstractEventLoop) -> None:
         """Take the object and its event loop."""

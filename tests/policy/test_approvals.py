@@ -328,15 +328,6 @@ def test_an_edited_input_is_judged_again_and_what_is_denied_stays_denied(tool, b
     assert not edit_stands(policy.decide(tool(), {"path": "secrets/b"}, now=now))
 
 
-def test_an_edit_that_was_completed_is_bound_to_what_will_run(plain_question):
-    approvals = Approvals()
-    approvals.open(plain_question)
-    answered = approvals.answer("apr_1", Edit(input={"token": "…"}), by=Approver(claim="ann"), now=LATER)
-    completed = digest_of({"token": "s3cret"})
-    decision = answer_record(answered, decision_id="dec_2", input_digest=completed)
-    assert decision.input_digest == completed
-
-
 def test_a_remembered_rule_can_be_read_back_from_the_record(recorded):
     record = recorded(Remember(rule={"behavior": "allow", "tool": "files.read", "path": "a"}))
     [update] = read(write(record), PermissionDecision).suggested_updates

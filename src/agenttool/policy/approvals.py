@@ -440,18 +440,10 @@ PROMPT = "permission_prompt"
 """The source of a decision that a person made."""
 
 
-def answer_record(
-    answered: Answered, *, decision_id: DecisionId, input_digest: Digest | None = None
-) -> PermissionDecision:
+def answer_record(answered: Answered, *, decision_id: DecisionId) -> PermissionDecision:
     """Return the decision record of an answer (G-30).
 
     A remembered rule is stored in `suggested_updates`, so that it can be restored from the records.
-
-    Args:
-        answered: the answer.
-        decision_id: the id of the new decision.
-        input_digest: the digest of what will really run, where an edit was completed with values that the person was
-            not shown.
     """
     question, answer = answered.question, answered.answer
     denied = isinstance(answer, Deny)
@@ -470,7 +462,7 @@ def answer_record(
         suggested_updates=updates,
         content_blocks=(text_item(answer.message),) if denied and answer.message else None,
         accept_feedback=None if denied else answer.feedback,
-        input_digest=input_digest or answered.input_digest,
+        input_digest=answered.input_digest,
         decided_by=answered.by.name,
         expires_at=question.expires_at,
     )
