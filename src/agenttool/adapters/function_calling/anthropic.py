@@ -16,7 +16,6 @@ from agenttool.adapters.function_calling.conversation_repair import MessageParts
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
-    StreamAssembler,
     error_in,
     function_name_or_unknown,
     object_in,
@@ -110,11 +109,6 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     )
 
 
-def assembler() -> StreamAssembler:
-    """Return what assembles a streamed reply."""
-    return MessageAssembler()
-
-
 class MessageAssembler:
     """Assembles a message from its events.
 
@@ -179,6 +173,9 @@ class MessageAssembler:
             if place < self.complete or each.get("type") in ("text", "thinking")
         ]
         return {**self._message, "type": "message", "role": "assistant", "content": [*blocks]}
+
+
+assembler = MessageAssembler
 
 
 def _request_in(block: JsonObject) -> tuple[Json, Json, Json] | None:

@@ -1,7 +1,7 @@
 """The provider formats by name, and the check that a reply has the expected one."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -31,8 +31,9 @@ class ProviderFormat(Protocol):
         """Read the reply of the API."""
         ...
 
-    def assembler(self) -> StreamAssembler:
-        """Return what assembles a streamed reply."""
+    @property
+    def assembler(self) -> Callable[[], StreamAssembler]:
+        """The class that assembles a streamed reply."""
         ...
 
     def write(self, outputs: Sequence[CallOutput]) -> list[JsonObject]:

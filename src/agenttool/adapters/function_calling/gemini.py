@@ -10,7 +10,6 @@ from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
-    StreamAssembler,
     error_in,
     function_name_or_unknown,
     object_in,
@@ -100,11 +99,6 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     return ModelReply(echo=messages, calls=calls, text=text, is_final=not calls and not is_unreadable, is_cut=is_cut)
 
 
-def assembler() -> StreamAssembler:
-    """Return what assembles a streamed reply."""
-    return CandidateAssembler()
-
-
 class CandidateAssembler:
     """Assembles a response from its chunks. A call is complete when the next part arrives, or with the reply."""
 
@@ -149,6 +143,9 @@ class CandidateAssembler:
         parts = [each for place, each in enumerate(self._parts) if place < self.complete or not _call_in(each)]
         content: JsonObject = {**_object(self._candidate.get("content")), "parts": [*parts]}
         return {**self._response, "candidates": [{**self._candidate, "content": content}]}
+
+
+assembler = CandidateAssembler
 
 
 def _finish_reason(candidate: JsonObject) -> str:

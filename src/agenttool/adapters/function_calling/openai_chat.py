@@ -15,7 +15,6 @@ from agenttool.adapters.function_calling.conversation_repair import MessageParts
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
-    StreamAssembler,
     arguments_text,
     error_in,
     function_name_or_unknown,
@@ -89,11 +88,6 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     return ModelReply(echo=messages, calls=calls, text=text, is_final=not calls, is_cut=is_cut)
 
 
-def assembler() -> StreamAssembler:
-    """Return what assembles a streamed reply."""
-    return CompletionAssembler()
-
-
 class CompletionAssembler:
     """Assembles a completion from its chunks. A call is complete when the next one starts, or with the reply."""
 
@@ -149,6 +143,9 @@ class CompletionAssembler:
         message |= {"tool_calls": [*self._calls[: self.complete]]} if self.complete else {}
         choice: JsonObject = {"index": 0, "message": message, "finish_reason": self._reason}
         return {**self._whole, "object": "chat.completion", "choices": [choice]}
+
+
+assembler = CompletionAssembler
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:

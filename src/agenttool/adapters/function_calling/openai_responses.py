@@ -7,7 +7,6 @@ from agenttool.adapters.function_calling.conversation_repair import Position, ma
 from agenttool.adapters.function_calling.model_reply import (
     CallReader,
     ModelReply,
-    StreamAssembler,
     arguments_text,
     error_in,
     function_name_or_unknown,
@@ -75,11 +74,6 @@ def _text(items: Sequence[JsonObject]) -> str:
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
 
 
-def assembler() -> StreamAssembler:
-    """Return what assembles a streamed reply."""
-    return ResponseAssembler()
-
-
 class ResponseAssembler:
     """Assembles a response from its events. A call is complete when its item is done."""
 
@@ -117,6 +111,9 @@ class ResponseAssembler:
         output: list[Json] = [item for place, item in done if self.is_finished or place < self.complete]
         status = self._response.get("status") if self.is_finished else None
         return {**self._response, "object": "response", "status": status, "output": output}
+
+
+assembler = ResponseAssembler
 
 
 def _request_in(item: JsonObject) -> tuple[Json, Json, Json] | None:
