@@ -1,11 +1,11 @@
 """`agenttool cancel`: cancel an open call of any process on a store."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from agenttool import sync
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
@@ -16,7 +16,6 @@ from agenttool.config.program import program_name
 from agenttool.history.recorded_call import find_call
 from agenttool.journal.steps import STEPS
 from agenttool.records import InvocationId, ResultStatus, ToolResult
-from agenttool.runtime import Runtime
 from agenttool.stores.sqlite.reader import SqliteReader
 
 NOT_CANCELED = 1
@@ -56,7 +55,7 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
     options = StoreOptions(store, settings).for_use()
     with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
         invocation_id = find_call(reader, call).invocation.invocation_id
-    result, problem = asyncio.run(_cancel(invocation_id, options, load_tools(places or []), by))
+    result, problem = _cancel(invocation_id, options, load_tools(places or []), by)
     if result is not None:
         print_json(to_json(result)) if as_json else print_result(result)
     if problem is not None:
@@ -66,7 +65,7 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
         print_text(Console(stderr=True), f"canceled {invocation_id}", "green")
 
 
-async def _cancel(
+def _cancel(
     call: InvocationId, options: StoreOptions, tools: list[Tool], by: str | None
 ) -> tuple[ToolResult | None, str | None]:
     """Cancel a call; return its result, if it has one, and why it was not canceled.
@@ -74,13 +73,13 @@ async def _cancel(
     The tools are needed to withdraw a deferred call.
     """
     config = find_settings(options.settings)
-    async with Runtime.open(config=config, store=options.store, tools=tools, approve="wait") as rt:
-        if (ended := await rt.journal.result(call)) is not None:
+    with sync.open(config=config, store=options.store, tools=tools, approve="wait") as rt:
+        if (ended := rt.journal.result(call)) is not None:
             return ended, f"it had ended before ({ended.status.value})"
-        is_requested = await rt.cancel(call, by=by)
-        if not is_requested and await rt.journal.result(call) is None:
+        is_requested = rt.cancel(call, by=by)
+        if not is_requested and rt.journal.result(call) is None:
             return None, "its tool is not known here, which must tell its server; name it with --from or --settings"
-        result = await rt.wait(call, TIMEOUT_S)
+        result = rt.wait(call, TIMEOUT_S)
     if result is None:
         show = f"{program_name()} show {call}{options.journal_arguments}"
         return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"

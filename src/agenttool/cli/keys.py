@@ -11,20 +11,18 @@ from rich.console import Console
 from rich.text import Text
 
 from agenttool.cli.format import print_json, utc
-from agenttool.cli.options import STORE_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
+from agenttool.cli.options import STORE_FILE, JsonOption, SettingsOption, StoreOptions, find_settings, open_parts
 from agenttool.cli.output import plain_table, print_blocks, print_text
 from agenttool.config import ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_span
 from agenttool.history.printable import printable
-from agenttool.journal.steps import STEPS
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole
 from agenttool.records import JsonObject
 from agenttool.server.access_routes import LINK_S
 from agenttool.server.grants import AccessGrants, Grant, GrantKind
 from agenttool.server.tenants import is_tenant_name
-from agenttool.stores.location import open_store
 from agenttool.world import os_user
 
 app = typer.Typer(add_completion=False)
@@ -48,12 +46,8 @@ async def _open_grants(store: str | None, settings: SettingsOption) -> AsyncGene
     options = StoreOptions(store, settings).for_use()
     if options.file is None:
         raise ConfigError("the store is in memory, so no key outlives the server; name a file with --store")
-    parts = open_store(f"sqlite:{options.file}", STEPS, options.payloads)
-    try:
+    async with open_parts(options.file, options.payloads) as parts:
         yield AccessGrants(parts.documents, time.time)
-    finally:
-        if parts.close is not None:
-            await parts.close()
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -170,15 +170,20 @@ def open_journal(store: str | None) -> AbstractContextManager[SqliteReader]:
 
 
 @asynccontextmanager
-async def open_existing_store(store: str | None) -> AsyncGenerator[StoreParts]:
-    """Open the store of an existing journal for reading and writing."""
-    options = StoreOptions(store).for_use()
-    parts = open_store(f"sqlite:{options.existing_file()}", STEPS, options.payloads)
+async def open_parts(file: Path, payloads: str | None) -> AsyncGenerator[StoreParts]:
+    """Open the store in a file for reading and writing; create it if there is none."""
+    parts = open_store(f"sqlite:{file}", STEPS, payloads)
     try:
         yield parts
     finally:
         if parts.close is not None:
             await parts.close()
+
+
+def open_existing_store(store: str | None) -> AbstractAsyncContextManager[StoreParts]:
+    """Open the store of an existing journal for reading and writing."""
+    options = StoreOptions(store).for_use()
+    return open_parts(options.existing_file(), options.payloads)
 
 
 def payload_location(store: str | None, file: Path) -> str:

@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from agenttool import sync
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.assemble.settings import make_policy
 from agenttool.cli.call import Arguments, read_arguments
@@ -39,9 +40,8 @@ from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_time
 from agenttool.history.printable import printable
 from agenttool.policy.rule_settings import read_rules
-from agenttool.policy.rules import Rule
 from agenttool.ports.identity import GATEWAY_ROLE, AccessRole
-from agenttool.records import ApprovalId, Behavior, Json, JsonObject
+from agenttool.records import Behavior, Json, JsonObject
 from agenttool.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -72,14 +72,10 @@ def rules(
     """List the rules of the settings files, and those that approvers asked to remember, each with its place."""
     options = StoreOptions(store, settings).for_use()
     file = options.file
-
-    async def list_rules() -> list[tuple[Rule, str]]:
-        place = options.store if file is not None and file.exists() else "memory:"
-        async with Runtime.open(config=find_settings(settings), store=place, approve="wait") as rt:
-            return [(rule, f"remembered in {file}") for rule in await rt.approvals.rules()]
-
+    place = options.store if file is not None and file.exists() else "memory:"
     found = [(rule, rule.place) for rule in read_rules(load_config(find_settings(settings)).rules)]
-    found += asyncio.run(list_rules())
+    with sync.open(config=find_settings(settings), store=place, approve="wait") as rt:
+        found += [(rule, f"remembered in {file}") for rule in rt.approvals.rules()]
     if as_json:
         for rule, place in found:
             print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
@@ -116,12 +112,9 @@ def forget(
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     options = StoreOptions(store, settings).for_use()
     options.existing_file()
-
-    async def revoke() -> bool:
-        async with Runtime.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
-            return await rt.approvals.forget(ApprovalId(approval_id.removeprefix("session:")))
-
-    if not asyncio.run(revoke()):
+    with sync.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
+        is_revoked = rt.approvals.forget(approval_id.removeprefix("session:"))
+    if not is_revoked:
         command = f"{program_name()} policy rules{options.arguments}"
         raise ConfigError(f"no rule is remembered for {approval_id!r}; list them: {command}")
     if as_json:

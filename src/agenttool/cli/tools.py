@@ -1,6 +1,5 @@
 """`agenttool tools` and `agenttool search`: the tools of a module, as a model would see and find them."""
 
-import asyncio
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ import typer
 from rich.bar import Bar
 from rich.console import Console, RenderableType
 
+from agenttool import sync
 from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.unresolved import similar_names
@@ -71,13 +71,9 @@ def tools(
         print_tools(server, why, as_json=as_json)
         return
     viewer, given = parse_viewer(viewers), load_tools(places or [])
-
-    async def read_tools() -> tuple[list[Record], ToolSurface]:
-        async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
-            require_tools(rt, given, f"{program_name()} tools --from MODULE")
-            return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
-
-    records, surface = asyncio.run(read_tools())
+    with sync.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
+        require_tools(rt, given, f"{program_name()} tools --from MODULE")
+        records, surface = list(rt.journal.export()), viewer.surface(rt)[1]
     if why is not None:
         for explanation in _explain(records, surface, why):
             print_json(explanation) if as_json else typer.echo(printable(str(explanation["why"])))
@@ -88,7 +84,7 @@ def tools(
         _print_tools(records, surface)
 
 
-def require_tools(rt: Runtime, given: list[Tool], command: str) -> None:
+def require_tools(rt: Runtime | sync.SyncRuntime, given: list[Tool], command: str) -> None:
     """Check that a module or a source of the settings provides tools.
 
     Raises:
@@ -196,13 +192,13 @@ class Viewer:
     model: ModelCapabilities | None = None
     is_sub_agent: bool = False
 
-    async def surface(self, rt: Runtime) -> tuple[Runtime, ToolSurface]:
+    def surface(self, rt: sync.SyncRuntime) -> tuple[sync.SyncRuntime, ToolSurface]:
         """Return the viewer's surface, and the runtime that it belongs to."""
-        surface = await rt.surface(role=self.role, model=self.model)
+        surface = rt.surface(role=self.role, model=self.model)
         if not self.is_sub_agent:
             return rt, surface
         child = rt.child(surface)
-        return child, await child.surface(role=self.role, model=self.model)
+        return child, child.surface(role=self.role, model=self.model)
 
 
 def parse_viewer(words: Iterable[str] | None) -> Viewer:
@@ -253,21 +249,16 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     """Find tools by what they do, or by exact name, as a model would."""
     server = server_url(url, **{"from": places, "as": viewers}, settings=settings, model=model)
     viewer, tools = parse_viewer(viewers), load_tools(places or [])
-
-    async def search_here() -> tuple[ToolSearchResult, ToolSurface]:
-        config = find_settings(settings)
-        async with Runtime.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
-            require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
-            viewer_runtime, surface = await viewer.surface(rt)
-            await viewer_runtime.prepare_search()
-            return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit), surface
-
-    from agenttool.cli.remote import search_tools  # noqa: PLC0415 -- it loads the HTTP client
-
-    surface = None
+    surface, config = None, find_settings(settings)
     if server is None:
-        result, surface = asyncio.run(search_here())
+        with sync.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
+            require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")
+            viewer_runtime, surface = viewer.surface(rt)
+            viewer_runtime.prepare_search()
+            result = viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
     else:
+        from agenttool.cli.remote import search_tools  # noqa: PLC0415 -- it loads the HTTP client
+
         result = search_tools(server, " ".join(words), limit)
     if as_json:
         print_json(to_json(result))
