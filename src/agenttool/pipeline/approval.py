@@ -15,12 +15,12 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call, Core
-from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, check_replacement, replace_input
 from agenttool.pipeline.judge import judge, refuse_if_denied, request_votes
 from agenttool.pipeline.remembered_rules import remember
+from agenttool.pipeline.running import run_stoppable
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -60,7 +60,6 @@ from agenttool.records import (
 )
 from agenttool.results.failure import guided
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
-from agenttool.scheduler.drive import Drive, Stopped
 
 log = logging.getLogger("agenttool.approvals")
 
@@ -257,20 +256,13 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     future: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[question.approval_id] = future
     expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, lambda: _expire(future))
-    call.drive = drive = Drive(core.timing.grace_period)
-    if call.stop.reason is not None:
-        drive.stop()
     try:
         with pause_timeouts(call.parent):
-            answered = await drive.run(_first_answer(call, question, future))
+            answered = await run_stoppable(call, _first_answer(call, question, future))
     finally:
         core.timing.deadlines.cancel(expiry)
         del core.questions.waiting[question.approval_id]
         core.questions.book.withdraw(question.approval_id, timestamp(core.now_ns()))
-        call.drive = None
-    if isinstance(answered, Stopped):
-        call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
-        raise ToolFailure(failure_of_stop(call))
     return cast("Answered | None", answered) or await core.host.stored_answer(question)
 
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Coroutine
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
-from agenttool.pipeline.running import pause
+from agenttool.pipeline.running import pause, run_stoppable
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import callers, waiting_for_permit
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts
-from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.limiter import WAITS_FOR_CALLER, WOULD_DEADLOCK, Permit, Scope
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
@@ -136,17 +134,7 @@ async def _wait_in_queue(call: Call, facts: CallFacts, scope: Scope, within: Per
 
 async def _wait(call: Call, acquiring: Coroutine[object, object, Permit]) -> Permit:
     _note_queued(call)
-    call.drive = drive = Drive(call.core.timing.grace_period)
-    if call.stop.reason is not None:
-        drive.stop()
-    try:
-        permit = await drive.run(acquiring)
-    finally:
-        call.drive = None
-    if isinstance(permit, Stopped):
-        call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
-        raise ToolFailure(failure_of_stop(call))
-    return permit
+    return await run_stoppable(call, acquiring)
 
 
 def _note_queued(call: Call) -> None:
