@@ -137,7 +137,7 @@ class SavedCheckpoint(NamedTuple):
         return self.expires_at_ns if self.due_at_ns is None else self.due_at_ns
 
 
-class OpenCall(Part, frozen=True, kw_only=True):
+class OpenCall(Part, frozen=True):
     """A call that has not ended, with its checkpoint.
 
     Attributes:

@@ -69,17 +69,6 @@ class StoredEvidence(Evidence, frozen=True, array_like=True):
         return tuple(read_any(bytes(document)) for document in self.documents)
 
 
-class _FactLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    step: str
-    at_ns: _Count
-    sequence: _Count
-    invocation_id: InvocationId | None
-    tool_id: ToolId | None
-    data: StoredEvidence | JsonObject | None
-    kind: str | None = None
-    words: tuple[msgspec.Raw, ...] = ()
-
-
 class FactHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first members of a line: what a fact is about; its data is skipped."""
 
@@ -88,6 +77,12 @@ class FactHead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: _Count
     invocation_id: InvocationId | None
     tool_id: ToolId | None
+
+
+class _FactLine(FactHead, frozen=True, array_like=True, gc=False):
+    data: StoredEvidence | JsonObject | None
+    kind: str | None = None
+    words: tuple[msgspec.Raw, ...] = ()
 
 
 class _RequestWords(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
@@ -27,8 +26,6 @@ from agenttool.stores.sqlite.leases import (
 )
 from agenttool.stores.sqlite.store_file import StoreFile
 from agenttool.stores.sqlite.writer import LeaseState, Writer
-
-_Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
 
 _CALL = (
     "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns, owner,"
@@ -122,7 +119,7 @@ class SqliteOpenCalls:
         await self._recover_started(now)
         with self._file.reading():
             found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
-        return [_call(row) for row in found]
+        return [OpenCall(*row) for row in found]
 
     async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Claim one call of a dead owner."""
@@ -199,7 +196,7 @@ class SqliteOpenCalls:
 
     def _read(self, which: str, *values: str | int) -> list[OpenCall]:
         with self._file.reading():
-            return [_call(row) for row in self._reader.execute(_CALL + which, values).fetchall()]
+            return [OpenCall(*row) for row in self._reader.execute(_CALL + which, values).fetchall()]
 
 
 def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Values) -> tuple[bool, OpenCall | None]:
@@ -209,7 +206,7 @@ def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Valu
     found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchone()
     if found is None:
         return True, None
-    call = _call(found)
+    call = OpenCall(*found)
     connection.execute("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", (owner, call.invocation_id))
     if call.owner is not None:  # it loses its lease: if it only slept, it can write nothing when it wakes
         delete_lease(connection, call.owner)
@@ -227,19 +224,6 @@ def _reserve(connection: sqlite3.Connection, key: str, wanted: Reservation, now:
         delete_lease(connection, first.owner)  # if it only slept, it can write nothing when it wakes
     connection.execute("REPLACE INTO call_keys VALUES (?, ?, ?, ?)", (key, *wanted))
     return None
-
-
-def _call(row: _Row) -> OpenCall:
-    invocation_id, kind, body, approval_id, expires_at_ns, owner, answer = row
-    return OpenCall(
-        invocation_id=invocation_id,
-        kind=kind,
-        body=body,
-        approval_id=approval_id,
-        expires_at_ns=expires_at_ns,
-        owner=owner,
-        answer=answer,
-    )
 
 
 def _answer(connection: sqlite3.Connection, approval_id: ApprovalId, body: bytes, now_ns: int) -> AnswerStatus:

@@ -221,27 +221,18 @@ class SqliteReader:
         copy_store(self.path, target, self._steps, beforehand=beforehand)
 
     def open_calls(self) -> Iterator[OpenCall]:
-        """Yield the open calls with their checkpoints.
+        """Yield the open calls with their checkpoints, and without their owners.
 
         An answer whose body was deleted by hand, though its call still waits for it, is empty.
         """
         query = (
-            "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns,"
+            "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns, NULL,"
             " (SELECT CAST(coalesce(body, '') AS BLOB) FROM answers WHERE answers.approval_id = open_calls.approval_id)"
             " FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
         )
         with reading(self.path):
-            for call, kind, body, approval_id, expires_at_ns, answer in self._connection.execute(
-                query, (NO_CHECKPOINT,)
-            ):
-                yield OpenCall(
-                    invocation_id=call,
-                    kind=kind,
-                    body=body,
-                    approval_id=approval_id,
-                    expires_at_ns=expires_at_ns,
-                    answer=answer,
-                )
+            for row in self._connection.execute(query, (NO_CHECKPOINT,)):
+                yield OpenCall(*row)
 
     def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
         """Return the owner of an open call; none if it is not open."""
