@@ -1,11 +1,15 @@
-"""What is called plain can be compiled, whatever is in it, and costs little to use."""
+"""A plain schema can be compiled and costs little to use; a typed reader reads what the schema accepts."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.schema.compile import Checker, is_costly
-from agenttool.schema.plain import is_plain
+from agenttool.codec import UNREADABLE
+from agenttool.codec.decode import read_object
+from agenttool.records import JsonObject
+from agenttool.schema.compile import Checker, compile_schema, is_costly
+from agenttool.schema.plain import is_plain, typed_reader
 
 DRAFTS = ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
 TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
@@ -74,3 +78,96 @@ def test_the_largest_plain_schema_is_not_costly():
 )
 def test_what_may_be_unusable_is_not_plain(said):
     assert not is_plain({"type": "object", **said})
+
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer", "title": "Count"},
+        "name": {"type": "string"},
+        "dry": {"type": "boolean"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "sizes": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+    },
+    "required": ["count", "name"],
+    "additionalProperties": False,
+}
+
+_scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_values = _scalars | st.lists(_scalars, max_size=2) | st.dictionaries(st.text(), st.lists(_scalars), max_size=2)
+_members = st.sampled_from(["count", "name", "dry", "Name", "extra"])
+_likely = st.fixed_dictionaries(
+    {"count": st.integers() | _values, "name": st.text() | _values},
+    optional={
+        "dry": st.booleans() | _values,
+        "tags": st.lists(st.text()) | _values,
+        "sizes": st.dictionaries(st.text(), st.lists(st.integers() | st.just(1.0))) | _values,
+    },
+)
+
+
+@given(st.dictionaries(_members, _values) | _likely)
+def test_what_the_reader_takes_the_schema_accepts_with_the_same_values(value: dict[str, object]) -> None:
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
+    written = msgspec.json.encode(value)
+    try:
+        taken = reader(written)
+    except UNREADABLE:
+        return
+    read = read_object(written)
+    assert compile_schema(SCHEMA).accepts(read)
+    assert {name: repr(each) for name, each in taken.items()} == {name: repr(each) for name, each in read.items()}
+
+
+def test_of_a_member_written_twice_the_last_counts_for_both() -> None:
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
+    written = b'{"count": 1, "name": "a", "dry": true, "count": 2}'
+    assert reader(written) == {"count": 2, "name": "a", "dry": True}
+    assert read_object(written)["count"] == 2
+
+
+def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
+    properties = {"a": {"type": "integer"}}
+    flat: JsonObject = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
+    assert typed_reader(flat) is not None
+    optional = typed_reader({**flat, "properties": {"a": {"type": "integer", "default": 1}}, "required": []})
+    assert optional is not None
+    assert optional(b"{}") == {}
+    for more in (
+        {"required": ["b"]},
+        {"additionalProperties": True},
+        {"minProperties": 1},
+        {"properties": {"a": {"type": "integer", "minimum": 0}}},
+        {"properties": {"a": {"type": "number"}}},
+        {"properties": {"a": {"type": ["integer", "null"]}}},
+        {"properties": {"a": {"$ref": "#/$defs/x"}}},
+        {"properties": {"a-b": {"type": "integer"}}, "required": ["a-b"]},
+        {"properties": {"a": True}},
+        {"properties": {"a": {"type": "array"}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "minItems": 1}}},
+        {"properties": {"a": {"type": "object", "additionalProperties": False}}},
+        {"properties": {"a": {"type": "object", "properties": {}, "additionalProperties": {"type": "integer"}}}},
+        {"type": ["object", "null"]},
+    ):
+        assert typed_reader({**flat, **more}) is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"dry": true}',
+        b'{"count": "1", "name": "x"}',
+        b'{"count": 1, "name": "x", "c": 0}',
+        b'{"name": "\xff"}',
+    ],
+)
+def test_what_does_not_fit_is_refused(written: bytes) -> None:
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
+    with pytest.raises(UNREADABLE):
+        reader(written)
