@@ -283,7 +283,7 @@ class Runtime(SurfaceAccess):
                 raise
         if self._agent.recovery is not None:
             await self._agent.recovery.start()
-        if is_root and self.sources.names and self._agent.prompts is not None:
+        if is_root and self.sources.names:
             self._agent.prompts.start()
         return self
 

@@ -6,14 +6,10 @@ import pytest
 
 from agenttool import Context, ToolCall, tool
 from agenttool.codec import write
-from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline import recovery
 from agenttool.policy.approvals import Refused
 from agenttool.records import OrderingPolicy, SchedulerPolicy
-from agenttool.runtime import Runtime, World
-from agenttool.stores.memory import MemoryPayloads
-from agenttool.testing.fakes import CountingIds, FakeClock
 
 
 @tool(concurrency_safe=True)
@@ -182,13 +178,6 @@ async def test_who_follows_a_runtime_that_closes_hears_the_rest_and_waits_no_mor
         await until(lambda: asyncio.sleep(0, result=heard))
     await following
     assert heard
-
-
-async def test_a_durable_log_without_a_place_for_open_calls_is_refused(living, tmp_path):
-    async with living.open_runtime(tmp_path) as rt:
-        world = World(clock=FakeClock(), ids=CountingIds(), log=rt._core.journal.log, payloads=MemoryPayloads())
-        with pytest.raises(ConfigError, match="open_calls"):
-            Runtime(world)
 
 
 async def _has_no_questions(rt):

@@ -15,7 +15,7 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.rules import RuleBook
 from agenttool.ports.world import Moment
 from agenttool.runtime import World
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
 from agenttool.testing.fakes import EPOCH_NS, CountingIds
 
 FOR_EVER_S = 1e9
@@ -92,7 +92,14 @@ def opened():
     """Open a runtime on memory alone; the same story gives the same records."""
 
     def opened(tools, *, rules=(), hooks=(), **policy):
-        world = World(clock=LoopClock(), ids=CountingIds(), log=MemoryLog(), payloads=MemoryPayloads())
+        world = World(
+            clock=LoopClock(),
+            ids=CountingIds(),
+            log=MemoryLog(),
+            payloads=MemoryPayloads(),
+            open_calls=MemoryOpenCalls(),
+            documents=MemoryDocuments(),
+        )
         declared = [getattr(each, "declared", each) for each in tools]
         return Runtime(world, tools=declared, hooks=hooks, policy=Policy(book=RuleBook(rules), **policy))
 

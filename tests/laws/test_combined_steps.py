@@ -16,7 +16,7 @@ from agenttool.ports.deferred import DEFERRED
 from agenttool.ports.output import FailedItem, NativeOutput, Partial
 from agenttool.records import Behavior, ErrorClass, RetryGuidance, RuleSource, ToolError
 from agenttool.runtime import Runtime, World
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock, scripted_tool
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -109,7 +109,14 @@ async def story(work, said, arguments, *, one_by_one):
 async def told_of(probe, arguments, *, one_by_one, meet=None):
     """Make one call in a world where time stands and ids count; give its steps and every record of it."""
     log = MemoryLog()
-    world = World(clock=FakeClock(), ids=CountingIds(), log=log, payloads=MemoryPayloads())
+    world = World(
+        clock=FakeClock(),
+        ids=CountingIds(),
+        log=log,
+        payloads=MemoryPayloads(),
+        open_calls=MemoryOpenCalls(),
+        documents=MemoryDocuments(),
+    )
     async with (
         asyncio.timeout(BOUND_S),
         Runtime(world, tools=[probe], policy=Policy(book=RuleBook([ALLOW]))) as runtime,

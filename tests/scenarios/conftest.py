@@ -15,7 +15,7 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.records import Behavior, HookEvent, RuleSource, ToolResult, replace
 from agenttool.runtime import World
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock
 
 
@@ -76,7 +76,14 @@ def bench():
         payloads: MemoryPayloads
 
         def open(self, tools, *, rules=(), hooks=(), **policy):
-            world = World(clock=self.clock, ids=CountingIds(), log=MemoryLog(), payloads=self.payloads)
+            world = World(
+                clock=self.clock,
+                ids=CountingIds(),
+                log=MemoryLog(),
+                payloads=self.payloads,
+                open_calls=MemoryOpenCalls(),
+                documents=MemoryDocuments(),
+            )
             declared = [getattr(each, "declared", each) for each in tools]
             return Runtime(world, tools=declared, hooks=hooks, policy=Policy(book=RuleBook(rules), **policy))
 

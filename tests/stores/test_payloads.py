@@ -269,7 +269,14 @@ async def a_large_result(folder):
     """Make a call whose bytes go to the folder, through a runtime that keeps its journal in a file."""
     store = SqliteStore.open(folder / "state.db", steps=STEPS)
     payloads = ObjectPayloads.open(folder / "payloads")
-    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads, open_calls=store.open_calls)
+    world = World(
+        clock=SystemClock(),
+        ids=UniqueIds(),
+        log=store.log,
+        payloads=payloads,
+        open_calls=store.open_calls,
+        documents=store.documents,
+    )
     async with Runtime(world, tools=[declared(dump)], policy=Policy(book=ALLOW)) as runtime:
         result = await runtime.call("dump", {"lines": 300}, surface=await runtime.surface())
     await store.log.settle()
@@ -306,7 +313,14 @@ async def test_the_envelope_digest_and_reason_stay_when_the_bytes_have_expired(t
     await store.close()
 
     store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
-    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads, open_calls=store.open_calls)
+    world = World(
+        clock=SystemClock(),
+        ids=UniqueIds(),
+        log=store.log,
+        payloads=payloads,
+        open_calls=store.open_calls,
+        documents=store.documents,
+    )
     async with Runtime(world) as runtime:
         envelope = await runtime.journal.invocation(call)
         records = [record async for record in runtime.journal.export()]

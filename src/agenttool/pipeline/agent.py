@@ -72,8 +72,7 @@ class Agent:
     Attributes:
         recovery: none if the store is not durable.
         remembered: none if the store is not durable.
-        results: the deferred results; none if no store can hold the waiting calls.
-        prompts: none if no store can hold them.
+        results: the deferred results.
     """
 
     def __init__(
@@ -84,11 +83,7 @@ class Agent:
         circumstances: Circumstances,
         sources: SourceStates,
     ) -> None:
-        """Build all parts; must be called inside a running event loop.
-
-        Raises:
-            ConfigError: the log is durable, and there is no store for checkpoints.
-        """
+        """Build all parts; must be called inside a running event loop."""
         core = self.core = make_core(world, self, options)
         self._prepare = options.prepare
         self.catalog = Catalog()
@@ -101,17 +96,12 @@ class Agent:
         self.recovery: Recovery | None = None
         self.remembered: RememberedRules | None = None
         if stores.checkpoints is not None:
-            if stores.documents is not None:
-                self.remembered = RememberedRules(core, stores.documents)
+            self.remembered = RememberedRules(core, stores.documents)
             self.recovery = Recovery(
                 core, stores.checkpoints, self.tool_of, self._surface_of, self._is_reachable, self.remembered
             )
-        self.results: DeferredResults | None = None
-        self.prompts: Prompts | None = None
-        if stores.deferred is not None:
-            self.results = DeferredResults(core, stores.deferred, self.tool_of)
-            if stores.documents is not None:
-                self.prompts = Prompts(stores.documents, self.results, self.tool_of)
+        self.results = DeferredResults(core, stores.deferred, self.tool_of)
+        self.prompts = Prompts(stores.documents, self.results, self.tool_of)
         self.background = BackgroundCalls(core)
         self.is_closed = False
         """Whether new calls are rejected."""
@@ -144,7 +134,7 @@ class Agent:
         call = self.core.registry.calls.get(invocation_id)
         if call is not None:
             return request_cancel(call, reason, by)
-        if self.results is not None and await self.results.cancel(invocation_id, reason, by):
+        if await self.results.cancel(invocation_id, reason, by):
             return True
         return self.recovery is not None and await self.recovery.cancel(invocation_id, reason, by)
 
@@ -167,11 +157,9 @@ class Agent:
 
     async def stop(self) -> None:
         """Stop all tasks of the parts."""
-        if self.prompts is not None:
-            await self.prompts.stop()
+        await self.prompts.stop()
         await self.background.stop()
-        if self.results is not None:
-            await self.results.stop()
+        await self.results.stop()
         if self.recovery is not None:
             await self.recovery.stop()
         self.core.journal.close()
@@ -305,13 +293,11 @@ class Agent:
 
     async def withdraw_prompt(self, invocation_id: InvocationId) -> None:
         """Delete the open prompt of a call."""
-        if self.prompts is not None:
-            await self.prompts.withdraw(invocation_id)
+        await self.prompts.withdraw(invocation_id)
 
     def end_overdue(self, invocation_id: InvocationId) -> None:
         """End a parked call whose deferred result did not arrive in time."""
-        if self.results is not None:
-            self.results.overdue(invocation_id)
+        self.results.overdue(invocation_id)
 
     def tool_of(self, tool_id: ToolId) -> Tool | None:
         """Return a tool as it is declared now."""

@@ -273,8 +273,6 @@ class SourceManager:
 
     def _host(self, source: Source) -> SourceHost:
         core = self._agent.core
-        if core.durability.documents is None:
-            raise ConfigError("sources need a store; open the runtime with one")
         return SourceHost(
             declare=partial(self._declare, source, source.name),
             set_states=partial(self._set_states, source, source.name),

@@ -167,8 +167,6 @@ class BackgroundCalls:
     async def _reserve_key(self, call: Call, key: str) -> ToolInvocation | None:
         """Reserve a key for a call; return the earlier call that has it, once that is recorded."""
         calls = self._core.durability.deferred
-        if calls is None:
-            raise AssertionError("every store has open calls")
         await call.core.host.ensure_lease()
         known = self._recorded(call.invocation_id) if key == call.invocation_id else None
         if known is not None and not _may_be_same_request(known, call):

@@ -161,8 +161,8 @@ def save_deferred_checkpoint(
     process; the one that receives its result claims it.
     """
     calls, checkpoint = call.core.durability.deferred, _checkpoint_of(call, call.final_input, None)
-    if calls is None or checkpoint is None:
-        raise AssertionError("a deferred tool runs only where open calls can be saved")
+    if checkpoint is None:
+        raise AssertionError("a deferred call has a tool and a status")
     due_at_ns = 0 if kind is CheckpointKind.SENDING else None
     key, body = result_key(call.invocation_id), write_own(checkpoint)
     calls.save(SavedCheckpoint(call.invocation_id, kind.value, body, key, expires_at_ns, due_at_ns, is_unowned))

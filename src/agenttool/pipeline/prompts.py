@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agenttool.codec import read_own, write_own
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.deferred_results import DeferredResults
@@ -203,26 +203,25 @@ def _refused(prompt_id: str, message: str) -> Chosen:
 class DeferredCalls:
     """The calls that wait for a deferred result: `rt.deferred`. It receives results and prompts from their servers."""
 
-    def __init__(self, results: DeferredResults | None, prompts: Prompts | None, is_closed: Callable[[], bool]) -> None:
-        """Take the deferred results and prompts; None if the runtime stores none."""
+    def __init__(self, results: DeferredResults, prompts: Prompts, is_closed: Callable[[], bool]) -> None:
         self._results = results
         self._prompts = prompts
         self._is_closed = is_closed
 
     async def list(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[PendingCall, ...]:
         """Return the calls of every process that wait for a deferred result, the oldest first."""
-        return () if self._results is None else await self._results.waiting(after=after, limit=limit)
+        return await self._results.waiting(after=after, limit=limit)
 
     async def unsettled(self, *, limit: int = 1000) -> tuple[PendingCall, ...]:
         """Return the calls that have a stored result and have not ended, because no process has their tool.
 
         They end as soon as a process declares it.
         """
-        return () if self._results is None else await self._results.unsettled(limit)
+        return await self._results.unsettled(limit)
 
     async def get(self, invocation_id: InvocationId) -> PendingCall | None:
         """Return a call that waits for a deferred result; None if it does not wait."""
-        return None if self._results is None else await self._results.pending(invocation_id)
+        return await self._results.pending(invocation_id)
 
     async def deliver(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
         """Store the result of a deferred call, in the format of its tool; the first result stands.
@@ -232,30 +231,23 @@ class DeferredCalls:
         """
         if self._is_closed():
             raise StoreError("the runtime is closing; deliver the result again")
-        return AnswerStatus.UNKNOWN if self._results is None else await self._results.deliver(invocation_id, body)
+        return await self._results.deliver(invocation_id, body)
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
         """Show the prompt of a waiting call in place of the one before, unless the call had `most` prompts already."""
-        return PromptOutcome.NOT_AWAITED if self._prompts is None else await self._prompts.ask(prompt, most)
+        return await self._prompts.ask(prompt, most)
 
 
 class PromptQueue:
     """The prompts that deferred calls show to people: `rt.prompts`."""
 
-    def __init__(self, prompts: Prompts | None) -> None:
-        """Take the stored prompts; None if the runtime stores none."""
+    def __init__(self, prompts: Prompts) -> None:
         self._prompts = prompts
 
     async def list(self, *, limit: int = 1000) -> tuple[Prompt, ...]:
         """Return the open prompts of waiting calls of every process."""
-        return () if self._prompts is None else await self._prompts.pending(limit)
+        return await self._prompts.pending(limit)
 
     async def choose(self, prompt_id: str, selected: int | None) -> Chosen:
-        """Answer a prompt by the number of a choice, from 0; None declines. The first answer stands.
-
-        Raises:
-            ConfigError: this runtime stores no prompts.
-        """
-        if self._prompts is None:
-            raise ConfigError("this runtime stores no prompts; open it with a store")
+        """Answer a prompt by the number of a choice, from 0; None declines. The first answer stands."""
         return await self._prompts.choose(prompt_id, selected)

@@ -73,7 +73,7 @@ class Recovery:
     tool_of: Callable[[ToolId], Tool | None]
     surface_of: Callable[[Checkpoint], Surface | None]
     is_reachable: Callable[[ToolId], bool]
-    remembered: RuleMemory | None
+    remembered: RuleMemory
     approvals: StoredApprovals = field(init=False)
     fault: str | None = None
     """Why the store could not be used at the last poll; none if it could."""
@@ -204,18 +204,18 @@ class Recovery:
 
         A call of a dead process is ended here, without its tool. The owner of any other call polls for the request.
         """
-        opened, documents = await self.calls.get(invocation_id), self.core.durability.documents
-        if opened is None or documents is None or not self._is_resumable(opened):
+        opened = await self.calls.get(invocation_id)
+        # The server of a deferred call must be asked, which needs the tool.
+        if opened is None or not self._is_resumable(opened) or opened.kind in _DEFERRED:
             return False
-        if opened.kind in _DEFERRED:
-            return False  # its server must be asked, which needs the tool
         await self.start()
         async with self._claiming:
             await self._lease.keep()
             claimed = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
             if claimed is not None:
                 return await self._end(claimed, reason, by)
-        await documents.put(CANCEL_REQUEST, invocation_id, write_own(CancelRequest(reason=reason, by=by)))
+        request = write_own(CancelRequest(reason=reason, by=by))
+        await self.core.durability.documents.put(CANCEL_REQUEST, invocation_id, request)
         return True
 
     async def _end(self, opened: OpenCall, reason: AbortReason, by: Approver) -> bool:
@@ -237,7 +237,7 @@ class Recovery:
     async def _deliver_cancel_requests(self) -> None:
         """Cancel the calls of this process that another one asked to cancel; delete requests for calls that ended."""
         documents, calls = self.core.durability.documents, self.core.registry.calls
-        if documents is None or not calls:
+        if not calls:
             return
         for key, body in await documents.page(CANCEL_REQUEST, limit=1000):
             call = calls.get(InvocationId(key))
@@ -258,8 +258,7 @@ class Recovery:
                 await self._deliver_cancel_requests()
                 if self._is_due or now() - recovered_at > RECOVER_EVERY_S:
                     recovered_at, self._is_due = now(), False
-                    if self.remembered is not None:
-                        await self.remembered.sync()
+                    await self.remembered.sync()
                     await self.recover()
                 self.fault = None
             except StoreError as error:  # the disk may work again at the next poll

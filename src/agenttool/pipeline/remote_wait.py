@@ -170,7 +170,7 @@ async def _has_arrived(call: Call, result: "asyncio.Future[object]") -> bool:
     """Return whether the result of a stopped call is here; one that another process received in time counts, too."""
     if call.stop.interrupted is not None or call.stop.reason not in (None, AbortReason.TIMEOUT):
         return False
-    if not result.done() and call.stop.reason is AbortReason.TIMEOUT and call.core.durability.deferred is not None:
+    if not result.done() and call.stop.reason is AbortReason.TIMEOUT:
         with suppress(StoreError):
             opened = await call.core.durability.deferred.get(call.invocation_id)
             if opened is not None and opened.answer is not None and not result.done():

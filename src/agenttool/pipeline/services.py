@@ -34,7 +34,7 @@ class Timing:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Durability:
     """Where the state of open calls is stored.
 
@@ -46,10 +46,10 @@ class Durability:
         has_lease: whether this process has registered its lease.
     """
 
-    checkpoints: OpenCalls | None = None
-    deferred: OpenCalls | None = None
-    documents: DocumentStore | None = None
-    lease_s: float = 6.0
+    checkpoints: OpenCalls | None
+    deferred: OpenCalls
+    documents: DocumentStore
+    lease_s: float
     has_lease: bool = False
 
 
@@ -125,7 +125,7 @@ class PayloadReader:
 class PayloadAccess:
     """Stored output, and who may read it: the actor whose call stored it, in its conversation and the ancestors."""
 
-    def __init__(self, store: PayloadStore, documents: DocumentStore | None) -> None:
+    def __init__(self, store: PayloadStore, documents: DocumentStore) -> None:
         self.store = store
         self._documents = documents
         self._granted: set[str] = set()
@@ -140,8 +140,7 @@ class PayloadAccess:
         for thread_id in (reader.thread.thread_id, *reader.thread.ancestors):
             key = reader.key(digest, thread_id)
             if key not in self._granted:
-                if self._documents is not None:
-                    await self._documents.put(READER_KIND, key, b"1")
+                await self._documents.put(READER_KIND, key, b"1")
                 self._granted.add(key)  # only now: a grant that failed is tried again
 
     async def may_read(self, reader: PayloadReader, digest: Digest) -> bool:
@@ -151,9 +150,7 @@ class PayloadAccess:
             StoreError: the store could not be read.
         """
         key = reader.key(digest, reader.thread.thread_id)
-        if key in self._granted:
-            return True
-        return self._documents is not None and await self._documents.get(READER_KIND, key) is not None
+        return key in self._granted or await self._documents.get(READER_KIND, key) is not None
 
     def put_soon(self, reader: PayloadReader, data: bytes, digest: Digest) -> None:
         """Store bytes in a task of its own; `close` waits for it."""

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.call import CallHost, Core
@@ -51,8 +50,8 @@ class World:
     ids: IdSource
     log: EventLog
     payloads: PayloadStore
-    open_calls: OpenCalls | None = None
-    documents: DocumentStore | None = None
+    open_calls: OpenCalls
+    documents: DocumentStore
     close: Callable[[], Awaitable[None]] | None = None
     random: Callable[[], float] = _no_jitter
     lease_s: float = 6.0
@@ -83,13 +82,7 @@ class CoreOptions:
 
 
 def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
-    """Build the core for the running event loop.
-
-    Raises:
-        ConfigError: the log is durable, and there is no store for checkpoints.
-    """
-    if world.log.durable and world.open_calls is None:
-        raise ConfigError("a log that outlives the process needs a store for open calls; give `open_calls`, too")
+    """Build the core for the running event loop."""
     loop = asyncio.get_running_loop()
     buckets = {namespace: TokenBucket(limit) for namespace, limit in options.rate_limits.items()}
     return Core(

@@ -113,7 +113,7 @@ def release_result(call: Call) -> None:
 
 def _delete_checkpoint(call: Call) -> None:
     """Delete the checkpoint of a call that has a result."""
-    if call.has_checkpoint and call.core.durability.deferred is not None:
+    if call.has_checkpoint:
         is_sensitive = call.secrets is not None or call.tool is None
         call.core.durability.deferred.remove(call.invocation_id, is_sensitive=is_sensitive)
 
