@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
-from agenttool.codec import digest_of_any, read_own, write_own
-from agenttool.errors import RecordError, StoreError
+from agenttool.codec import digest_of_any, read_stored, write_own
+from agenttool.errors import StoreError
 from agenttool.ports.source import SourceHost
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import JsonObject, Part
@@ -104,7 +104,7 @@ class ToolReview:
     async def load(self, documents: DocumentStore) -> ReviewedTools | None:
         """Return the stored definitions; None if there are none that this version reads."""
         body = await documents.get(self._kind, self._source)
-        return None if body is None else _read(body)
+        return read_stored(body, ReviewedTools)
 
     async def update(
         self,
@@ -160,7 +160,7 @@ class ToolReview:
     async def _change(self, documents: DocumentStore, change: Callable[[ReviewedTools], ReviewedTools]) -> None:
         for _ in range(MAX_TRIES):
             body = await documents.get(self._kind, self._source)
-            before = None if body is None else _read(body)
+            before = read_stored(body, ReviewedTools)
             after = change(before or ReviewedTools())
             if after == before or await documents.swap(self._kind, self._source, before=body, after=write_own(after)):
                 self.tools = after
@@ -208,10 +208,3 @@ class SourceWithReview(ABC):
         if self.waiting and (self._review_watch is None or self._review_watch.done()):
             watch = self._review.watch(self._host.documents, self._use_reviewed)
             self._review_watch = asyncio.create_task(watch)  # noqa: TID251 -- `close` of the source is its parent
-
-
-def _read(body: bytes) -> ReviewedTools | None:
-    try:
-        return read_own(body, ReviewedTools)
-    except RecordError:
-        return None  # another version stored it

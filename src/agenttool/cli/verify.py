@@ -16,12 +16,12 @@ from agenttool.cli.format import print_json
 from agenttool.cli.options import JournalOption, open_journal, payload_location
 from agenttool.cli.output import INTERRUPTED, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
-from agenttool.codec import digest_of_any, json_bytes, read, to_json
+from agenttool.codec import digest_of_any, json_bytes, read, read_own, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.history.printable import printable
 from agenttool.journal import steps
 from agenttool.journal.projection import records_of
-from agenttool.pipeline.checkpoint import read_checkpoint
+from agenttool.pipeline.checkpoint import Checkpoint
 from agenttool.pipeline.integrity import checkpoint_mismatch, index_mismatch
 from agenttool.pipeline.stored_approvals import is_forged
 from agenttool.ports.facts import Fact
@@ -229,7 +229,7 @@ class JournalInspector:
         for opened in self._reader.open_calls():
             call = opened.invocation_id
             try:
-                held, facts = read_checkpoint(opened.body), [fact for _, fact in self._reader.facts_of(call)]
+                held, facts = read_own(opened.body, Checkpoint), [fact for _, fact in self._reader.facts_of(call)]
                 what = checkpoint_mismatch(opened.kind, held, facts) or index_mismatch(opened, held, facts)
                 what = what or ("answer" if is_forged(self._reader.read, opened) else None)
                 found = None if what is None else f"another {what}"

@@ -12,6 +12,7 @@ from agenttool.codec.decode import (
     read,
     read_any,
     read_own,
+    read_stored,
     shaped,
 )
 from agenttool.codec.encode import (
@@ -54,6 +55,7 @@ __all__ = [
     "read",
     "read_any",
     "read_own",
+    "read_stored",
     "record_digest",
     "shaped",
     "sorted_json",

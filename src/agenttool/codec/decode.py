@@ -235,6 +235,14 @@ def read_own(data: bytes | RawJson, kind: type[_T]) -> _T:
         raise RecordError(f"not a {kind.__name__} of ours: {error}; another version wrote it") from error
 
 
+def read_stored(data: bytes | None, kind: type[_T]) -> _T | None:
+    """Decode what `write_own` encoded; none if there is nothing, or another version wrote it."""
+    try:
+        return None if data is None else read_own(data, kind)
+    except RecordError:
+        return None
+
+
 @cache
 def _decoder(kind: type[object]) -> "msgspec.json.Decoder[object]":
     return msgspec.json.Decoder(kind)

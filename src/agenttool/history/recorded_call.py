@@ -1,14 +1,13 @@
 """One call read from the journal: found by a part of its id, with all its events and records."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from agenttool.adapters.rap.declare import source_name_in
-from agenttool.codec import read_own
+from agenttool.codec import read_stored
 from agenttool.config.program import program_name
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError
 from agenttool.history.listed_call import tool_name
 from agenttool.history.reader import JournalReader
 from agenttool.journal.projection import events_of, invocation_of, records_of
@@ -121,8 +120,8 @@ def _server_of(reader: JournalReader, invocation: ToolInvocation, owner: Ownersh
 def failing_servers(reader: JournalReader) -> Iterator[SourceStatus]:
     """Yield the servers that did not answer when a process last tried them."""
     for _, body in reader.documents(SOURCE_STATUS):
-        with suppress(RecordError):  # another version stored it
-            yield read_own(body, SourceStatus)
+        if (status := read_stored(body, SourceStatus)) is not None:
+            yield status
 
 
 def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]:

@@ -9,7 +9,7 @@ listed by the store as started. Checkpoints may contain secrets; they are delete
 
 from typing import cast
 
-from agenttool.codec import json_bytes, read_own, write_own
+from agenttool.codec import json_bytes, write_own
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.projection import result_in
@@ -218,15 +218,6 @@ def _stored_secrets(call: Call) -> tuple[str, ...]:
         return ()
     leased = call.secrets.leased
     return tuple(sorted(call.scrubber.secrets - (frozenset() if leased is None else leased.secrets)))
-
-
-def read_checkpoint(body: bytes) -> Checkpoint:
-    """Return the checkpoint in a body.
-
-    Raises:
-        RecordError: another version wrote it.
-    """
-    return read_own(body, Checkpoint)
 
 
 async def ensure_lease(call: Call) -> None:

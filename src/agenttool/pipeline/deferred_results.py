@@ -5,11 +5,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agenttool.codec import parse_object
-from agenttool.errors import RecordError
+from agenttool.codec import parse_object, read_stored
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
-from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint, save_deferred_checkpoint
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, save_deferred_checkpoint
 from agenttool.pipeline.completion import fail
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
@@ -162,12 +161,8 @@ class DeferredResults:
 
 
 def _deferred_checkpoint(opened: OpenCall) -> Checkpoint | None:
-    if opened.kind not in (CheckpointKind.SENDING, CheckpointKind.REMOTE):
-        return None
-    try:
-        return read_checkpoint(opened.body)
-    except RecordError:
-        return None
+    is_deferred = opened.kind in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
+    return read_stored(opened.body, Checkpoint) if is_deferred else None
 
 
 def _pending(opened: OpenCall) -> PendingCall | None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from agenttool.codec import read_own, write_own
-from agenttool.errors import RecordError, StoreError
+from agenttool.codec import read_stored, write_own
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.deferred_results import DeferredResults
@@ -69,7 +69,7 @@ class Prompts:
 
     async def _redeliver(self, key: InvocationId) -> None:
         body = await self.documents.get(PROMPTS, key)
-        prompt = None if body is None else _read(body)
+        prompt = read_stored(body, Prompt)
         if prompt is None or prompt.selected is None or await self.deferred.pending(key) is None:
             await self.documents.put(UNDELIVERED, key, None)
         else:
@@ -85,7 +85,7 @@ class Prompts:
             return PromptOutcome.NOT_AWAITED
         while True:
             body = await self.documents.get(PROMPTS, key)
-            before = None if body is None else _read(body)
+            before = read_stored(body, Prompt)
             earlier = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
             if prompt.prompt_id in earlier:
                 return PromptOutcome.PUT_UP
@@ -102,7 +102,7 @@ class Prompts:
         """Return the prompts without an answer, and delete those of ended calls."""
         found: list[Prompt] = []
         for key, body in await self.documents.page(PROMPTS, limit=limit):
-            prompt = _read(body)
+            prompt = read_stored(body, Prompt)
             if await self.deferred.pending(InvocationId(key)) is None:
                 await self.documents.swap(PROMPTS, key, before=body, after=None, erases=True)
             elif prompt is not None and prompt.selected is None:
@@ -113,7 +113,7 @@ class Prompts:
         """Record a user's choice; none selects the default. The first answer stands."""
         key = call_of(prompt_id)
         body = await self.documents.get(PROMPTS, key)
-        prompt = None if body is None else _read(body)
+        prompt = read_stored(body, Prompt)
         if prompt is None or prompt.prompt_id != prompt_id or await self.deferred.pending(key) is None:
             return _refused(prompt_id, "there is no such prompt any more; list the open ones")
         chosen = prompt.default if selected is None else selected
@@ -187,13 +187,6 @@ def _needs_input(call: Call) -> None:
 def _has_input(call: Call) -> None:
     if call.status is InvocationStatus.NEEDS_INPUT:
         call.note(steps.INPUT_GIVEN)
-
-
-def _read(body: bytes) -> Prompt | None:
-    try:
-        return read_own(body, Prompt)
-    except RecordError:
-        return None
 
 
 def _refused(prompt_id: str, message: str) -> Chosen:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agenttool.catalog.surface import Surface
-from agenttool.codec import read_own, write_own
+from agenttool.codec import read_stored, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.pipeline.call import Call, Core
@@ -241,10 +241,9 @@ class Recovery:
             return
         for key, body in await documents.page(CANCEL_REQUEST, limit=1000):
             call = calls.get(InvocationId(key))
-            if call is not None:
-                with suppress(RecordError):  # another version wrote it
-                    request = read_own(body, CancelRequest)
-                    request_cancel(call, request.reason, request.by)
+            request = read_stored(body, CancelRequest)
+            if call is not None and request is not None:
+                request_cancel(call, request.reason, request.by)
             if call is not None or await self.calls.get(InvocationId(key)) is None:
                 await documents.put(CANCEL_REQUEST, key, None)
 

@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agenttool.codec import digest_of_bytes, parse_object, read_own, write_own
+from agenttool.codec import digest_of_bytes, parse_object, read_stored, write_own
 from agenttool.codec.moments import timestamp
-from agenttool.errors import RecordError, StoreError
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.projection import records_of
 from agenttool.pipeline.approval import fault_of_edit
 from agenttool.pipeline.call import Core
-from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.resume import restore_call
 from agenttool.policy.approvals import (
@@ -172,7 +172,7 @@ class StoredApprovals:
     async def closed(self, approval_id: ApprovalId) -> Refused:
         """Return why a question is not open; an answer that its call has not read yet is not in the journal."""
         opened = await self.calls.by_approval(approval_id)
-        stored = None if opened is None or opened.answer is None else _read(opened.answer)
+        stored = None if opened is None else read_stored(opened.answer, StoredAnswer)
         if stored is not None:
             return refused(approval_id, RefusalReason.ANSWERED, stored.approver.name)
         unique = approval_id.partition("_")[2]
@@ -184,10 +184,7 @@ class StoredApprovals:
 
 def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
     """Return the checkpoint of an open call; none if it has none, or if another version wrote it."""
-    try:
-        return read_checkpoint(opened.body) if opened.kind in list(CheckpointKind) else None
-    except RecordError:
-        return None
+    return read_stored(opened.body, Checkpoint) if opened.kind in list(CheckpointKind) else None
 
 
 def record_answer(core: Core, answered: Answered) -> bytes:
@@ -219,7 +216,7 @@ def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answe
     Raises:
         StoreError: the journal could not be read.
     """
-    stored = _read(body)
+    stored = read_stored(body, StoredAnswer)
     if stored is None:
         return None
     answer, at, shown_digest = stored.answer, stored.at, stored.shown_digest
@@ -240,15 +237,8 @@ def is_forged(read_facts: ReadFacts, opened: OpenCall) -> bool:
     """
     if opened.answer is None or opened.approval_id is None or opened.kind != CheckpointKind.ASKED:
         return False
-    stored = _read(opened.answer)
+    stored = read_stored(opened.answer, StoredAnswer)
     return stored is None or not _is_recorded(read_facts, opened.approval_id, opened.answer, stored.after)
-
-
-def _read(body: bytes) -> StoredAnswer | None:
-    try:
-        return read_own(body, StoredAnswer)
-    except RecordError:
-        return None
 
 
 def _is_recorded(read_facts: ReadFacts, approval_id: ApprovalId, body: bytes, after: int | None) -> bool:

@@ -15,7 +15,7 @@ from agenttool.adapters.rap.declare import Toolset
 from agenttool.adapters.rap.http_client import HttpClient, backoff_s
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.wire import read_manifest
-from agenttool.codec import read_own, write_own
+from agenttool.codec import read_stored, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.source import SOURCE_STATUS, SourceStatus
 from agenttool.ports.stores import DocumentStore
@@ -217,11 +217,10 @@ class Discovery:
     async def _stored(self, source: RapServer) -> Toolset:
         """Return the stored manifest of a server; none if there is none that the settings accept."""
         body = await self._documents.get(_TOOLSET, source.name)
-        with suppress(RecordError):  # another version stored it
-            stored = None if body is None else read_own(body, StoredToolset)
-            if stored is not None and stored.base_url == source.base:
-                return _read_toolset(source, stored.document)
-        return Toolset(source=source)
+        stored = read_stored(body, StoredToolset)
+        if stored is None or stored.base_url != source.base:
+            return Toolset(source=source)
+        return _read_toolset(source, stored.document)
 
     async def _put(self, kind: str, source: RapServer, body: bytes | None) -> None:
         try:
