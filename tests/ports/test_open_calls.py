@@ -9,12 +9,12 @@ import pytest
 from call_facts import invocation_number
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_open_calls import CallTable, ReferenceOpenCalls
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import SavedCheckpoint
 from agenttool.ports.world import Moment
-from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.store import SqliteStore
 
 OWNERS = ("a", "b", "c")
@@ -75,9 +75,12 @@ async def do(calls, deed, *values):
 
 
 async def seen(calls):
-    page, parked = await calls.page(limit=10), await calls.awaiting_answer(limit=10)
+    opened, parked = (
+        [await calls.get(invocation_number(number)) for number in (1, 2, 3)],
+        await calls.awaiting_answer(limit=10),
+    )
     given_answers = [(each.approval_id, each.body) for each in await calls.answers(after=0, limit=10)]
-    return list(page), list(parked), given_answers
+    return opened, list(parked), given_answers
 
 
 async def story(open_calls, script):
@@ -114,5 +117,5 @@ async def in_a_file(script):
 @given(st.lists(deeds, max_size=25))
 def test_the_file_answers_as_the_reference_does(script):
     table, script = CallTable(), [*OPENING, *script]
-    reference = asyncio.run(story({owner: MemoryOpenCalls(owner, table) for owner in OWNERS}, script))
+    reference = asyncio.run(story({owner: ReferenceOpenCalls(owner, table) for owner in OWNERS}, script))
     assert asyncio.run(in_a_file(script)) == reference

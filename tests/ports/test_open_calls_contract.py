@@ -1,9 +1,10 @@
-"""Open calls in memory and in a file fulfil the contract of `OpenCalls`, for one owner and for several."""
+"""Open calls in memory and in a file fulfil the contract of `OpenCalls`; several processes share those in a file."""
 
 from contextlib import asynccontextmanager, nullcontext, suppress
 
 import pytest
 from call_facts import invocation_number
+from reference_open_calls import CallTable, ReferenceOpenCalls
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
@@ -11,16 +12,15 @@ from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.stores import OpenCall, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId
-from agenttool.stores.memory import CallTable, MemoryOpenCalls
+from agenttool.stores.memory import MemoryOpenCalls
 from agenttool.stores.sqlite.store import SqliteStore
 
 NOW, LATER, LATEST = 1000, 2000, 3000
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def open_calls(request, tmp_path):
-    """Opens the same calls for an owner of a given name."""
-    table = CallTable()
+@pytest.fixture
+def in_file(tmp_path):
+    """Opens the calls of one file for an owner of a given name."""
 
     @asynccontextmanager
     async def opened(owner):
@@ -31,7 +31,20 @@ def open_calls(request, tmp_path):
             with suppress(StoreError):  # an owner whose lease has expired cannot write its last changes
                 await store.close()
 
-    return opened if request.param == "sqlite" else lambda owner: nullcontext(MemoryOpenCalls(owner, table))
+    return opened
+
+
+@pytest.fixture(params=["reference", "sqlite"])
+def open_calls(request, in_file):
+    """Opens the same calls for an owner of a given name; the reference is what property tests compare with."""
+    table = CallTable()
+    return in_file if request.param == "sqlite" else lambda owner: nullcontext(ReferenceOpenCalls(owner, table))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def one_owner(request, in_file):
+    """The calls of one process."""
+    return in_file("memory") if request.param == "sqlite" else nullcontext(MemoryOpenCalls())
 
 
 def _question(number):
@@ -56,13 +69,13 @@ def _ids(calls):
     return [call.invocation_id for call in calls]
 
 
-async def test_a_checkpoint_is_stored_until_its_call_is_removed(open_calls):
-    async with open_calls("a") as calls:
+async def test_a_checkpoint_is_stored_until_its_call_is_removed(one_owner):
+    async with one_owner as calls:
         call = invocation_number(1)
         assert await calls.get(call) is None
         calls.save(SavedCheckpoint(call, kind="started", body=b"\x00secret"))
         await calls.settle()
-        assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="a")
+        assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="memory")
         await _park(calls, 1)
         saved = await calls.get(call)
         assert saved is not None
@@ -73,17 +86,36 @@ async def test_a_checkpoint_is_stored_until_its_call_is_removed(open_calls):
         assert await calls.by_approval(_question(1)) is None
 
 
-async def test_calls_are_listed_by_age_page_by_page(open_calls):
-    async with open_calls("a") as calls:
+async def test_calls_that_wait_are_listed_by_age_page_by_page(one_owner):
+    async with one_owner as calls:
         await _park(calls, 3, 1, 2)
-        calls.save(SavedCheckpoint(invocation_number(4), kind="started", body=b""))
-        await calls.settle()
-        first = await calls.page(limit=3)
-        rest = await calls.page(after=first[-1].invocation_id, limit=3)
-        assert _ids([*first, *rest]) == [invocation_number(number) for number in (1, 2, 3, 4)]
         asked = await calls.awaiting_answer(limit=2)
         assert _ids(asked) == [invocation_number(1), invocation_number(2)]
         assert _ids(await calls.awaiting_answer(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
+
+
+async def test_a_call_without_an_owner_is_claimed_once(one_owner):
+    async with one_owner as calls:
+        now = Moment(NOW)
+        if not isinstance(calls, MemoryOpenCalls):
+            await calls.renew_lease(Moment(LATEST))
+        waiting = SavedCheckpoint(
+            invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True
+        )
+        calls.save(waiting)
+        await calls.settle()
+        assert await calls.answer(_question(1), b"yes", now_ns=NOW) is AnswerStatus.ACCEPTED
+        taken = await calls.claim_one(invocation_number(1), now=now)
+        assert (taken.owner, taken.answer) == (None, b"yes")
+        assert await calls.claim_one(invocation_number(1), now=now) is None
+
+
+async def test_a_key_returns_its_first_call(one_owner):
+    async with one_owner as calls:
+        first, second = invocation_number(1), invocation_number(2)
+        assert await calls.reserve("k", first, request=b"1", now=Moment(NOW)) is None
+        if isinstance(calls, MemoryOpenCalls):
+            assert (await calls.reserve("k", second, request=b"2", now=Moment(NOW))).invocation_id == first
 
 
 async def test_a_question_is_answered_once_by_any_process(open_calls):
@@ -100,8 +132,8 @@ async def test_a_question_is_answered_once_by_any_process(open_calls):
         assert _ids(await here.awaiting_answer(limit=10)) == [invocation_number(2)]
 
 
-async def test_the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(open_calls):
-    async with open_calls("a") as calls:
+async def test_the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(one_owner):
+    async with one_owner as calls:
         await _park(calls, 1, 2)
         for number in (1, 2):
             await calls.answer(_question(number), b"an edited secret", now_ns=NOW)
@@ -276,8 +308,8 @@ async def test_a_call_that_changed_since_it_was_due_is_not_claimed(open_calls):
         assert taken.answer == b"yes"
 
 
-async def test_waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open_calls):
-    async with open_calls("a") as calls:
+async def test_waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(one_owner):
+    async with one_owner as calls:
         await _park(calls, 1, 2)
         for number in (3, 4):
             late = ApprovalId(f"late_{number:032x}")

@@ -16,11 +16,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Approver
 from agenttool.ports.deferred import RESULT_PREFIX, AnswerStatus, PendingCall, result_key
 from agenttool.ports.stores import OpenCall, OpenCalls
-from agenttool.ports.world import Moment
 from agenttool.records import AbortReason, InvocationId, ToolId, ToolResult
-
-FOREVER_NS = 2**62
-"""The lease of a store in memory: it has one owner, which lives as long as its calls."""
 
 PAGE = 256
 
@@ -37,12 +33,11 @@ class DeferredResults:
     core: Core
     calls: OpenCalls
     tool_of: Callable[[ToolId], Tool | None]
-    _has_lease: bool = False
     _resumed: "set[asyncio.Task[ToolResult | None]]" = field(default_factory=set["asyncio.Task[ToolResult | None]"])
 
     async def deliver(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
         """Store the result of a call, once, and resume the call."""
-        await self._ensure_lease()
+        await self.core.host.ensure_lease()
         key = result_key(invocation_id)
         status = await self.calls.answer(key, body, now_ns=self.core.now_ns())
         if status is AnswerStatus.ACCEPTED and not deliver_result(self.core, key, body):
@@ -129,17 +124,9 @@ class DeferredResults:
         found = await self._claim(invocation_id)
         return None if found is None else await resume_deferred(*found)
 
-    async def _ensure_lease(self) -> None:
-        """Acquire an owner lease."""
-        if self.core.durable:
-            await self.core.host.ensure_lease()
-        elif not self._has_lease:
-            await self.calls.renew_lease(Moment(FOREVER_NS))
-            self._has_lease = True
-
     async def _claim(self, invocation_id: InvocationId) -> ClaimedCall | None:
         """Claim a call that is parked or whose process is dead; none if it is owned, or its tool is unknown here."""
-        await self._ensure_lease()
+        await self.core.host.ensure_lease()
         seen = await self.calls.get(invocation_id)
         checkpoint = None if seen is None else _deferred_checkpoint(seen)
         tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)

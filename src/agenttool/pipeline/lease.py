@@ -4,13 +4,13 @@ import asyncio
 
 from agenttool.pipeline.call import Core
 from agenttool.pipeline.shutdown import can_park, park
-from agenttool.ports.stores import LeaseLost, OpenCalls
+from agenttool.ports.stores import LeaseLost, RecoverableCalls
 
 
 class Lease:
     """The lease that this process has in a durable store. `Recovery` keeps it as long as the runtime is open."""
 
-    def __init__(self, core: Core, calls: OpenCalls) -> None:
+    def __init__(self, core: Core, calls: RecoverableCalls) -> None:
         self._core = core
         self._calls = calls
         self._renewing = asyncio.Lock()

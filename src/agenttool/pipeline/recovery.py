@@ -30,7 +30,7 @@ from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, 
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Approver, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
-from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, OpenCalls
+from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecoverableCalls
 from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, Part, ToolId, ToolResult
 
 POLL_S = 0.2
@@ -69,7 +69,7 @@ class Recovery:
     """
 
     core: Core
-    calls: OpenCalls
+    calls: RecoverableCalls
     tool_of: Callable[[ToolId], Tool | None]
     surface_of: Callable[[Checkpoint], Surface | None]
     is_reachable: Callable[[ToolId], bool]

@@ -10,7 +10,7 @@ from agenttool.pipeline.guard import guard
 from agenttool.policy.approvals import Approvals, Question
 from agenttool.policy.rules import Rule
 from agenttool.ports.deferred import Thread
-from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
+from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore, RecoverableCalls
 from agenttool.records import ApprovalId, Digest, JsonObject
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.retry import RetryPolicy
@@ -46,7 +46,7 @@ class Durability:
         has_lease: whether this process has registered its lease.
     """
 
-    checkpoints: OpenCalls | None
+    checkpoints: RecoverableCalls | None
     deferred: OpenCalls
     documents: DocumentStore
     lease_s: float

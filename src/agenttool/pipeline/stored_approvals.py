@@ -39,7 +39,7 @@ from agenttool.policy.approvals import (
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal
-from agenttool.ports.stores import OpenCall, OpenCalls
+from agenttool.ports.stores import OpenCall, RecoverableCalls
 from agenttool.ports.world import OsUser
 from agenttool.records import INVOCATION, ApprovalId, DecisionId, Digest, JsonObject, Part, Timestamp, replace
 
@@ -94,7 +94,7 @@ class StoredApprovals:
     """The open questions in a store, and their answers."""
 
     core: Core
-    calls: OpenCalls
+    calls: RecoverableCalls
 
     async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
         """Return the open questions of all processes, the oldest first, from after one of them.

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
@@ -17,7 +18,7 @@ from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.retriever import Retriever
 from agenttool.ports.semantic_index import SemanticIndex
-from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
+from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore, RecoverableCalls
 from agenttool.ports.tool import DeclaredTool
 from agenttool.ports.world import Clock, IdSource, OsUser
 from agenttool.scheduler.drive import GracePeriod
@@ -101,7 +102,7 @@ def make_core(world: World, host: CallHost, options: CoreOptions) -> Core:
             default_timeout_s=options.default_timeout_s,
         ),
         durability=Durability(
-            checkpoints=world.open_calls if world.log.durable else None,
+            checkpoints=cast("RecoverableCalls", world.open_calls) if world.log.durable else None,
             deferred=world.open_calls,
             documents=world.documents,
             lease_s=world.lease_s,

@@ -186,15 +186,7 @@ class Reservation(NamedTuple):
 
 
 class OpenCalls(Protocol):
-    """The open calls, so that another process can recover them when this one dies.
-
-    Each process is an *owner* with a lease (`renew_lease`). Its calls are its own until the lease expires; then another
-    process may claim them, and the old owner can write nothing any more. The caller passes the time: a store has no
-    clock. Where two processes share a monotonic clock, it decides, so wall-clock changes do not affect leases.
-
-    With a durable log beside it, every call whose facts are stored and whose end is not is open. Without a checkpoint
-    its kind is `NO_CHECKPOINT`.
-    """
+    """The open calls that wait, each with its checkpoint. The caller passes the time: a store has no clock."""
 
     @property
     def owner(self) -> str:
@@ -220,44 +212,8 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def renew_lease(self, until: Moment) -> None:
-        """Extend the lease of this owner.
-
-        Raises:
-            LeaseLost: it expired, and others claimed the calls of this owner.
-            StoreError: it could not be written.
-        """
-        ...
-
-    def replace_owner(self) -> Collection[InvocationId]:
-        """Take a new owner name after the lease was lost; return the calls that belong to others now.
-
-        Nothing more is written about those: it would contradict what their new owners write.
-        """
-        ...
-
-    async def release_lease(self) -> None:
-        """End the lease of this owner; its calls may be claimed at once."""
-        ...
-
-    async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
-        """Return calls of dead owners that have work to do, the oldest first, and claim none of them.
-
-        A call that waits for an answer has none until the answer is there or the call is due.
-        """
-        ...
-
-    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
-        """Claim one call of a dead owner; none if it is not there, or its owner is alive.
-
-        Args:
-            invocation_id: which call.
-            now: when.
-            if_due: only if it has work to do, as in `due`; that may have changed since.
-
-        Raises:
-            StoreError: this owner has no lease itself.
-        """
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
+        """Claim a call that belongs to no process, or to a dead one; none if it is not there, or is owned."""
         ...
 
     async def reserve(
@@ -277,10 +233,6 @@ class OpenCalls(Protocol):
         """Return the call that waits for the answer to this question."""
         ...
 
-    async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
-        """Return open calls by age, the oldest first, from after one of them."""
-        ...
-
     async def awaiting_answer(
         self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_"
     ) -> Sequence[OpenCall]:
@@ -291,12 +243,55 @@ class OpenCalls(Protocol):
         """Record the answer to a question, if it is in time and the first from any process."""
         ...
 
-    async def was_answered(self, approval_id: ApprovalId) -> bool:
-        """Return whether a question was answered; this is known for longer than the question."""
-        ...
-
     async def answers(self, *, after: int, limit: int) -> Sequence[RecordedAnswer]:
         """Return the answers after a number that calls still wait for, in order."""
+        ...
+
+
+class RecoverableCalls(OpenCalls, Protocol):
+    """The open calls of a durable store, so that another process can recover them when this one dies.
+
+    Each process is an *owner* with a lease (`renew_lease`). Its calls are its own until the lease expires; then another
+    process may claim them, and the old owner can write nothing any more. The caller passes the time: a store has no
+    clock. Where two processes share a monotonic clock, it decides, so wall-clock changes do not affect leases.
+
+    With a durable log beside it, every call whose facts are stored and whose end is not is open. Without a checkpoint
+    its kind is `NO_CHECKPOINT`.
+    """
+
+    async def renew_lease(self, until: Moment) -> None:
+        """Extend the lease of this owner.
+
+        Raises:
+            LeaseLost: it expired, and others claimed the calls of this owner.
+            StoreError: it could not be written.
+        """
+        ...
+
+    def replace_owner(self) -> Collection[InvocationId]:
+        """Take a new owner name after the lease was lost; return the calls that belong to others now.
+
+        Nothing more is written about those: it would contradict what their new owners write.
+        """
+        ...
+
+    async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Return calls of dead owners that have work to do, the oldest first, and claim none of them.
+
+        A call that waits for an answer has none until the answer is there or the call is due.
+        """
+        ...
+
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
+        """Claim one call of a dead owner; with `if_due` only if it still has work to do, as in `due`.
+
+        Raises:
+            StoreError: this owner has no lease itself.
+        """
+        ...
+
+    async def was_answered(self, approval_id: ApprovalId) -> bool:
+        """Return whether a question was answered; this is known for longer than the question."""
         ...
 
 

@@ -68,7 +68,6 @@ async def test_a_call_that_runs_while_rows_are_indexed_is_removed_after_its_end(
     await write(store, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     opened = await store.open_calls.get(invocation_number(1))
     assert (opened.kind, opened.owner) == (NO_CHECKPOINT, "one")
-    assert [each.invocation_id for each in await store.open_calls.page(limit=9)] == [invocation_number(1)]
     await store.open_calls.renew_lease(LATER)
     assert await store.open_calls.get(invocation_number(1)) is not None
     for fact in rest:

@@ -121,7 +121,6 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
         calls.get(invocation_number(500)),
         calls.awaiting_answer(limit=5),
         calls.awaiting_answer(after=one, limit=5),
-        calls.page(after=invocation_number(99_000), limit=5),
         calls.due(now=Moment(1), limit=10),
         calls.answer(one, b"yes", now_ns=1),
         calls.answers(after=0, limit=10),
