@@ -154,7 +154,13 @@ class SqliteOpenCalls:
         found = self._read("approval_id = ?", approval_id)
         return found[0] if found else None
 
-    def _started(self, one: InvocationId) -> list[OpenCall]:
+    async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Return open calls by age; ids sort by time."""
+        saved = self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
+        started = [each for each in self._started() if each.invocation_id > (after or "")]
+        return sorted([*saved, *started], key=lambda call: call.invocation_id)[:limit]
+
+    def _started(self, one: InvocationId | None = None) -> list[OpenCall]:
         with self._file.reading():
             found = open_started(self._reader, self._steps, one)
             return [OpenCall(invocation_id=call, kind=NO_CHECKPOINT, body=b"", owner=owner) for owner, call in found]
