@@ -6,7 +6,7 @@ settings say that new tools wait for a review, too.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from agenttool.codec import digest_of_any, read_stored, write_own
@@ -60,6 +60,9 @@ class ToolReview:
         self._kind = kind
         self._decisive = decisive
         self._shown = shown or decisive
+        self._listed: Mapping[str, JsonObject] | None = None
+        self._features: tuple[str, ...] = ()
+        self._shows_new = False
 
     @property
     def waiting(self) -> Mapping[str, JsonObject]:
@@ -84,7 +87,7 @@ class ToolReview:
         return f"its definition {kind} and waits for a review; run `agenttool sources review {self._source}`"
 
     def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits for a review: each member before and after.
+        """Return what differs in a definition that waits for a review: its digest, and each member before and after.
 
         Raises:
             KeyError: no definition of this name waits.
@@ -92,7 +95,7 @@ class ToolReview:
         before, after = self.tools.accepted.get(tool), self.waiting[tool]
         members = ((each, (before or {}).get(each), after.get(each)) for each in self._shown)
         changed: JsonObject = {name: [old, new] for name, old, new in members if old != new}
-        return {"tool": tool, "is_changed": before is not None, "members": changed}
+        return {"tool": tool, "is_changed": before is not None, "digest": self._digest(after), "members": changed}
 
     def is_same(self, first: JsonObject, second: JsonObject) -> bool:
         """Return whether two definitions agree in what a model or a person relies on."""
@@ -119,33 +122,32 @@ class ToolReview:
         Raises:
             StoreError: it cannot be stored.
         """
+        self._listed, self._features, self._shows_new = listed, features, shows_new
+        await self._change(documents, self._compared)
 
-        def merged(before: ReviewedTools) -> ReviewedTools:
-            accepted, waiting = dict(before.accepted), dict[str, JsonObject]()
-            for name, definition in listed.items():
-                known = accepted.get(name)
-                if (known is None and not shows_new) or (known is not None and not self.is_same(known, definition)):
-                    waiting[name] = definition
-                else:
-                    accepted[name] = definition  # members that decide nothing may differ
-            return ReviewedTools(accepted=accepted, waiting=waiting, features=features)
+    def _compared(self, stored: ReviewedTools) -> ReviewedTools:
+        """Return stored definitions with those that wait: what the source lists now, and what differs."""
+        accepted, waiting = dict(stored.accepted), dict[str, JsonObject]()
+        listed = stored.waiting if self._listed is None else self._listed
+        for name, definition in listed.items():
+            known = accepted.get(name)
+            if (known is None and not self._shows_new) or (known is not None and not self.is_same(known, definition)):
+                waiting[name] = definition
+            else:
+                accepted[name] = definition  # members that decide nothing may differ
+        features = stored.features if self._listed is None else self._features
+        return ReviewedTools(accepted=accepted, waiting=waiting, features=features)
 
-        await self._change(documents, merged)
-
-    async def accept(self, documents: DocumentStore, names: Iterable[str]) -> None:
-        """Accept waiting definitions, so that their tools can be used.
+    async def accept(self, documents: DocumentStore, shown: Mapping[str, JsonObject]) -> None:
+        """Accept definitions as they were shown, by name; what the source lists otherwise still waits.
 
         Raises:
             StoreError: it cannot be stored.
         """
-        chosen = frozenset(names)
-
-        def accepted(before: ReviewedTools) -> ReviewedTools:
-            moved = {name: each for name, each in before.waiting.items() if name in chosen}
-            left = {name: each for name, each in before.waiting.items() if name not in chosen}
-            return replace(before, accepted={**before.accepted, **moved}, waiting=left)
-
-        await self._change(documents, accepted)
+        chosen = dict(shown)
+        await self._change(
+            documents, lambda before: self._compared(replace(before, accepted={**before.accepted, **chosen}))
+        )
 
     async def watch(self, documents: DocumentStore, use: Callable[[], Awaitable[None]]) -> None:
         """Call `use` whenever another process accepted waiting tools; return when none waits."""
@@ -153,8 +155,9 @@ class ToolReview:
             await asyncio.sleep(POLL_S)
             with suppress(StoreError):
                 found = await self.load(documents)
-                if found is not None and found != self.tools:
-                    self.tools = found
+                compared = None if found is None else self._compared(found)
+                if compared is not None and compared != self.tools:
+                    self.tools = compared
                     await use()
 
     async def _change(self, documents: DocumentStore, change: Callable[[ReviewedTools], ReviewedTools]) -> None:
@@ -187,20 +190,20 @@ class SourceWithReview(ABC):
         return self._review.waiting
 
     def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits for a review: each member before and after.
+        """Return what differs in a definition that waits for a review: its digest, and each member before and after.
 
         Raises:
             KeyError: no definition of this name waits.
         """
         return self._review.describe_change(tool)
 
-    async def accept(self, names: Iterable[str]) -> None:
-        """Accept waiting definitions, so that their tools can be used.
+    async def accept(self, shown: Mapping[str, JsonObject]) -> None:
+        """Accept definitions as `waiting` had them, so that their tools can be used unless they changed since.
 
         Raises:
             StoreError: it cannot be stored.
         """
-        await self._review.accept(self._host.documents, names)
+        await self._review.accept(self._host.documents, shown)
         await self._use_reviewed()
 
     def _watch_review(self) -> None:

@@ -395,7 +395,7 @@ class ApprovalSession:
             self.terminal.print_hint(f"{what} {waiting_for_tools(names, self._options.arguments)}")
 
     def _print_next_commands(self, shown: Sequence[Question], *, is_limit_reached: bool) -> None:
-        named = ("APR_ID", "DIGEST") if len(shown) > 1 else (shown[0].approval_id, shown_mark(shown[0]))
+        named = ("APR_ID", "DIGEST") if len(shown) > 1 else (shown[0].approval_id, shown_mark(shown[0].shown_digest))
         answer = "answer {} allow --shown {}".format(*named)
         hints = [f"to answer: {program_name()} approvals {answer}{self._options.arguments}"]
         if is_limit_reached:
@@ -434,7 +434,7 @@ class ApprovalSession:
         if question is None:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
             status = REJECTED
-        elif not was_shown(question, shown or ""):
+        elif not was_shown(question.shown_digest, shown or ""):
             self._print_unseen(question, shown)
             status = REJECTED
         else:
@@ -467,7 +467,7 @@ class ApprovalSession:
         if not self._as_json:
             print_question(self.terminal.console, question)
         found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
-        message = f"{found}; read it again, then answer with --shown {shown_mark(question)}"
+        message = f"{found}; read it again, then answer with --shown {shown_mark(question.shown_digest)}"
         print_error("not_shown" if shown is None else "other_question", f"{question.approval_id}: {message}")
 
     async def _why_not_open(self, approval_id: ApprovalId) -> str:

@@ -125,7 +125,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "agenttool sources add openapi https://pets.example/openapi.json --security bearerAuth=PETS_TOKEN",
     ),
     "sources log": ("agenttool sources log github",),
-    "sources review": ("agenttool sources review github", "agenttool sources review github create_issue --accept"),
+    "sources review": (
+        "agenttool sources review github",
+        "agenttool sources review github create_issue --accept 9f2b61c04ad87e35",
+    ),
     "import": ("agenttool import", "agenttool import cursor --dry-run", "agenttool import servers.json --yes"),
     "credentials": ("agenttool credentials", "agenttool credentials github --check --actor user:ada"),
     "keys add": ("agenttool keys add agent:ci", "agenttool keys add user:ada --role approver --expires 30d"),

@@ -149,15 +149,15 @@ def question_json(question: Question) -> JsonObject:
     }
 
 
-def shown_mark(question: Question) -> str:
+def shown_mark(digest: str) -> str:
     """Return the first digits of the digest of what was shown, for `answer APR_ID allow --shown DIGEST`."""
-    return question.shown_digest.partition(":")[2][:SHOWN_LENGTH]
+    return digest.partition(":")[2][:SHOWN_LENGTH]
 
 
-def was_shown(question: Question, mark: str) -> bool:
-    """Return whether the digits of a digest, at least as many as are printed, are those of a question."""
+def was_shown(digest: str, mark: str) -> bool:
+    """Return whether digits, at least as many as are printed, begin the digest of what is shown now."""
     digits = mark.rpartition(":")[2]
-    return len(digits) >= SHOWN_LENGTH and question.shown_digest.partition(":")[2].startswith(digits)
+    return len(digits) >= SHOWN_LENGTH and digest.partition(":")[2].startswith(digits)
 
 
 def print_question(console: Console, question: Question) -> None:
@@ -171,7 +171,9 @@ def print_question(console: Console, question: Question) -> None:
         for line in rule.split("\n"):
             console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
     age, expiry = age_and_expiry(question.asked_at, question.expires_at)
-    print_text(console, f"{question.approval_id} · asked {age} · {expiry} · shown {shown_mark(question)}", "dim")
+    print_text(
+        console, f"{question.approval_id} · asked {age} · {expiry} · shown {shown_mark(question.shown_digest)}", "dim"
+    )
 
 
 def age_and_expiry(asked_at: Timestamp, expires_at: Timestamp) -> tuple[str, str]:

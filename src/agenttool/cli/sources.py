@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import webbrowser
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,10 @@ from agenttool.cli.format import print_json
 from agenttool.cli.import_settings import ServerSource, add
 from agenttool.cli.openapi_service import ServiceSource, declared_tools, unusable_parts
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
+from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_error, print_text
+from agenttool.cli.prompt import shown_mark, was_shown
+from agenttool.codec import digest_of_any
+from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
@@ -102,33 +106,44 @@ def review(
     name: str,
     tools: Annotated[list[str] | None, typer.Argument(metavar="TOOL", help="Only these tools")] = None,
     *,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept what is shown, so that it can be called")] = False,
+    accept: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Accept what you saw; the review prints its digest")
+    ] = None,
     store: _StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how tools of a server changed, and accept the changes; until then these tools do not run."""
 
-    async def reviewed() -> list[JsonObject]:
+    async def reviewed() -> tuple[list[JsonObject], str, bool]:
         async with _open(store, settings) as rt:
             source = _source(rt, name, ReviewedSource, "an MCP server or an OpenAPI service")
             await source.check()
-            unknown = [each for each in tools or () if each not in source.waiting]
+            waiting = dict(source.waiting)
+            unknown = [each for each in tools or () if each not in waiting]
             if unknown:
                 raise ConfigError(f"no tool {unknown[0]!r} of {name!r} waits for a review; {_waiting(source)}")
-            shown = [source.describe_change(each) for each in tools or sorted(source.waiting)]
-            if accept:
-                await source.accept(tools or tuple(source.waiting))
-            return shown
+            chosen = sorted(tools or waiting)
+            changes = [source.describe_change(each) for each in chosen]
+            digest = digest_of_any([[each["tool"], each["digest"]] for each in changes])
+            is_accepted = accept is not None and was_shown(digest, accept)
+            if is_accepted:
+                await source.accept({each: waiting[each] for each in chosen})
+            return changes, shown_mark(digest), is_accepted
 
-    changes = asyncio.run(reviewed())
+    changes, mark, is_accepted = asyncio.run(reviewed())
     for change in changes:
-        print_json({**change, "accepted": accept}) if as_json else _print_change(change)
-    if not as_json:
+        print_json({**change, "digest": mark, "accepted": is_accepted}) if as_json else _print_change(change)
+    if changes and accept is not None and not is_accepted:
+        message = f"nothing was accepted: you saw something else, {accept!r}; read it again, then use --accept {mark}"
+        print_error("other_definition", message)
+    elif not as_json:
         count, waits = ("1 tool", "waits") if len(changes) == 1 else (f"{len(changes)} tools", "wait")
-        outcome = f"{count} accepted" if accept else f"{count} {waits} for a review; accept with --accept"
+        command = f"{program_name()} sources review {shlex.join([name, *(tools or ())])} --accept {mark}"
+        advice = f"accept with: {command}{StoreOptions(store, settings).arguments}"
+        outcome = f"{count} accepted" if is_accepted else f"{count} {waits} for a review; {advice}"
         print_text(Console(), outcome if changes else "nothing waits for a review", "dim")
-    if changes and not accept:
+    if changes and not is_accepted:
         raise typer.Exit(FAULTY)
 
 

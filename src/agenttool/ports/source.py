@@ -130,11 +130,14 @@ class ReviewedSource(Protocol):
         ...
 
     def describe_change(self, tool: str) -> JsonObject:
-        """Return what differs in a definition that waits: `tool`, `is_changed`, and `members` before and after."""
+        """Return what differs in a definition that waits: `tool`, `is_changed`, its `digest`, and `members`.
+
+        `members` has the values before and after.
+        """
         ...
 
-    async def accept(self, names: Iterable[str]) -> None:
-        """Accept waiting definitions, so that their tools can be called."""
+    async def accept(self, shown: Mapping[str, JsonObject]) -> None:
+        """Accept definitions as `waiting` had them; a tool that has changed again since then still waits."""
         ...
 
 

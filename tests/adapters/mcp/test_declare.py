@@ -50,7 +50,7 @@ async def test_a_changed_tool_does_not_run_until_it_is_reviewed(open_server, def
         (status,) = await rt.sources.status()
         other = await rt.call("fx.echo", {"text": "hi"})
         shown = await declared(rt, "book")
-        await rt.sources.get("fx").accept(["book"])
+        await rt.sources.get("fx").accept(rt.sources.get("fx").waiting)
         accepted, after = await declared(rt, "book"), await rt.call("fx.book", {})
     assert first.is_error
     assert "waits for a review; run `agenttool sources review fx`" in first.error.message
@@ -85,12 +85,34 @@ async def test_a_review_by_another_process_takes_effect(open_server, definitions
         await rt.sources.get("fx").check()
         assert (await rt.call("fx.book", {})).is_error
         await reviewer.sources.get("fx").check()
-        await reviewer.sources.get("fx").accept(["book"])
+        await reviewer.sources.get("fx").accept(reviewer.sources.get("fx").waiting)
         for _ in range(1000):
             if not rt.sources.get("fx").waiting:
                 break
             await asyncio.sleep(0.01)
         assert (await rt.call("fx.book", {})).ok
+
+
+async def test_a_review_accepts_what_was_shown_and_not_what_another_process_sees(
+    open_server, definitions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tool_review, "POLL_S", 0.05)
+    store, other = str(tmp_path / "calls.db"), {**BOOK, "name": "other"}
+    async with open_server(definitions(BOOK, other), store=store):
+        pass
+    shown = [{**each, "description": "shown"} for each in (BOOK, other)]
+    async with open_server(definitions(*shown), store=store) as reviewer:
+        await reviewer.sources.get("fx").check()
+        async with open_server(definitions({**BOOK, "description": "hidden"}, shown[1]), store=store) as rt:
+            await rt.sources.get("fx").check()
+            await reviewer.sources.get("fx").accept(reviewer.sources.get("fx").waiting)
+            for _ in range(1000):
+                if "other" not in rt.sources.get("fx").waiting:
+                    break
+                await asyncio.sleep(0.01)
+            results = [await rt.call("fx.book", {}), await rt.call("fx.other", {})]
+    assert [each.ok for each in results] == [False, True]
+    assert "waits for a review" in results[0].error.message
 
 
 async def test_a_server_with_known_tools_starts_with_the_first_call(open_server, tmp_path):
@@ -147,13 +169,19 @@ def test_the_command_line_shows_and_accepts_changes(definitions, server, tmp_pat
     definitions({**BOOK, "description": "other"})
     review = run_cli("sources", "review", "fx", cwd=tmp_path)
     listed = run_cli("sources", "--json", cwd=tmp_path)
-    accept = run_cli("sources", "review", "fx", "--accept", cwd=tmp_path)
+    command = review.stdout.partition("accept with: ")[2].split()
+    definitions({**BOOK, "description": "another"})
+    changed = run_cli(*command[1:], cwd=tmp_path)
+    definitions({**BOOK, "description": "other"})
+    accept = run_cli(*command[1:], cwd=tmp_path)
     last = run_cli("sources", cwd=tmp_path)
     assert first.returncode == last.returncode == accept.returncode == 0, first.stderr + last.stderr
     assert "fx      ready  " in first.stdout
     assert review.returncode == listed.returncode == 1
     assert review.stdout == (
         'book  changed\n  description:\n    - "Book a room."\n    + "other"\n'
-        "1 tool waits for a review; accept with --accept\n"
+        f"1 tool waits for a review; accept with: agenttool sources review fx --accept {command[-1]}\n"
     )
+    assert (changed.returncode, '+ "another"' in changed.stdout) == (1, True)
+    assert f"nothing was accepted: you saw something else, '{command[-1]}'; read it again" in changed.stderr
     assert json.loads(listed.stdout)["waiting"] == ["book"]

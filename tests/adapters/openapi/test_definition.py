@@ -49,7 +49,7 @@ async def test_a_changed_operation_waits_for_a_review(open_service, service, tmp
         assert [*source.waiting] == ["list"]
         assert source.describe_change("list")["is_changed"]
         assert len(service.requests) == sent
-        await source.accept(["list"])
+        await source.accept(source.waiting)
         assert (await rt.call("probe.list", {})).ok
         assert (await rt.sources.status())[0].fault is None
     assert "its definition changed and waits for a review" in refused.error.message
@@ -98,7 +98,7 @@ async def test_a_review_by_another_process_takes_effect(open_service, tmp_path, 
     async with open_service(changed, store=store) as rt, open_service(changed, store=store) as reviewer:
         result = await rt.call("probe.list", {})
         assert not result.ok
-        await reviewer.sources.get("probe").accept(["list"])
+        await reviewer.sources.get("probe").accept(reviewer.sources.get("probe").waiting)
         for _ in range(1000):
             result = await rt.call("probe.list", {})
             if result.ok:
@@ -127,7 +127,12 @@ def test_the_command_line_shows_and_accepts_changes(tmp_path, monkeypatch):
     assert '- "List things."' in shown
     assert '+ "List things. more"' in shown
     assert '"maximum": 3' in shown
-    assert ran("review", "probe", "--accept")[0] == 0
+    digest = shown.partition("--accept ")[2].split()[0]
+    place.write_text(json.dumps(found(description="even more", servers=servers)))
+    code, other = ran("review", "probe", "--accept", digest)
+    assert (code, "even more" in other, "nothing was accepted: you saw something else" in other) == (1, True, True)
+    place.write_text(json.dumps(found(description="more", limit={"maximum": 3}, servers=servers)))
+    assert ran("review", "probe", "--accept", digest)[0] == 0
     assert ran("review", "probe") == (0, "nothing waits for a review\n")
 
 
