@@ -6,8 +6,8 @@ process may give it (`stored_approvals.py`), and recovery delivers it to the pro
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
@@ -255,11 +255,12 @@ async def wait_for_answer(call: Call, question: Question) -> Answered | None:
     core = call.core
     future: asyncio.Future[object] = core.timing.loop.create_future()
     core.questions.waiting[question.approval_id] = future
-    expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, lambda: _expire(future))
+    expiry = core.timing.deadlines.arm(core.timing.loop.time() + core.questions.ttl_s, partial(_expire, future))
+    paused = pause_timeouts(call.parent)
     try:
-        with pause_timeouts(call.parent):
-            answered = await run_stoppable(call, _first_answer(call, question, future))
+        answered = await run_stoppable(call, _first_answer(call, question, future))
     finally:
+        resume_timeouts(paused)
         core.timing.deadlines.cancel(expiry)
         del core.questions.waiting[question.approval_id]
         core.questions.book.withdraw(question.approval_id, timestamp(core.now_ns()))
@@ -367,17 +368,18 @@ def declaration_changed(tool: Tool) -> ToolError:
     )
 
 
-@contextmanager
-def pause_timeouts(call: Call | None) -> Generator[None]:
-    """Pause the timeouts of a call and its ancestors; nested waits are counted."""
+def pause_timeouts(call: Call | None) -> tuple[Call, ...]:
+    """Pause the timeouts of a call and its ancestors, and return these for `resume_timeouts`; pauses are counted."""
     paused = tuple(_with_ancestors(call))
     for each in paused:
         each.ensure_timer().pause()
-    try:
-        yield
-    finally:
-        for each in paused:
-            each.ensure_timer().resume()
+    return paused
+
+
+def resume_timeouts(paused: tuple[Call, ...]) -> None:
+    """Resume the timeouts of calls."""
+    for each in paused:
+        each.ensure_timer().resume()
 
 
 def _with_ancestors(call: Call | None) -> Iterator[Call]:

@@ -8,12 +8,10 @@ from hashlib import scrypt, sha256
 from typing import cast
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
 from agenttool.journal.projection import invocation_of, result_in
 from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.call_state import BackgroundState
-from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.resolve_tool import find_tool
 from agenttool.pipeline.run import run_call
@@ -27,7 +25,6 @@ from agenttool.records import (
     InvocationStatus,
     Json,
     ToolInvocation,
-    ToolProgress,
     ToolResult,
 )
 
@@ -64,12 +61,13 @@ class BackgroundCalls:
             ConfigError: the earlier call is of another tool or has other arguments.
             StoreError: the key cannot be reserved.
         """
-        earlier = await self._run_until_idle(call, BackgroundState(facts=[]), key, observer)
+        background = BackgroundState(facts=[])
+        earlier = await self._run_until_idle(call, background, key, observer)
         if earlier is not None:
             return earlier
         # Facts in memory come first, because reading the log is slow.
-        facts = (call.background and call.background.facts) or call.core.journal.log.facts_of(call.invocation_id)
-        invocation = invocation_of(facts)
+        facts, background.facts = background.facts, None
+        invocation = invocation_of(facts or call.core.journal.log.facts_of(call.invocation_id))
         if invocation is None:
             raise AssertionError("a call that was started has facts")
         return invocation
@@ -124,6 +122,7 @@ class BackgroundCalls:
                 return earlier
         if idle is not None:
             await idle
+            background.on_idle = None
         return None
 
     def _launch(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
@@ -131,21 +130,22 @@ class BackgroundCalls:
         call.background = background
         call.core.registry.calls[call.invocation_id] = call
         if observer is not None:
-            background.on_progress = lambda update: observer.progressed(progress_record(call, update))
+            background.on_progress = observer.progressed
             observer.started(call.invocation_id)
-        task = asyncio.create_task(self._run_started(call, background, observer))  # noqa: TID251 -- the close of the runtime waits for it
+        task = asyncio.create_task(self._run_within(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_started(self, call: Call, background: BackgroundState, observer: CallObserver | None) -> None:
+    async def _run_within(self, call: Call, observer: CallObserver | None = None) -> ToolResult:
         try:
-            result = await _run_within(call)
+            with RunningWithin(call.invocation_id):
+                result = await run_call(call)
             if observer is not None and not call.is_parked:
                 observer.ended(result)
+            return result
         finally:
-            background.become_idle()
-            if not call.is_parked:
-                background.on_progress = None  # it refers to the call, which the garbage collector would have to find
+            if call.background is not None:
+                call.background.become_idle()
             self._release_key(call)
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
@@ -160,7 +160,7 @@ class BackgroundCalls:
             if earlier is not None:
                 return await self.wait_forever(earlier.invocation_id)
             call.core.registry.calls[call.invocation_id] = call  # so that its permit is known before it first waits
-            return await _run_within(call)
+            return await self._run_within(call)
         finally:
             self._release_key(call)
 
@@ -311,16 +311,6 @@ def _is_refused(call: Call) -> bool:
     except RecordError:
         return False
     return not edit_stands(judge(call, tool, tool.with_defaults(arguments)[0]))
-
-
-def progress_record(call: Call, update: Progressed) -> ToolProgress:
-    """Return the record of a progress update that was just noted."""
-    return update.record(call.invocation_id, timestamp(call.core.now_ns()))
-
-
-async def _run_within(call: Call) -> ToolResult:
-    with RunningWithin(call.invocation_id):
-        return await run_call(call)
 
 
 def key_of_caller(idempotency_key: str, actor: str | Principal | None) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.pipeline.background import progress_record
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import BatchMembership
 from agenttool.pipeline.cancellation import request_cancel
@@ -98,9 +97,7 @@ class Batch:
     async def _run(self, index: int, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
         if call.batch is not None:
-            call.batch.on_progress = lambda update: outlet.progress(
-                index, BatchItem(index=index, progress=progress_record(call, update))
-            )
+            call.batch.on_progress = lambda update: outlet.progress(index, BatchItem(index=index, progress=update))
             call.batch.on_idle = lambda: self._note_waiting(index)
         has_slot = await self._has_turn(index, call, slots)
         try:

@@ -577,9 +577,9 @@ class Call:
         elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
         part = self._store_part(update.partial) if is_partial else None
         progress = progress_of(update, number=self.counts.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
-        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
+        at_ns = self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
         if (follower := self.batch or self.background) is not None and follower.on_progress is not None:
-            follower.on_progress(progress)
+            follower.on_progress(progress.record(self.invocation_id, at_ns))
 
     def _store_part(self, part: Json) -> tuple[str, ...] | None:
         """Store a partial result and return its id; none if the tool forbids it."""

@@ -4,11 +4,19 @@ import threading
 from collections.abc import Callable
 
 from agenttool.pipeline.credentials import NO_CREDENTIALS, LeasedCredentials
-from agenttool.pipeline.evidence import Progressed
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.evidence import CallEnded
 from agenttool.ports.facts import Fact
-from agenttool.records import AbortReason, Cancellation, Live, Part, SchedulerPolicy, SiblingFailurePolicy, Timestamp
+from agenttool.records import (
+    AbortReason,
+    Cancellation,
+    Live,
+    Part,
+    SchedulerPolicy,
+    SiblingFailurePolicy,
+    Timestamp,
+    ToolProgress,
+)
 from agenttool.results.redaction import InputMask, Scrubber
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Deadlines, TimeLimit
@@ -53,7 +61,7 @@ class BatchMembership(Live, eq=False):
     policy: SchedulerPolicy
     limiter: CallLimiter | None = None
     permit: Permit | None = None
-    on_progress: Callable[[Progressed], object] | None = None
+    on_progress: Callable[[ToolProgress], object] | None = None
     delivers_in_order: bool = False
     has_deferred_changes: bool = False
     on_idle: Callable[[], object] | None = None
@@ -82,7 +90,7 @@ class BackgroundState(Live, eq=False):
     on_idle: Callable[[], object] | None = None
     facts: list[Fact] | None = None
     is_known: bool = True
-    on_progress: Callable[[Progressed], object] | None = None
+    on_progress: Callable[[ToolProgress], object] | None = None
     ends_with_process: bool = False
 
     def become_idle(self) -> None:

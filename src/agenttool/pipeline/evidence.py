@@ -270,9 +270,9 @@ class Progressed(Evidence, frozen=True):
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Return the update."""
-        return (self.record(cast("InvocationId", fact.invocation_id), timestamp(fact.at_ns)),)
+        return (self.record(cast("InvocationId", fact.invocation_id), fact.at_ns),)
 
-    def record(self, invocation_id: InvocationId, at: Timestamp) -> ToolProgress:
+    def record(self, invocation_id: InvocationId, at_ns: int) -> ToolProgress:
         """Return the update as a record."""
         return ToolProgress(
             progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
@@ -284,7 +284,7 @@ class Progressed(Evidence, frozen=True):
             current_step=self.step,
             elapsed_ms=self.elapsed_ms,
             partial_result_refs=self.partial_result_refs,
-            timestamp=at,
+            timestamp=timestamp(at_ns),
             **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
         )
 

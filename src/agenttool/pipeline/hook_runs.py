@@ -196,16 +196,20 @@ def refuse_stop_and_fault(call: Call, outcome: HookRuns, *, fault_class: ErrorCl
         raise ToolFailure(guided(ErrorClass.HOOK_BLOCKED, phase=call.phase, message=message))
 
 
-async def decide_with_hooks(
+def decide_with_hooks(
     call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]
-) -> JsonObject:
+) -> Awaitable[JsonObject]:
     """Await the decision about a call, run its hooks, and return the input that may run.
 
     Raises:
         ToolFailure: the decision was a refusal, which hooks cannot change; or a hook stopped the call or failed.
     """
-    if _DECISION not in tool.hooks:
-        return await deciding
+    return _run_decision_hooks(call, tool, proposed, deciding) if _DECISION in tool.hooks else deciding
+
+
+async def _run_decision_hooks(
+    call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]
+) -> JsonObject:
     try:
         call_input = await deciding
     except ToolFailure as refused:

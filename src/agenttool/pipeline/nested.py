@@ -5,7 +5,7 @@ from hashlib import blake2b
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
-from agenttool.pipeline.approval import pause_timeouts
+from agenttool.pipeline.approval import pause_timeouts, resume_timeouts
 from agenttool.pipeline.call import Call, Nesting
 from agenttool.pipeline.call_state import CallSecrets
 from agenttool.pipeline.checkpoint import ensure_checkpoint
@@ -118,10 +118,11 @@ async def _result_of(parent: Call, nesting: Nesting, invocation_id: InvocationId
     if not parent.core.journal.log.facts_of(invocation_id):
         return None
     nesting.awaited.add(invocation_id)
+    paused = pause_timeouts(parent)
     try:
-        with pause_timeouts(parent):
-            return await parent.core.host.resume_and_wait(invocation_id)
+        return await parent.core.host.resume_and_wait(invocation_id)
     finally:
+        resume_timeouts(paused)
         nesting.awaited.discard(invocation_id)
         nesting.children.pop(invocation_id, None)
 

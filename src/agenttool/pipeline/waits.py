@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from agenttool.pipeline.call import Call
 from agenttool.records import InvocationId
 
-_within: ContextVar[frozenset[InvocationId]] = ContextVar("calls_within", default=frozenset())
+_within: ContextVar[tuple[InvocationId, ...]] = ContextVar("calls_within", default=())
 """The calls that the present code runs within; its tasks and threads inherit them.
 
 They are the keyed, started and resumed ones, and those whose tools keep others waiting.
@@ -22,13 +22,18 @@ _running: dict[InvocationId, Call] = {}
 """The calls whose tools run now and keep others waiting; a call is listed as open only once it waits."""
 
 
-def enter_tool(call: Call) -> "Token[frozenset[InvocationId]]":
+def _and_within(invocation_id: InvocationId) -> tuple[InvocationId, ...]:
+    outer = _within.get()
+    return outer if invocation_id in outer else (*outer, invocation_id)
+
+
+def enter_tool(call: Call) -> "Token[tuple[InvocationId, ...]]":
     """Note that the code of a tool runs from now on; `leave_tool` takes the token."""
     _running[call.invocation_id] = call
-    return _within.set(_within.get() | {call.invocation_id})
+    return _within.set(_and_within(call.invocation_id))
 
 
-def leave_tool(call: Call, token: "Token[frozenset[InvocationId]]") -> None:
+def leave_tool(call: Call, token: "Token[tuple[InvocationId, ...]]") -> None:
     """Note that the code of a tool has ended."""
     _running.pop(call.invocation_id, None)
     with suppress(ValueError):  # its task is gone
@@ -50,8 +55,7 @@ class RunningWithin:
 
     def __init__(self, invocation_id: InvocationId, *, alone: bool = False) -> None:
         """Take the call."""
-        outer: frozenset[InvocationId] = frozenset() if alone else _within.get()
-        self._calls = outer | {invocation_id}
+        self._calls = (invocation_id,) if alone else _and_within(invocation_id)
 
     def __enter__(self) -> None:
         """Enter the code of the call."""
@@ -69,7 +73,7 @@ def waiting_for_end(invocation_id: InvocationId) -> Generator[bool]:
     for waiter in waiters:
         _awaited.setdefault(waiter, []).append(invocation_id)
     try:
-        yield not waiters.isdisjoint(_reached((), [invocation_id]))
+        yield not _reached((), [invocation_id]).isdisjoint(waiters)
     finally:
         for waiter in waiters:
             _awaited[waiter].remove(invocation_id)
@@ -86,9 +90,9 @@ def waiting_for_permit(invocation_id: InvocationId, ahead: Callable[[], Iterable
     waiters = _within.get()
     _queued[invocation_id] = ahead
     # Permits alone make no circle, and most calls are not awaited by code of others.
-    may_be_endless = bool(waiters) and bool(_awaited or waiters - {invocation_id})
+    may_be_endless = bool(waiters) and (bool(_awaited) or any(each != invocation_id for each in waiters))
     try:
-        yield may_be_endless and not waiters.isdisjoint(_reached(ahead(), []))
+        yield may_be_endless and not _reached(ahead(), []).isdisjoint(waiters)
     finally:
         del _queued[invocation_id]
 

@@ -124,8 +124,11 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
 class _Observer:
     """Stores the id of a call, and its result."""
 
-    invocation_id: InvocationId | None = None
-    result: ToolResult | None = None
+    __slots__ = ("invocation_id", "result")
+
+    def __init__(self) -> None:
+        self.invocation_id: InvocationId | None = None
+        self.result: ToolResult | None = None
 
     def started(self, invocation_id: InvocationId, /) -> None:
         """Store the id."""

@@ -17,7 +17,10 @@ from agenttool.records import EventType, JsonObject
 from agenttool.runtime import Runtime
 
 RETAINED = 5_000
-"""How many messages are retained at least, for readers that are slow or reconnect; at most twice as many."""
+"""How many messages are retained at least, for readers that are slow or reconnect."""
+
+SURPLUS = 1_000
+"""How many more messages there may be before the oldest are deleted, because each deletion moves all that are left."""
 
 HEARTBEAT_S = 15.0
 CHECK_S = 2.0
@@ -87,9 +90,9 @@ class EventHub:
         self._followed, text = position, _message(position, fact)
         if text is None:
             return
-        if len(self._retained) == 2 * RETAINED:
-            self._first = self._retained[RETAINED - 1].position
-            del self._retained[:RETAINED]
+        if len(self._retained) == RETAINED + SURPLUS:
+            self._first = self._retained[SURPLUS - 1].position
+            del self._retained[:SURPLUS]
         self._retained.append(StreamMessage(position, text))
         self._count += 1
         self._news.set()

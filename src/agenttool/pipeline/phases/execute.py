@@ -89,7 +89,7 @@ def _start_once(call: Call, tool: Tool) -> object:
 
 
 async def _until_left(
-    call: Call, token: "Token[frozenset[InvocationId]]", running: Coroutine[object, object, object]
+    call: Call, token: "Token[tuple[InvocationId, ...]]", running: Coroutine[object, object, object]
 ) -> object:
     try:
         return await running

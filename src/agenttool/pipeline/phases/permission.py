@@ -1,5 +1,7 @@
 """Phase 6: allow, ask or deny; only the input that was judged may run."""
 
+from collections.abc import Awaitable
+
 from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
@@ -37,7 +39,7 @@ def try_allow(call: Call, tool: Tool, proposed: JsonObject) -> bool:
     return True
 
 
-async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
+def permission(call: Call, tool: Tool, proposed: JsonObject) -> Awaitable[JsonObject]:
     """Judge a call, ask an approver if necessary, and return the input that may run.
 
     Raises:
@@ -46,8 +48,13 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     call.phase = _PHASE
     call.publish()
     if HookEvent.PERMISSION_REQUEST in tool.hooks:
-        outcome = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
-        refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
+        return _decide_after_hooks(call, tool, proposed)
+    return decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))
+
+
+async def _decide_after_hooks(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
+    outcome = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+    refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     return await decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))
 
 
