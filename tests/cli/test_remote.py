@@ -100,6 +100,16 @@ def test_a_part_of_an_id_names_a_call_or_an_approval_there(remote, served):
     assert remote(*answer, key=approver)[1][0]["approval_id"] == asked["approval_id"]
 
 
+def test_a_part_of_an_id_is_searched_among_all_open_approvals(remote, served, monkeypatch):
+    monkeypatch.setattr("agenttool.cli.remote.MAX_PAGE", 1)
+    caller, approver = served.key("agent:many", "caller"), served.key("user:many", "approver")
+    wholes = [remote("call", "mail.send", f"to={name}", key=caller)[1][0]["invocation_id"] for name in "abc"]
+    newest = f"{wholes[-1].removeprefix('inv_')}-1"
+    assert remote("approvals", "answer", newest[8:], "deny", key=approver)[1][0]["error"]["error_code"] == "not_shown"
+    status, (refused,) = remote("approvals", "answer", "apr_0", "deny", key=approver)
+    assert (status, [f"apr_{each[4:]}-1" in json.dumps(refused) for each in wholes]) == (2, [True, True, True])
+
+
 def test_people_read_the_status_of_a_server_as_a_table(run, served, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     auditor = served.key("user:aud", "auditor")

@@ -146,7 +146,7 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
         raise ConfigError(f"a server does not add rules to {scope!r}; use --save store or --save session")
     with _open(url) as gateway:
         is_whole = approval_id.startswith("apr_") and "-" in approval_id
-        asked = [] if is_whole else gateway.approvals(limit=MAX_PAGE).items
+        asked = [] if is_whole else _all_approvals(gateway)
         approval = gateway.approval(_whole_id(approval_id, [each.approval_id for each in asked]))
         digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
         if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
@@ -158,6 +158,15 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
         rule = None if suggestion is None else _suggested(approval, suggestion)
         done = gateway.decide(approval, answer, input=edited, message=message, remember=rule, scope=scope)
         return cast("JsonObject", msgspec.to_builtins(done))
+
+
+def _all_approvals(gateway: Client) -> list[Approval]:
+    page = gateway.approvals(limit=MAX_PAGE)
+    found = [*page.items]
+    while page.next_cursor is not None:
+        page = gateway.approvals(limit=MAX_PAGE, cursor=page.next_cursor)
+        found += page.items
+    return found
 
 
 def _suggested(approval: Approval, number: int) -> JsonObject:
