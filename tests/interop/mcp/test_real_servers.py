@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from mcp_clients import NEW, OLD, Person, connected, text_of
 from npm_packages import BUILD, install_packages, node_22
+from programs import find_program
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
@@ -57,10 +57,7 @@ def opened(*servers: McpServer) -> Runtime:
 @pytest.fixture(scope="session")
 def browser_server() -> Path:
     """Return the program of the server that drives a browser; install it and Debian's Chromium, if they are missing."""
-    if shutil.which("chromium") is None:
-        if shutil.which("apt-get") is None or os.getuid() != 0:
-            pytest.skip("needs Chromium; install the Debian package chromium")
-        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=True)
+    find_program("chromium")
     return install_packages("mcp-browser", "@playwright/mcp@0.0.83") / "@playwright" / "mcp" / "cli.js"
 
 
@@ -69,7 +66,7 @@ async def test_the_browser_server_opens_a_page_and_reads_it(browser_server, serv
         return HTMLResponse("<title>Greenhouse</title><h1>Bed 12 is dry</h1><button>Water it</button>")
 
     app = Starlette(routes=[Route("/", page)])
-    words = ("--headless", "--isolated", "--no-sandbox", "--executable-path", shutil.which("chromium"))
+    words = ("--headless", "--isolated", "--no-sandbox", "--executable-path", find_program("chromium"))
     server = McpServer("browser", command=str(node_22()), args=(str(browser_server), *words), cwd=str(tmp_path))
     async with serve_app(app) as url, opened(server) as rt:
         went = await rt.call("browser.browser_navigate", {"url": f"{url}/"})
