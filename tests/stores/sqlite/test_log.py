@@ -73,6 +73,7 @@ def test_every_step_can_be_read_back_by_its_name():
     made = [each for each in vars(steps).values() if isinstance(each, Step)] + [
         *steps.ENDED.values(),
         *steps.RELEASED.values(),
+        *steps.AFTER_PLAN.values(),
     ]
     assert {step.name: step for step in made} == STEPS
     assert len({step.name for step in made}) == len(made)
