@@ -54,13 +54,13 @@ async def test_completion_is_asked_of_the_server_that_has_the_prompt_or_template
     sources = [server("plain"), server("fx", "offers=1", *upstream)]
     async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client:
         prompts = [each.name for each in (await client.list_prompts()).prompts]
-        assert prompts == ["fx__greet", "greet"]
+        assert prompts == ["fx__greet", "plain__greet"]
         (template,) = (await client.list_resource_templates()).resource_templates
         completed = [
             await client.complete(ref, {"name": "who", "value": "A"})
             for ref in (
                 types.PromptReference(type="ref/prompt", name="fx__greet"),
-                types.PromptReference(type="ref/prompt", name="greet"),
+                types.PromptReference(type="ref/prompt", name="plain__greet"),
                 types.ResourceTemplateReference(type="ref/resource", uri=template.uri_template),
             )
         ]
@@ -288,6 +288,33 @@ async def test_a_profile_reads_what_its_tools_may_read(mode, tools, without, res
         if not prompts:
             with pytest.raises(MCPError, match="no prompt is named 'greet'"):
                 await client.get_prompt("greet", {"who": "Ada"})
+
+
+async def test_a_name_stays_with_its_server_while_that_is_not_connected(mode):
+    rule = {"behavior": "allow", "tool": ["first.*", "second.*"]}
+    options = {"approve": "wait", "rules": [rule]}
+    async with (
+        Runtime.open(sources=[server("first"), server("second")], **options) as rt,
+        connected(rt, mode) as client,
+    ):
+        listed = {each.name: each.meta["agenttool/name"] for each in (await client.list_tools()).tools}
+        prompts = [each.name for each in (await client.list_prompts()).prompts]
+    async with (
+        Runtime.open(sources=[server("first", "exit=1"), server("second")], **options) as rt,
+        connected(rt, mode) as client,
+    ):
+        left = {each.name: each.meta["agenttool/name"] for each in (await client.list_tools()).tools}
+        left_prompts = [each.name for each in (await client.list_prompts()).prompts]
+        calls = [await client.call_tool(name, {"text": "hi"}) for name in ("second__echo", "first__echo", "echo")]
+        with pytest.raises(MCPError, match="no prompt is named 'greet'"):
+            await client.get_prompt("greet", {"who": "Ada"})
+    assert {"first__echo", "second__echo"} <= listed.keys()
+    assert left == {name: owner for name, owner in listed.items() if not owner.startswith("first.")}
+    assert (prompts, left_prompts) == (["first__greet", "second__greet"], ["second__greet"])
+    served, absent, bare = map(text_of, calls)
+    assert served == "hi"
+    assert "no tool is known as 'first.echo' yet: its provider 'first'" in absent
+    assert bare == "unknown_tool: no tool is named 'echo'; did you mean 'second__echo'?"
 
 
 async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(mode, tmp_path):

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import mcp_types as types
 from mcp_types.methods import serialize_server_result
 
-from agenttool.adapters.function_calling.function_names import assign_names, count_names
+from agenttool.adapters.function_calling.function_names import assign_names, count_names, name_prefix
 from agenttool.catalog.entry import BUILT_IN, TOOL_SEARCH
+from agenttool.mcp.profiles import has_source
 from agenttool.ports.offer import OfferedTool
 from agenttool.ports.surfacing import Role
 from agenttool.ports.tool import DeclaredTool
@@ -87,6 +88,7 @@ class ToolList:
         shown: the list, in its order.
         by_name: every tool that can be called, by the name that clients use; deferred ones included.
         names: those names by qualified name.
+        qualified: the sources that are part of the names of their tools.
         is_searched: whether most tools are found by `tool_search` and run by `tool_call`.
     """
 
@@ -94,11 +96,18 @@ class ToolList:
     shown: tuple[types.Tool, ...]
     by_name: Mapping[str, OfferedTool]
     names: Mapping[str, str]
+    qualified: frozenset[str]
     is_searched: bool
 
     def find(self, name: str) -> OfferedTool | None:
         """Return a tool by the name that clients use, or by its qualified name; None if the profile has none."""
         return self.by_name.get(name) or self.by_name.get(self.names.get(name, ""))
+
+    def without_source(self, name: str) -> list[str]:
+        """Return the names of the tools that a client may mean by a name without a source, which runs none."""
+        return sorted(
+            key for key, each in self.by_name.items() if each.name == name and each.namespace in self.qualified
+        )
 
     def with_loaded(self, names: Iterable[str]) -> "ToolList":
         """Return this list with deferred tools shown, too; names that it does not have are ignored."""
@@ -138,28 +147,49 @@ class ToolLister:
         if self._cached is None or self._cached[0] != stamp:
             surface = await self._runtime.surface("session", role=self._role)
             # Making the first surface may declare the search tool, which replaces the default surface.
-            self._cached = self._runtime.default_surface().surface_id, _make_list(self._runtime, surface)
+            self._cached = self._runtime.default_surface().surface_id, await self._make_list(surface)
         return self._cached[1]
+
+    def absent_name(self, tools: ToolList, name: str) -> str:
+        """Return the qualified name of a tool of a source that is not connected; any other name as it is."""
+        for each in sorted(self._runtime.sources.not_ready, key=len, reverse=True):
+            begin = name_prefix(each) if each in tools.qualified else ""
+            if "." not in name and name.startswith(begin) and has_source(self._role, each):
+                return f"{each}.{name.removeprefix(begin)}"
+        return name
+
+    async def _qualified_sources(self) -> frozenset[str]:
+        """Return the sources that are part of the names of their tools: all, unless the profile has only one.
+
+        It depends on the settings alone, not on which sources are connected.
+        """
+        sources = frozenset(each.source for each in await self._runtime.sources.status())
+        own = {each.partition(".")[0] for each in self._runtime.tool_names()} - sources - {BUILT_IN}
+        has_one = sum(has_source(self._role, each) for each in (*sources, *own)) == 1
+        return frozenset() if has_one else sources
 
     def schema_of(self, name: str) -> Mapping[str, object] | None:
         """Return the input schema of a tool of the last list, by name."""
         found = None if self._cached is None else self._cached[1].by_name.get(name)
         return None if found is None else found.input_schema
 
-
-def _make_list(runtime: Runtime, surface: ToolSurface) -> ToolList:
-    offered = [each for each in runtime.offered(surface) if each.qualified_name != f"{BUILT_IN}.{TOOL_SEARCH}"]
-    by_name = assign_names(offered, (TOOL_SEARCH, TOOL_CALL), counts=count_names(offered), max_chars=MAX_NAME_CHARS)
-    is_searched = any(each.is_deferred for each in offered)
-    shown = [_describe(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
-    shown.sort(key=lambda each: each.name)
-    return ToolList(
-        surface=surface,
-        shown=(_SEARCH, _CALL, *shown) if is_searched else tuple(shown),
-        by_name=by_name,
-        names={tool.qualified_name: name for name, tool in by_name.items()},
-        is_searched=is_searched,
-    )
+    async def _make_list(self, surface: ToolSurface) -> ToolList:
+        search = f"{BUILT_IN}.{TOOL_SEARCH}"
+        offered = [each for each in self._runtime.offered(surface) if each.qualified_name != search]
+        qualified = await self._qualified_sources()
+        counts = count_names(offered, qualified)
+        by_name = assign_names(offered, (TOOL_SEARCH, TOOL_CALL), counts=counts, max_chars=MAX_NAME_CHARS)
+        is_searched = any(each.is_deferred for each in offered)
+        shown = [_describe(name, tool) for name, tool in by_name.items() if not tool.is_deferred]
+        shown.sort(key=lambda each: each.name)
+        return ToolList(
+            surface=surface,
+            shown=(_SEARCH, _CALL, *shown) if is_searched else tuple(shown),
+            by_name=by_name,
+            names={tool.qualified_name: name for name, tool in by_name.items()},
+            qualified=qualified,
+            is_searched=is_searched,
+        )
 
 
 def definitions(tools: ToolList, qualified_names: Iterable[str]) -> list[JsonObject]:

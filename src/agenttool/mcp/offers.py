@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from agenttool.adapters.function_calling.function_names import qualified_name
 from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.replies import reply_in
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
@@ -122,7 +123,8 @@ class ServerError(MCPError):
 class Offers:
     """The resources and prompts of one profile.
 
-    Of two prompts with one name, the second has its source before it. Of two resources with one URI, the first is read.
+    A prompt has its source as a prefix if several sources may have prompts. Of two resources with one URI, the first is
+    read.
     """
 
     def __init__(self, runtime: Runtime, role: Role | None, start: StartTask, changed: OfferChanged) -> None:
@@ -149,6 +151,13 @@ class Offers:
         for each in (*sources.all_of(ResourceProvider), *servers):
             if any(has_tool(self._role, f"{each.name}.{LISTS[kind].reader}") for kind in kinds):
                 yield each
+
+    def _prompt_sources(self) -> frozenset[str]:
+        """Return the sources that may have prompts, connected or not, so that names depend on the settings alone."""
+        attached = self._runtime.sources
+        sources = (each for each in map(attached.get, attached.names) if isinstance(each, McpSource | ResourceProvider))
+        reader = LISTS[OfferKind.PROMPTS].reader
+        return frozenset(each.name for each in sources if has_tool(self._role, f"{each.name}.{reader}"))
 
     def close(self) -> None:
         """Stop reading lists, and end all subscriptions."""
@@ -193,11 +202,12 @@ class Offers:
         lists = await asyncio.gather(*(self._lists.read(each, kind) for each in providers))
         found: dict[str, JsonObject] = {}
         owners: dict[str, Owner] = {}
+        sources = self._prompt_sources() if kind is OfferKind.PROMPTS else ()
         for provider, known in zip(providers, lists, strict=True):
             for each in known.entries:
                 key = shown = str(each[LISTS[kind].key])
-                if kind is OfferKind.PROMPTS and key in found:
-                    shown = f"{provider.name}__{key}"
+                if len(sources) > 1:
+                    shown = qualified_name(provider.name, key, sources)
                 if shown not in found:
                     found[shown] = {**each, LISTS[kind].key: shown}
                     owners[shown] = Owner(provider, key, is_listed=True)

@@ -136,6 +136,11 @@ def has_tool(role: Role | None, name: str) -> bool:
     return any(fits(each, name) for each in included) and not any(fits(each, name) for each in excluded)
 
 
+def has_source(role: Role | None, name: str) -> bool:
+    """Return whether a role may have tools of a source."""
+    return role is None or any(fits(each.partition(".")[0], name) for each in in_any_namespace(role.tools))
+
+
 def admits(options: McpOptions, profiles: Mapping[str, McpOptions], subject: str | None) -> bool:
     """Return whether a caller may use a profile.
 

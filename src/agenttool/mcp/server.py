@@ -237,8 +237,11 @@ class RuntimeMcpServer:
         if tools.is_searched and name == TOOL_CALL:
             name, arguments = _inner_call(arguments)
         found = tools.find(name)
+        if found is None and (meant := tools.without_source(name)):
+            advice = " or ".join(map(repr, meant))
+            return text_result(f"unknown_tool: no tool is named {name!r}; did you mean {advice}?", is_error=True)
         tool = RequestedTool(
-            name=name if found is None else found.qualified_name,
+            name=self._lister.absent_name(tools, name) if found is None else found.qualified_name,
             arguments=arguments,
             # A tool of the profile is called on the surface of all tools, where none has to be loaded first.
             surface=tools.surface if found is None else None,

@@ -104,3 +104,12 @@ def test_a_name_that_imitates_an_assigned_name_does_not_replace_it():
     greedy = offered("c", other)
     assert assign_names([plain, rewritten, greedy])[other] is greedy
     assert len(assign_names([plain, rewritten, greedy])) == 3
+
+
+@given(catalogs, st.sets(words, max_size=4), st.data())
+def test_the_names_of_sources_that_may_be_absent_do_not_depend_on_which_tools_are_there(tools, others, data):
+    sources = {each.namespace for each in tools} | others
+    absent = data.draw(st.sets(st.sampled_from(sorted(sources)))) if sources else set()
+    left = [each for each in tools if each.namespace not in absent]
+    every, some = (assign_names(each, counts=count_names(each, sources)) for each in (tools, left))
+    assert some == {name: each for name, each in every.items() if each.namespace not in absent}

@@ -6,7 +6,7 @@ Providers differ in length, dots and first characters of names. One common spell
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from agenttool.ports.offer import OfferedTool
@@ -29,19 +29,28 @@ class NameCounts:
         bare: counts of names without namespaces.
         preferred: counts of preferred function names.
         prefixes: what names of each namespace begin with.
+        qualified: the namespaces that are part of the name of each of their tools.
     """
 
     bare: Counter[str]
     preferred: Counter[str]
     prefixes: frozenset[str]
+    qualified: frozenset[str]
 
 
-def count_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameCounts:
-    """Count the names of all tools of a surface, deferred ones included."""
+def count_names(tools: Iterable[OfferedTool | DeferredToolRef], qualified: Iterable[str] = ()) -> NameCounts:
+    """Count the names of all tools of a surface, deferred ones included.
+
+    The tools of the namespaces in `qualified` may be absent for a while. Their names always have the namespace as a
+    prefix, so that neither these names nor those of other tools depend on which tools are there.
+    """
+    always = frozenset(qualified)
     names = [(each.namespace, each.name) for each in tools]
-    bare, prefixes = Counter(name for _, name in names), frozenset(_prefix(namespace) for namespace, _ in names)
-    preferred = Counter(_preferred(namespace, name, bare, prefixes) for namespace, name in names)
-    return NameCounts(bare, preferred, prefixes)
+    bare = Counter(name for namespace, name in names if namespace not in always)
+    prefixes = frozenset(map(name_prefix, (*always, *(namespace for namespace, _ in names))))
+    counts = NameCounts(bare, Counter(), prefixes, always)
+    counts.preferred.update(_preferred(namespace, name, counts) for namespace, name in names)
+    return counts
 
 
 def assign_names(
@@ -65,14 +74,14 @@ def assign_names(
     """
     chosen = list(tools)
     counts = count_names(chosen) if counts is None else counts
-    preferred = {
-        tool.qualified_name: _preferred(tool.namespace, tool.name, counts.bare, counts.prefixes) for tool in chosen
-    }
+    preferred = {tool.qualified_name: _preferred(tool.namespace, tool.name, counts) for tool in chosen}
     forbidden = frozenset(reserved)
     names: dict[str, str] = {}
     for tool in chosen:
         name = preferred[tool.qualified_name]
         is_free = name not in forbidden and (counts.preferred[name] == 1 or name == tool.name)
+        if tool.namespace in counts.qualified and _may_be_of_another(tool.namespace, name, counts.prefixes):
+            is_free = False
         if is_free and len(name) <= max_chars and _ACCEPTED.fullmatch(name):
             names[tool.qualified_name] = name
     assigned: set[str] = set()
@@ -85,13 +94,23 @@ def assign_names(
     return {names[tool.qualified_name]: tool for tool in chosen}
 
 
-def _prefix(namespace: str | None) -> str:
+def name_prefix(namespace: str | None) -> str:
+    """Return what a name begins with that has its namespace as a prefix."""
     return f"{_FORBIDDEN.sub('_', str(namespace))}__"
 
 
-def _preferred(namespace: str | None, name: str, bare: Mapping[str, int], prefixes: Container[str]) -> str:
+def qualified_name(namespace: str, name: str, namespaces: Iterable[str]) -> str:
+    """Return a name with its namespace as a prefix; it ends in a digest if it could be of another namespace."""
+    whole = f"{name_prefix(namespace)}{name}"
+    if not _may_be_of_another(namespace, whole, frozenset(map(name_prefix, namespaces))):
+        return whole
+    return f"{whole}_{hashlib.sha256(f'{namespace}.{name}'.encode(errors='surrogatepass')).hexdigest()[:_MIN_DIGITS]}"
+
+
+def _preferred(namespace: str | None, name: str, counts: NameCounts) -> str:
     """Return the preferred function name of a tool, of any length."""
-    is_shared = bare[name] > 1 or _has_prefix_of_another(namespace, name, prefixes)
+    is_shared = counts.bare[name] > 1 or _has_prefix_of_another(namespace, name, counts.prefixes)
+    is_shared = is_shared or namespace in counts.qualified
     whole = f"{namespace}__{name}" if is_shared and namespace != _BUILT_IN else name
     if _ACCEPTED.fullmatch(whole):
         return whole
@@ -99,9 +118,14 @@ def _preferred(namespace: str | None, name: str, bare: Mapping[str, int], prefix
     return replaced if replaced[:1].isalpha() or replaced[:1] == "_" else f"_{replaced}"
 
 
+def _may_be_of_another(namespace: str, whole: str, prefixes: Container[str]) -> bool:
+    """Return whether a name with its namespace as a prefix could be of another one: `a__b__c` of `a` or of `a__b`."""
+    return name_prefix(namespace) != f"{namespace}__" or _has_prefix_of_another(namespace, whole, prefixes)
+
+
 def _has_prefix_of_another(namespace: str | None, name: str, prefixes: Container[str]) -> bool:
     """Return whether a name could be taken for that of another namespace's tool."""
-    written, own = _FORBIDDEN.sub("_", name), _prefix(namespace)
+    written, own = _FORBIDDEN.sub("_", name), name_prefix(namespace)
     begins = (written[: found.end(1)] for found in _PREFIX_END.finditer(written))
     return any(each != own and each in prefixes for each in begins)
 
