@@ -1,7 +1,6 @@
-"""The resources and prompts of the sources for MCP clients, and stored output as a resource."""
+"""The resources and prompts of the sources for MCP clients."""
 
 import asyncio
-import base64
 import logging
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from agenttool.adapters.mcp.replies import reply_in
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.adapters.mcp.subscriptions import retry_delay
-from agenttool.errors import CallerError, ConfigError, CredentialMissing, StoreError
+from agenttool.errors import CallerError, ConfigError, CredentialMissing
 from agenttool.mcp.offer_lists import LISTS, KnownLists, StartTask
 from agenttool.mcp.profiles import has_tool
 from agenttool.policy.verdict import Verdict
@@ -29,16 +28,12 @@ from agenttool.ports.identity import Principal, name_of_actor
 from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.ports.surfacing import Role
 from agenttool.records import Behavior, ErrorClass, JsonObject, ToolError, ToolResult
-from agenttool.results.payloads import media_type_of, readable_text
 from agenttool.runtime import Runtime
 
 log = logging.getLogger("agenttool.mcp")
 
 RELIST_S = 10.0
 """The shortest time between two reads of the lists for entries that they do not have."""
-
-MAX_READ_BYTES = 20_000_000
-"""Larger output is read in parts, with the tool `read_result`."""
 
 MAX_PAGES = 100
 """How many pages of a server's list are read."""
@@ -460,28 +455,6 @@ def _filled(template: str, values: JsonObject) -> str:
     for name, value in values.items():
         template = template.replace(f"{{{name}}}", str(value))
     return template
-
-
-async def read_stored_output(runtime: Runtime, uri: str, actor: str | None) -> JsonObject | None:
-    """Return stored output as the contents of a resource; None if the actor may not read it here.
-
-    Raises:
-        MCPError: it is too large, or the store cannot be read.
-    """
-    try:
-        is_readable = await runtime.may_read(uri, actor_ref=actor)
-        data = await runtime.journal.payload(uri, length=MAX_READ_BYTES + 1) if is_readable else None
-    except StoreError as error:
-        raise MCPError(types.INTERNAL_ERROR, f"the stored output cannot be read: {error}") from error
-    if data is None:
-        return None
-    if len(data) > MAX_READ_BYTES:
-        message = f"the output is larger than {MAX_READ_BYTES} bytes; read it in parts with the tool read_result"
-        raise MCPError(types.INVALID_PARAMS, message, {"uri": uri})
-    text = readable_text(data)
-    contents: JsonObject = {"uri": uri, "mimeType": media_type_of(data)}
-    contents |= {"blob": base64.b64encode(data).decode()} if text is None else {"text": text}
-    return {"contents": [contents]}
 
 
 @dataclass(frozen=True, slots=True)

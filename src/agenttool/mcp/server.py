@@ -30,10 +30,9 @@ from agenttool.mcp.offers import (
     GovernedCall,
     Offers,
     StillAllowed,
-    read_stored_output,
 )
 from agenttool.mcp.profiles import McpOptions, has_tool
-from agenttool.mcp.results import text_result
+from agenttool.mcp.results import read_stored_output, text_result
 from agenttool.mcp.sessions import ClientSessions, ListenStream
 from agenttool.mcp.state import CallIdentity, RequestStates, StateError, WaitingCalls
 from agenttool.mcp.tasks import (
