@@ -6,7 +6,7 @@ The session lives in a task of its own, because its streams must be opened and c
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -22,10 +22,13 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from agenttool.adapters.mcp.list_watch import ListWatch
 from agenttool.adapters.mcp.processes import ServerLog
 from agenttool.adapters.mcp.server_requests import RunningCalls, ServerRequests
 from agenttool.adapters.mcp.session import (
     CONNECTION_LOST,
+    NOT_CONNECTED,
+    UNKNOWN_SESSION,
     InvalidResult,
     McpSession,
     SessionId,
@@ -34,7 +37,7 @@ from agenttool.adapters.mcp.session import (
     open_session,
 )
 from agenttool.adapters.mcp.subscriptions import MAX_DELAY_S, ResourceSubscriptions, reports_changes, retry_delay
-from agenttool.errors import ConfigError, CredentialMissing, words_of
+from agenttool.errors import ConfigError, CredentialMissing, StoreError, words_of
 from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceStatus
@@ -44,9 +47,6 @@ log = logging.getLogger("agenttool.mcp")
 
 STABLE_S = 10.0
 """A session that lasts this long proves that its server works, so that a later loss has a short delay again."""
-
-REFRESH_S = 1.0
-"""The shortest time between two reads of a list that a server reports as changed."""
 
 _SHOWN_CHARS = 300
 
@@ -68,7 +68,8 @@ class ConnectionOptions:
     Attributes:
         name: of the server, for messages.
         open_transport: opens the streams; raises `ConfigError` if the server can never be reached this way.
-        on_ready: prepares a new session, and again after its lists changed; within `start_timeout_s`.
+        on_ready: reads the lists of a new session, and again after they may have changed; within `start_timeout_s`.
+        is_waiting: whether tools wait for a review.
         on_status: is called after the state changed.
         on_offers: is called after the list of resources or prompts changed.
         answers: answers the requests of the server.
@@ -80,6 +81,7 @@ class ConnectionOptions:
     name: str
     open_transport: Callable[[ServerLog, SessionId], Transport]
     on_ready: Callable[[McpSession], Awaitable[None]]
+    is_waiting: Callable[[], bool]
     on_status: Callable[[], Awaitable[None]]
     on_offers: OfferChanged
     answers: ServerRequests
@@ -98,7 +100,7 @@ class Connection:
     log: ServerLog = field(default_factory=ServerLog)
     status: SourceStatus = field(init=False)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
-    _refresh: asyncio.Event = field(default_factory=asyncio.Event)
+    _lists: ListWatch | None = None
     _attempt: "asyncio.Future[McpSession]" = field(init=False)
     _task: "asyncio.Task[None] | None" = None
     _retry_at: float = 0.0
@@ -156,6 +158,32 @@ class Connection:
         except Unavailable as error:
             raise Unavailable(error.reason, max(self._retry_at - time.monotonic(), 0.0)) from error
 
+    async def session_for_tool(self, on_wait: Callable[[], None]) -> McpSession:
+        """Return the open session, after its tools were read again if they may have changed.
+
+        Raises:
+            Unavailable: the server cannot be used now, or its tools cannot be read.
+        """
+        for is_last in (False, True):
+            session = await self.session(on_wait)
+            lists = self._lists
+            if lists is None or lists.session is not session:
+                continue  # it has just ended
+            try:
+                async with asyncio.timeout(self.options.start_timeout_s):
+                    is_read = await lists.check()
+            except (MCPError, InvalidResult, StoreError, TimeoutError) as error:
+                is_lost = isinstance(error, MCPError) and self.drop_if_lost(session, error)
+                if is_last or not is_lost:
+                    fault = _describe_error(error)
+                    reason = f"the tools of the server {self.options.name!r} cannot be read again: {fault}"
+                    raise Unavailable(reason, None) from error
+            else:
+                if is_read:
+                    await self.options.on_status()
+                return session
+        raise Unavailable(f"the connection to {self.options.name!r} ended", None)
+
     def begin_call(self, job: Job) -> None:
         """Register a call; while it runs, the connection is not idle."""
         self._calls.begin(job)
@@ -165,13 +193,18 @@ class Connection:
         self._calls.end(job)
 
     def refresh(self) -> None:
-        """Read the lists of the server again soon."""
-        self._refresh.set()
+        """Read the lists of the server again soon, and before the next call of a tool."""
+        if self._lists is not None:
+            self._lists.mark_changed()
 
-    def drop(self, session: McpSession, *, is_unknown: bool = False) -> None:
+    def drop_if_lost(self, session: McpSession, error: MCPError) -> bool:
         """Close a session that was lost, or that the server does not know any more; the next call opens another."""
-        self._is_unknown = self._is_unknown or is_unknown
+        fault = fault_of(error)
+        if fault not in (NOT_CONNECTED, CONNECTION_LOST, UNKNOWN_SESSION):
+            return False
+        self._is_unknown = self._is_unknown or fault == UNKNOWN_SESSION
         session.closed.set()
+        return True
 
     async def subscribe(self, uri: str, changed: Callable[[], None]) -> Unsubscribe | None:
         """Call a function after each change of a resource, until the returned function is called.
@@ -245,10 +278,12 @@ class Connection:
             with anyio.fail_after(options.start_timeout_s) as limit:
                 transport = options.open_transport(self.log, session_id)
                 async with open_session(transport, callbacks, session_id, mode=options.mode) as session:
-                    await options.on_ready(session)
+                    lists = ListWatch(options.name, session, options.on_ready, self._report_gap, options.is_waiting)
+                    await lists.check()
+                    self._lists = lists
                     limit.deadline = float("inf")
                     await self._succeed(session)
-                    await self._run_until_end(session)
+                    await self._run_until_end(session, lists)
         except TimeoutError:
             return f"the server {options.name!r} did not start within {options.start_timeout_s:g} s", False
         except (Exception, BaseExceptionGroup) as error:  # any fault of a server ends here
@@ -260,11 +295,9 @@ class Connection:
             )
         return f"the connection to {options.name!r} ended", False
 
-    async def _run_until_end(self, session: McpSession) -> None:
+    async def _run_until_end(self, session: McpSession, lists: ListWatch) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._refresh_lists, session)
-            if session.is_modern:
-                tasks.start_soon(self._listen_to_lists, session)
+            tasks.start_soon(lists.run, self.options.on_status)
             if reports_changes(session):
                 tasks.start_soon(self._subscriptions.run, session)
             await self._wait_for_end(session)
@@ -280,31 +313,11 @@ class Connection:
             if idle_s is not None and idle_since is not None and time.monotonic() - idle_since >= idle_s:
                 return
 
-    async def _refresh_lists(self, session: McpSession) -> None:
-        while True:
-            await self._refresh.wait()
-            self._refresh.clear()
-            try:
-                await self.options.on_ready(session)
-                await self.options.on_status()
-            except (MCPError, InvalidResult) as error:
-                log.warning(
-                    "the lists of the server %r cannot be read again: %s", self.options.name, _describe_error(error)
-                )
-            await asyncio.sleep(REFRESH_S)
-
-    async def _listen_to_lists(self, session: McpSession) -> None:
-        """Subscribe to changes of lists, if the server reports them."""
-        capabilities = session.client.server_capabilities
-        features = (capabilities.tools, capabilities.prompts, capabilities.resources)
-        tools, prompts, resources = (each is not None and bool(each.list_changed) for each in features)
-        if not (tools or prompts or resources):
-            return
-        with suppress(MCPError, Exception):
-            async with session.client.listen(
-                tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
-            ) as changes:
-                await _read_to_end(changes)
+    def _report_gap(self) -> None:
+        """Have all lists read again, because the server may have changed them unnoticed."""
+        for kind in OfferKind:
+            self.options.on_offers(kind)
+        self.refresh()
 
     async def on_message(self, message: ServerNotification | Exception) -> None:
         """Report a changed resource or list; read the tools again if they or the prompts changed."""
@@ -352,12 +365,6 @@ class Connection:
         return asyncio.get_running_loop().create_future()
 
 
-async def _read_to_end(changes: AsyncIterator[object]) -> None:
-    """Read a stream of changes until it ends; `on_message` gets each as a notification, too."""
-    async for _ in changes:
-        pass
-
-
 def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
@@ -372,6 +379,8 @@ def _describe_error(error: BaseException) -> str:
         return f"it answered with the error {error.code}: {error.message[:_SHOWN_CHARS]}"
     if isinstance(error, httpx2.HTTPError):
         return f"no connection ({type(error).__name__})"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
     text = words_of(error)[:_SHOWN_CHARS]
     known = isinstance(error, ConfigError | CredentialMissing | InvalidResult)
     return text if known else f"{type(error).__name__}: {text}"

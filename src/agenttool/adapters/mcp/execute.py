@@ -54,8 +54,8 @@ class ConnectionPool(Protocol):
         """Return the headers that the requests of a call carry."""
         ...
 
-    def refusal(self, tool: str, /) -> str | None:
-        """Return why a tool may not run now; None if it may."""
+    def refusal(self, tool: str, session: McpSession, /) -> str | None:
+        """Return why a tool may not run in a session now; None if it may."""
         ...
 
     async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
@@ -95,10 +95,12 @@ class McpExecutor:
 
     async def _call(self, job: Job, connection: Connection, *, is_first: bool) -> object:
         try:
-            session = await connection.session(lambda: job.report(f"waits for the server {self.server!r} to start"))
+            session = await self.session(
+                connection, lambda: job.report(f"waits for the server {self.server!r} to start")
+            )
         except Unavailable as error:
             raise self._unavailable(error) from error
-        refusal = self.refusal()
+        refusal = self.refusal(session)
         if refusal is not None:
             raise call_failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
         mapping = self._mapping(session)
@@ -107,10 +109,10 @@ class McpExecutor:
             result = await self.send(job, session, exchange)
         except MCPError as error:
             fault = fault_of(error)
-            is_unknown = fault == UNKNOWN_SESSION
-            if is_unknown or fault in (NOT_CONNECTED, CONNECTION_LOST):
-                connection.drop(session, is_unknown=is_unknown)
-            if is_first and (is_unknown or exchange.request_id is None):  # the server did not handle the request
+            connection.drop_if_lost(session, error)
+            if is_first and (
+                fault == UNKNOWN_SESSION or exchange.request_id is None
+            ):  # the server did not handle the request
                 return await self._call(job, connection, is_first=False)
             raise self._failed(error, fault, exchange.request_id) from error
         except InvalidResult as error:
@@ -129,9 +131,17 @@ class McpExecutor:
         """The method of its requests."""
         return "tools/call"
 
-    def refusal(self) -> str | None:
+    async def session(self, connection: Connection, on_wait: Callable[[], None]) -> McpSession:
+        """Return the session in which the tool is called, after its definition was checked.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+        """
+        return await connection.session_for_tool(on_wait)
+
+    def refusal(self, session: McpSession) -> str | None:
         """Return why the tool may not run now; None if it may."""
-        return self.pool.refusal(self.tool)
+        return self.pool.refusal(self.tool, session)
 
     def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
         """Return the native output of a result.

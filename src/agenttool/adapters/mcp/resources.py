@@ -16,6 +16,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
+from agenttool.adapters.mcp.connection import Connection
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
@@ -123,7 +124,15 @@ class ReadingExecutor(McpExecutor):
         """The method of its requests."""
         return OPERATIONS[self.tool].method
 
-    def refusal(self) -> str | None:
+    async def session(self, connection: Connection, on_wait: Callable[[], None]) -> McpSession:
+        """Return the session.
+
+        Raises:
+            Unavailable: the server cannot be used now.
+        """
+        return await connection.session(on_wait)
+
+    def refusal(self, session: McpSession) -> str | None:
         """Return None: there is no definition of the server that could change."""
         return None
 

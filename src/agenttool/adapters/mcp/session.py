@@ -229,11 +229,18 @@ class McpSession:
     """One open session with a server."""
 
     def __init__(self, client: Client, writer: RecordingWriter, closed: asyncio.Event, session_id: SessionId) -> None:
-        """Take a client that is connected; `open_session` does so."""
+        """Take a client that is connected; `open_session` does so.
+
+        Attributes:
+            tools_valid_s: for how long the list of tools is valid that was read last; None if the server does not say.
+            refused_tools: the tools that this session defines otherwise than they were accepted.
+        """
         self.client = client
         self._writer = writer
         self.closed = closed
         self._session_id = session_id
+        self.tools_valid_s: float | None = None
+        self.refused_tools: frozenset[str] = frozenset()
 
     @property
     def session_id(self) -> str | None:
@@ -299,6 +306,7 @@ class McpSession:
         """
         found: list[JsonObject] = []
         cursor: str | None = None
+        validity: list[float] = []
         for _ in range(MAX_PAGES):
             exchange = Exchange()
             with self._recording(exchange):  # an invalid entry does not invalidate the others
@@ -308,6 +316,9 @@ class McpSession:
             if not isinstance(tools, list):
                 raise InvalidResult("its list has no 'tools'")
             found += [each for each in tools if isinstance(each, dict)]
+            ttl_ms = result.get("ttlMs") if self.is_modern else None
+            validity += [ttl_ms / 1000] if isinstance(ttl_ms, int | float) else []
+            self.tools_valid_s = min(validity, default=None)
             if not isinstance(following, str) or following == cursor:
                 return found
             cursor = following

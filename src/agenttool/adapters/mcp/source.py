@@ -25,14 +25,14 @@ from agenttool.adapters.mcp.resources import (
     request_of,
 )
 from agenttool.adapters.mcp.server_requests import ServerRequests
-from agenttool.adapters.mcp.session import Exchange, InvalidResult, McpSession, MessageStreams, SessionId
+from agenttool.adapters.mcp.session import Exchange, McpSession, MessageStreams, SessionId
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.adapters.mcp.tasks import TASKS
 from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
-from agenttool.adapters.tool_review import SourceWithReview, ToolReview
+from agenttool.adapters.tool_review import ReviewedTools, SourceWithReview, ToolReview
 from agenttool.config import environment
 from agenttool.config.table import suggestion
 from agenttool.errors import CallerError, ConfigError, CredentialMissing, ToolFailure
@@ -105,6 +105,7 @@ class McpSource(SourceWithReview):
         self._declared: dict[ToolId, DeclaredTool] = {}
         self._review = ToolReview(server.name, "mcp_tools", _DECISIVE)
         self._listed: Mapping[str, JsonObject] = {}
+        self._used: tuple[Mapping[str, JsonObject], ReviewedTools] | None = None
         self._invalid: tuple[str, ...] = ()
         self._offers_watched: list[OfferChanged] = []
 
@@ -118,6 +119,8 @@ class McpSource(SourceWithReview):
             self._review.tools = known
             await self._use(known.accepted)
             self._main.assume_ready()
+            if known.waiting:  # the server may have returned to what was accepted
+                self._main.want()
             await self._report_state()
             return
         first = self._main.want()
@@ -224,10 +227,13 @@ class McpSource(SourceWithReview):
     def _headers_with_credentials(self) -> dict[str, str]:
         return {name: text for name, text in self.server.headers.items() if credentials_in(text)}
 
-    def refusal(self, tool: str, /) -> str | None:
-        """Return why a tool may not run now; None if it may."""
+    def refusal(self, tool: str, session: McpSession, /) -> str | None:
+        """Return why a tool may not run in a session now; None if it may."""
         if tool not in self._listed:
             return f"the server {self.name!r} does not offer {tool!r} any more"
+        if tool in session.refused_tools:
+            review = f"run `agenttool sources review {self.name}`"
+            return f"it offers this actor another {tool!r} than the one that was accepted; {review}"
         return self._review.advice(tool)
 
     async def answer(self, job: Job, requests: JsonObject, /) -> JsonObject:
@@ -297,6 +303,7 @@ class McpSource(SourceWithReview):
                 name=server.name,
                 open_transport=lambda lines, session_id: self._transport(actor, lines, session_id),
                 on_ready=self._load_tools if actor is None else self._check_tools,
+                is_waiting=lambda: bool(self.waiting),
                 on_status=self._report_state,
                 on_offers=self._note_offers,
                 answers=ServerRequests(
@@ -374,18 +381,16 @@ class McpSource(SourceWithReview):
         shows_new = self.server.new_tools == "show"
         features = features_of(session.client.server_capabilities)
         await self._review.update(self._host.documents, listed, features=features, shows_new=shows_new)
-        await self._use(listed)
+        if self._used != (listed, self._review.tools):
+            await self._use(listed)
 
     async def _check_tools(self, session: McpSession) -> None:
-        """Check that the session of an actor has the definitions that were accepted.
-
-        Raises:
-            InvalidResult: a definition differs.
-        """
-        for each in await session.list_tools():
-            accepted = self._review.tools.accepted.get(str(each.get("name")))
-            if accepted is not None and not self._review.is_same(accepted, each):
-                raise InvalidResult(f"it offers this actor another {each['name']!r} than the one that was accepted")
+        """Find the tools whose definitions in the session of an actor are not those that were accepted."""
+        accepted, is_same = self._review.tools.accepted, self._review.is_same
+        found = [(str(each.get("name")), each) for each in await session.list_tools()]
+        session.refused_tools = frozenset(
+            name for name, each in found if name in accepted and not is_same(accepted[name], each)
+        )
 
     async def _use(self, listed: Mapping[str, JsonObject]) -> None:
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
@@ -394,6 +399,9 @@ class McpSource(SourceWithReview):
         tools.append(ask_tool(self.server))
         tools += [reading_tool(self.server, each, self) for each in sorted(OPERATIONS) if self.has_reading_tool(each)]
         await self._declare([*tools, *self._gone(tools)])
+        for each in self._actors.values():
+            each.refresh()
+        self._used = listed, reviewed
         self._watch_review()
 
     async def _use_reviewed(self) -> None:
