@@ -148,9 +148,9 @@ async def test_a_server_whose_tools_cannot_be_checked_is_not_called(serve_app, m
 async def test_a_server_that_returns_to_what_was_accepted_is_used_again(open_server, tmp_path, monkeypatch):
     monkeypatch.setattr(list_watch, "MAX_AGE_S", 0)
     monkeypatch.setattr(list_watch, "REFRESH_S", 0.01)
-    file, store = tmp_path / "definitions.json", str(tmp_path / "calls.db")
+    file = tmp_path / "definitions.json"
     file.write_text(json.dumps([BOOK]))
-    async with open_server(f"definitions={file}", store=store) as rt:
+    async with open_server(f"definitions={file}") as rt:
         file.write_text(json.dumps([{**BOOK, "description": "other"}]))
         changed = await rt.call("fx.book", {})
         file.write_text(json.dumps([BOOK]))
@@ -159,3 +159,13 @@ async def test_a_server_that_returns_to_what_was_accepted_is_used_again(open_ser
                 await asyncio.sleep(0.01)
         returned = await rt.call("fx.book", {})
     assert (changed.ok, returned.ok) == (False, True)
+
+
+async def test_a_server_that_returned_to_what_was_accepted_can_be_called_after_a_start(open_server, tmp_path):
+    file, store = tmp_path / "definitions.json", str(tmp_path / "calls.db")
+    results = []
+    for description in ("first", "other", "first"):
+        file.write_text(json.dumps([{**BOOK, "description": description}]))
+        async with open_server(f"definitions={file}", store=store) as rt:
+            results.append(await rt.call("fx.book", {}))
+    assert [each.ok for each in results] == [True, False, True]

@@ -110,22 +110,25 @@ class McpSource(SourceWithReview):
         self._offers_watched: list[OfferChanged] = []
 
     async def connect(self, host: SourceHost) -> None:
-        """Declare the tools that are known from before; otherwise start the server, and await it for some time."""
+        """Declare the tools that are known from before.
+
+        If there are none, or some wait for a review, start the server, and await it for some time.
+        """
         self._host = host
         self._main = self._connection(None)
         known = await self._review.load(host.documents)
         self._main.start()
-        if known is not None and known.accepted:
+        is_known = known is not None and bool(known.accepted)
+        if known is not None and is_known:
             self._review.tools = known
             await self._use(known.accepted)
             self._main.assume_ready()
-            if known.waiting:  # the server may have returned to what was accepted
-                self._main.want()
             await self._report_state()
-            return
+            if not known.waiting:
+                return  # otherwise the server may have returned to what was accepted
         first = self._main.want()
         await asyncio.wait([first], timeout=FIRST_ANSWER_S)
-        if not first.done():
+        if not first.done() and not is_known:
             fault = f"the server {self.name!r} has not listed its tools after {FIRST_ANSWER_S:g} s; it is awaited"
             self._main.status = replace(self._main.status, fault=fault)
             await self._report_state()
