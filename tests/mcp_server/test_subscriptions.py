@@ -1,6 +1,7 @@
 """Subscriptions to the resources of servers behind the gateway: who gets an update, and when a subscription ends."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -51,22 +52,76 @@ async def test_an_update_reaches_only_the_actor_whose_connection_reported_it(ups
         assert (await next_event(of_bob)).uri == "memo://one"
 
 
-async def test_a_subscription_that_a_server_never_confirms_is_not_acknowledged_and_blocks_no_other(
-    upstream, monkeypatch
-):
-    monkeypatch.setattr("agenttool.adapters.mcp.subscriptions.CONFIRM_S", 1.0)
+async def test_a_subscription_that_a_server_never_confirms_is_not_acknowledged_and_ends_no_other(upstream, monkeypatch):
+    monkeypatch.setattr("agenttool.adapters.mcp.subscriptions.CONFIRM_S", 0.5)
     async with (
         Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
         connected(rt) as client,
-        client.listen(resource_subscriptions=["memo://never", "memo://one"]) as events,
+        client.listen(resource_subscriptions=["memo://one"]) as events,
+        client.listen(resource_subscriptions=["memo://never"]) as none,
         connected(rt, "legacy") as old,
     ):
         assert events.honored.resource_subscriptions == ["memo://one"]
+        assert none.honored.resource_subscriptions is None
         with pytest.raises(MCPError, match="has not confirmed the subscription"):
             await old.subscribe_resource("memo://never")
-        await old.subscribe_resource("memo://one")
+        await old.subscribe_resource("memo://two")
         assert not (await rt.call("fx.change", {})).is_error
         assert (await next_event(events)).uri == "memo://one"
+
+
+async def test_a_resource_that_a_server_refuses_is_the_only_one_that_is_not_acknowledged(upstream):
+    wanted = [f"memo://{number}" for number in range(5)]
+    async with (
+        Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=[*wanted[:3], "memo://refused", *wanted[3:]]) as events,
+    ):
+        assert events.honored.resource_subscriptions == wanted
+
+
+async def test_many_updates_at_once_all_arrive_also_after_very_much_progress(upstream):
+    wanted = [f"memo://{number}" for number in range(400)]
+    async with (
+        Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=wanted) as events,
+    ):
+        assert events.honored.resource_subscriptions == wanted
+        assert not (await rt.call("fx.update", {"uris": wanted, "progress": 1_000})).is_error
+        assert sorted([(await next_event(events)).uri for _ in wanted]) == sorted(wanted)
+
+
+async def test_an_update_of_a_sub_resource_reaches_the_subscriber_of_the_resource_alone(upstream):
+    async with (
+        Runtime.open(sources=[server(*upstream)], approve=lambda _: True) as rt,
+        connected(rt) as client,
+        client.listen(resource_subscriptions=["memo://dir"]) as of_folder,
+        client.listen(resource_subscriptions=["memo://di", "memo://last"]) as of_others,
+    ):
+        assert not (await rt.call("fx.update", {"uris": ["memo://dir/child.txt", "memo://last"]})).is_error
+        assert (await next_event(of_folder)).uri == "memo://dir"
+        assert (await next_event(of_others)).uri == "memo://last"
+
+
+async def test_a_caller_with_many_subscriptions_leaves_room_for_others_on_the_same_stream(tmp_path):
+    wanted, log = [f"memo://{number}" for number in range(250)], tmp_path / "log"
+    async with (
+        Runtime.open(sources=[server("modern=1", f"log={log}")], approve=lambda _: True) as rt,
+        connected(rt, actor="ann") as ann,
+        connected(rt, actor="bob") as bob,
+        ann.listen(resource_subscriptions=wanted) as of_ann,
+        bob.listen(resource_subscriptions=["memo://other"]) as of_bob,
+    ):
+        assert of_ann.honored.resource_subscriptions == wanted
+        assert of_bob.honored.resource_subscriptions == ["memo://other"]
+        assert not (await rt.call("fx.update", {"uris": ["memo://249", "memo://other"]})).is_error
+        assert (await next_event(of_ann)).uri == "memo://249"
+        assert (await next_event(of_bob)).uri == "memo://other"
+        messages = [json.loads(line) for line in log.read_text().splitlines()]
+    opened = {each["id"] for each in messages if "resourceSubscriptions" in str(each)}
+    closed = {each["params"]["requestId"] for each in messages if each.get("method") == "notifications/cancelled"}
+    assert len(opened - closed) == 1
 
 
 async def test_a_server_that_died_is_started_again_for_its_subscribers(upstream, tmp_path):

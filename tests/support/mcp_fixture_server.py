@@ -144,6 +144,12 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a list of 
         for uri, meta in SUBSCRIBED.items():
             send({"method": "notifications/resources/updated", "params": {"uri": uri, "_meta": meta}})
         return text("changed")
+    if name == "update":
+        for step in range(given.get("progress", 0)):
+            progress(token, step, given["progress"])
+        for uri in given["uris"]:
+            send({"method": "notifications/resources/updated", "params": {"uri": uri}})
+        return text("updated")
     if name == "no_content":
         return {"content": "nothing"}
     return text(name)
@@ -231,6 +237,7 @@ if "offers" in OPTIONS:
     CAPABILITIES = {"tools": changing, "resources": {**changing, "subscribe": True}, "prompts": changing}
     CAPABILITIES["completions"] = {}
     TOOLS.append(tool("change", "Add a prompt and a resource."))
+    TOOLS.append(tool("update", "Update resources.", {"uris": {"type": "array"}, "progress": {"type": "integer"}}))
 TEMPLATES = [{"uriTemplate": OPTIONS.get("template", "memo://{name}"), "name": "memo"}] if "offers" in OPTIONS else []
 if "modern" in OPTIONS:
     CAPABILITIES["extensions"] = {"io.modelcontextprotocol/tasks": {}}
@@ -303,7 +310,11 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
     return None
 
 
-def handle(message):
+def subscribed(params):
+    return (params.get("uri"), *params.get("notifications", {}).get("resourceSubscriptions", ()))
+
+
+def handle(message):  # noqa: C901, PLR0912 -- a list of cases
     number, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method is None:
         event = ANSWERS[number]
@@ -313,7 +324,9 @@ def handle(message):
         CANCELED[params["requestId"]] = True
     elif method == "tools/call":
         threading.Thread(target=answer_call, args=(number, params), daemon=True).start()
-    elif "memo://never" in (params.get("uri"), *params.get("notifications", {}).get("resourceSubscriptions", ())) or (
+    elif "subscri" in method and "memo://refused" in subscribed(params):
+        send({"id": number, "error": {"code": -32602, "message": "no such resource"}})
+    elif "memo://never" in subscribed(params) or (
         method == "resources/list" and "list" in OPTIONS and not Path(OPTIONS["list"]).exists()
     ):
         pass

@@ -195,13 +195,20 @@ class RuntimeMcpServer:
                     await self._is_scheduled.wait()
             self._is_scheduled.clear()
             notices, self._notices = self._notices, {}
-            for each in notices.values():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(WATCH_S):
-                        await each()
+            async with asyncio.TaskGroup() as group:
+                for key, notice in notices.items():
+                    group.create_task(self._send_notice(key, notice))
             before, listed = listed, await self._lister.current()
             if listed is not before and listed.shown != before.shown:
                 await self._sessions.tools_changed()
+
+    async def _send_notice(self, key: object, notice: Notice) -> None:
+        """Send a notice; again later if its client does not read."""
+        try:
+            async with asyncio.timeout(WATCH_S):
+                await notice()
+        except TimeoutError:
+            self._notices.setdefault(key, notice)
 
     def _list_changed(self, kind: OfferKind) -> None:
         self._schedule(kind, partial(self._sessions.list_changed, kind))

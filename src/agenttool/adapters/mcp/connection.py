@@ -17,7 +17,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     PromptListChangedNotification,
     ResourceListChangedNotification,
-    ResourceUpdatedNotification,
     ServerNotification,
     ToolListChangedNotification,
 )
@@ -272,7 +271,7 @@ class Connection:
         """Open a session and wait for its end; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
-        callbacks = options.answers.callbacks(self._calls, self.log, self.on_message)
+        callbacks = options.answers.callbacks(self._calls, self.log, self.on_message, self._subscriptions.note_update)
         session_id = SessionId()
         try:
             with anyio.fail_after(options.start_timeout_s) as limit:
@@ -320,10 +319,8 @@ class Connection:
         self.refresh()
 
     async def on_message(self, message: ServerNotification | Exception) -> None:
-        """Report a changed resource or list; read the tools again if they or the prompts changed."""
+        """Report a changed list; read the tools again if they or the prompts changed."""
         match message:
-            case ResourceUpdatedNotification():
-                self._subscriptions.deliver(str(message.params.uri))
             case ResourceListChangedNotification():
                 self.options.on_offers(OfferKind.RESOURCES)
             case PromptListChangedNotification():

@@ -23,7 +23,6 @@ from agenttool.adapters.mcp.session import (
     SessionId,
 )
 from agenttool.adapters.mcp.settings import McpServer
-from agenttool.adapters.mcp.subscriptions import MAX_STREAMS
 from agenttool.adapters.pinned_transport import PinnedTransport, policy_for
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
@@ -33,7 +32,10 @@ CONNECT_S, READ_S = 15.0, 300.0
 """How long a connection may take, and how long a server may send nothing."""
 
 MAX_REQUESTS = 100
-"""How many requests are open at the same time, beside the streams of subscriptions; others wait."""
+"""How many requests are open at the same time, beside the streams of changes; others wait."""
+
+_STREAMS = 3
+"""Those of changed lists, of changed resources, and the one that replaces it; an older revision has one."""
 
 log = logging.getLogger("agenttool.mcp")
 
@@ -125,7 +127,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         Raises:
             ConfigError: an entry of `allow` is invalid.
         """
-        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow), MAX_STREAMS + MAX_REQUESTS)
+        self._inner = PinnedTransport(policy_for((server.url or "",), server.allow), MAX_REQUESTS + _STREAMS)
         self._server = server
         self._max_bytes = server.max_message_bytes
         self._session_id = session_id

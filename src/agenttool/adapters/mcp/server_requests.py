@@ -85,7 +85,9 @@ class ServerRequests:
     sample: SampleForCall | None = None
     roots: tuple[str, ...] = ()
 
-    def callbacks(self, calls: RunningCalls, log: ServerLog, on_message: MessageHandlerFnT) -> SessionCallbacks:
+    def callbacks(
+        self, calls: RunningCalls, log: ServerLog, on_message: MessageHandlerFnT, on_update: Callable[[str], None]
+    ) -> SessionCallbacks:
         """Return what a session calls; log messages of the server go to `log`, and to the client of the call."""
         sample, roots = self.sample, self.roots
 
@@ -122,6 +124,7 @@ class ServerRequests:
 
         return SessionCallbacks(
             on_message=on_message,
+            on_update=on_update,
             on_log=add_to_log,
             elicit=answer_elicitation,
             sample=None if sample is None else answer_sampling,

@@ -56,8 +56,9 @@ MAX_PAGES = 1000
 """How many pages of a list are read."""
 
 BURST, PER_SECOND = 200, 50.0
-"""How many notifications, such as progress, are read at once, and in each second; a server may send more."""
+"""How many notifications of progress are read at once, and in each second, and as many others; others are dropped."""
 
+_UPDATED, _PROGRESS = "notifications/resources/updated", "notifications/progress"
 _NEEDED = ("notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/elicitation/complete")
 
 
@@ -102,10 +103,8 @@ class NotificationLimit:
         """Start full."""
         self._tokens, self._at = float(BURST), time.monotonic()
 
-    def admits(self, method: str) -> bool:
-        """Return whether a notification is read; those that a request waits for always are."""
-        if method in _NEEDED or method.endswith("list_changed"):
-            return True
+    def admits(self) -> bool:
+        """Return whether one more notification is read."""
         now = time.monotonic()
         self._tokens, self._at = min(self._tokens + (now - self._at) * PER_SECOND, BURST), now
         if self._tokens < 1:
@@ -134,17 +133,22 @@ class _StreamContext:
 
 
 class RecordingReader(_StreamContext):
-    """Records raw results, limits notifications, and reports the end of the stream."""
+    """Records raw results, limits notifications, and reports updated resources and the end of the stream."""
 
     def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], open_: dict[int | str, Exchange], closed: asyncio.Event
+        self,
+        stream: ReadStream[SessionMessage | Exception],
+        open_: dict[int | str, Exchange],
+        closed: asyncio.Event,
+        on_update: Callable[[str], None],
     ) -> None:
         """Take the stream of a transport."""
         super().__init__(stream)
         self._stream = stream
         self._open = open_
         self._closed = closed
-        self._limit = NotificationLimit()
+        self._on_update = on_update
+        self._progress, self._others = NotificationLimit(), NotificationLimit()
 
     def __aiter__(self) -> "ReadStream[SessionMessage | Exception]":
         """Return itself."""
@@ -171,7 +175,7 @@ class RecordingReader(_StreamContext):
             return True
         message = item.message
         if isinstance(message, JSONRPCNotification):
-            return self._limit.admits(message.method)
+            return self._admits_notification(message)
         if isinstance(message, JSONRPCResponse):
             exchange = self._open.pop(coerce_request_id(message.id), None)
             if exchange is not None:
@@ -179,6 +183,21 @@ class RecordingReader(_StreamContext):
                 if exchange.is_raw:
                     message.result = {}
         return True
+
+    def _admits_notification(self, message: JSONRPCNotification) -> bool:
+        """Return whether the SDK reads a notification; it always reads those that a request waits for.
+
+        It never reads an updated resource: it ends a stream of changes on which too many are waiting.
+        """
+        method = message.method
+        if method == _UPDATED:
+            uri: object = (message.params or {}).get("uri")
+            if isinstance(uri, str):
+                self._on_update(uri)
+            return False
+        if method in _NEEDED or method.endswith("list_changed"):
+            return True
+        return (self._progress if method == _PROGRESS else self._others).admits()
 
 
 class RecordingWriter(_StreamContext):
@@ -216,9 +235,10 @@ class InvalidResult(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCallbacks:
-    """What a session calls when the server sends something on its own."""
+    """What a session calls when the server sends something on its own; `on_update` gets the URI of a resource."""
 
     on_message: MessageHandlerFnT
+    on_update: Callable[[str], None]
     on_log: LoggingFnT
     elicit: ElicitationFnT | None = None
     sample: SamplingFnT | None = None
@@ -357,7 +377,7 @@ async def open_session(
     async def recorded() -> AsyncGenerator[MessageStreams]:
         async with transport as (reader, writer):
             writers.append(RecordingWriter(writer, open_))
-            yield RecordingReader(reader, open_, closed), writers[0]
+            yield RecordingReader(reader, open_, closed, callbacks.on_update), writers[0]
 
     client = Client(
         recorded(),
