@@ -70,7 +70,7 @@ val value; var variable; vid video; vol volume; wiki wikipedia
 
 _VERBS_AND_NOUNS = """
 admit admission; agree agreement; analyze analyse analysis analytics; approve approval
-arrive arrival; assign assignment assignee; behavior behaviour; bear born birth birthday; choose choice
+arrive arrival; assign assignment; behavior behaviour; bear born birth birthday; choose choice
 classify classification; compare comparison; compose composition; convert conversion; decide decision
 deploy deployment; describe description
 destroy destruction; die death; divide division; encrypt encryption; enroll enrollment; exclude exclusion
