@@ -11,7 +11,7 @@ from typing import NoReturn, Self, Unpack
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.python.source import Tool, checked_objects, declared, provided
-from agenttool.assemble.approving import Approval, is_answered, make_questions
+from agenttool.assemble.approving import Approval, make_questions
 from agenttool.assemble.checks import as_list, as_list_of, require_loop
 from agenttool.assemble.credentials import GivenCredential, make_credentials
 from agenttool.assemble.reload import AppliedSettings
@@ -209,8 +209,7 @@ class Runtime(SurfaceAccess):
         rules, sources = tuple(as_list("rules", rules)), tuple(as_list("sources", sources))
         place, folder = find_store(settings, store, payloads)
         file = store_path(place)
-        can_ask = is_answered(approve, setting=settings.interactive, is_durable=file is not None)
-        policy = make_policy(settings, rules, mode, interactive=can_ask, tenant=tenant)
+        policy = make_policy(settings, rules, mode, approve=approve, is_durable=file is not None, tenant=tenant)
         chosen = [declared(each) for each in as_list("tools", tools)]
         all_hooks = add_command_hooks(as_list_of("hooks", hooks, Hook), settings)
         all_advisers = as_list_of("advisers", advisers, Adviser)

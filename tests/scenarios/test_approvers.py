@@ -142,6 +142,27 @@ async def test_without_an_approver_and_a_durable_store_a_call_is_denied_at_once_
     ]
 
 
+IN_FILE = ["@tool(read_only=True)", "[[rules]]", 'behavior = "allow"', 'tool = "local.pay"']
+
+
+@pytest.mark.parametrize(
+    ("options", "written", "last"),
+    [
+        ({}, "", ["[store]", 'url = "sqlite:agenttool.db"']),
+        ({}, "[permissions]\ninteractive = false", ["[permissions]", "interactive = true"]),
+        ({"approve": "deny"}, "", ["approve=ask"]),
+    ],
+)
+async def test_a_denial_under_a_settings_file_shows_lines_of_that_file(tmp_path, options, written, last):
+    file = tmp_path / "mine.toml"
+    file.write_text(written)
+    async with Runtime.open(tools=[pay], config=file, **options) as rt:
+        result = await rt.call("pay", BILL)
+    lines = result.error.message.splitlines()[1:]
+    assert [line.partition("#")[0].strip() for line in lines] == [*IN_FILE, *last]
+    assert "mine.toml" in lines[1]
+
+
 async def test_a_durable_store_waits_and_the_log_has_the_command_that_answers(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "agenttool.approvals")
     async with Runtime.open(tools=[pay], store=tmp_path / "calls.db") as rt:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import cast
 
-from agenttool.assemble.approving import Approval, is_answered
+from agenttool.assemble.approving import Approval
 from agenttool.assemble.settings import make_policy
 from agenttool.assemble.sources import MadeSources, make_sources
 from agenttool.config import Config, Setting
@@ -50,8 +50,9 @@ class AppliedSettings:
             ConfigError: the settings are invalid; nothing has changed then.
             StoreError: the store cannot be written; nothing has changed then.
         """
-        can_ask = is_answered(self.approve, setting=config.interactive, is_durable=self.is_durable)
-        policy = make_policy(config, self.rules, self.mode, interactive=can_ask, tenant=self.tenant)
+        policy = make_policy(
+            config, self.rules, self.mode, approve=self.approve, is_durable=self.is_durable, tenant=self.tenant
+        )
         made = make_sources(config, self.given)
         removed, added = made.changed(self.made)
         core = agent.core

@@ -11,10 +11,19 @@ from typing import cast
 from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_model
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
+from agenttool.assemble.approving import Approval, is_answered
 from agenttool.assemble.checks import as_instance, as_list
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.sources import check_kinds
-from agenttool.config import Config, Setting, SurfaceSetting, environment, load_config, read_config
+from agenttool.config import (
+    SETTINGS_FILE,
+    Config,
+    Setting,
+    SurfaceSetting,
+    environment,
+    load_config,
+    read_config,
+)
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.journal.steps import STEPS
@@ -24,6 +33,7 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import RuleOption, read_rules, rules_in
 from agenttool.policy.rules import RuleBook
+from agenttool.policy.verdict import IN_PROGRAM, Remedy, in_settings
 from agenttool.policy.votes import PermissionMode
 from agenttool.policy.wildcards import fits
 from agenttool.ports.identity import DEFAULT_TENANT
@@ -65,13 +75,14 @@ def make_policy(
     rules: Iterable[RuleOption],
     mode: str | None,
     *,
-    interactive: bool,
+    approve: Approval | None,
+    is_durable: bool,
     tenant: str = DEFAULT_TENANT,
 ) -> Policy:
     """Return the policy of a tenant; the options of the program take precedence over the settings.
 
     Raises:
-        ConfigError: a rule or the mode is invalid.
+        ConfigError: a rule, the mode or `approve` is invalid.
     """
     # A tenant does not even see the rules of others.
     given = (*read_rules(settings.rules), *rules_in(as_list("rules", rules)))
@@ -83,10 +94,18 @@ def make_policy(
     return Policy(
         book=book,
         mode=_read_mode(settings, mode),
-        interactive=interactive,
+        interactive=is_answered(approve, setting=settings.interactive, is_durable=is_durable),
         workspace=_workspace(settings),
         groups=groups,
+        remedies=_remedies(settings, approve),
     )
+
+
+def _remedies(settings: Config, approve: Approval | None) -> tuple[Remedy, ...]:
+    if settings.named_file is None and not settings.is_layered:
+        return IN_PROGRAM
+    file = SETTINGS_FILE if settings.named_file is None else settings.named_file.name
+    return in_settings(file, is_switched_off=settings.interactive is False if approve is None else None)
 
 
 def check_file(written: Config) -> None:

@@ -208,9 +208,7 @@ def replay(
     since_ns, until_ns = parse_time("--since", since), parse_time("--until", until)
     settings = read_config(rules_file)
     tools = ReplayTools(load_tools(places or []))
-    replay = PolicyReplay(
-        settings, make_policy(settings, (), None, interactive=settings.interactive is not False), tools
-    )
+    replay = PolicyReplay(settings, make_policy(settings, (), None, approve=None, is_durable=True), tools)
     totals = ReplayTotals()
     with open_journal(store) as reader, reader.at_one_moment():
         for call in decided_calls(reader, tools, since_ns=since_ns, until_ns=until_ns):

@@ -143,6 +143,7 @@ def merge_layers(found: Iterable[tuple[SettingsLayer, SettingsFile]]) -> Config:
     return replace(
         merged,
         user=user,
+        is_layered=True,
         server=None if merged.server is None else read_table(tables["server"], ServerSetting, "[server]"),
         surface=None if merged.surface is None else read_table(tables["surface"], SurfaceSetting, "[surface]"),
     )

@@ -307,6 +307,7 @@ class Config:
         teams: the actors of each team.
         user: the settings of the user's file alone, if this is the sum of several layers.
         named_file: the file of these settings, if a user or program named it; none for the layers.
+        is_layered: whether these are the settings of the layers, whichever of their files exist.
     """
 
     rules: tuple[Setting, ...] = ()
@@ -326,6 +327,7 @@ class Config:
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     user: "Config | None" = None
     named_file: Path | None = field(default=None, compare=False)
+    is_layered: bool = field(default=False, compare=False)
 
     def check_profile(self, name: str) -> None:
         """Check that there is a table `[mcp.NAME]`.

@@ -18,7 +18,7 @@ from agenttool.pipeline.call import Call, Core
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, check_replacement, replace_input
-from agenttool.pipeline.judge import judge, refuse_if_denied, request_votes
+from agenttool.pipeline.judge import denial, judge, refuse_if_denied, request_votes
 from agenttool.pipeline.remembered_rules import remember
 from agenttool.pipeline.running import run_stoppable
 from agenttool.pipeline.tool import Tool
@@ -40,7 +40,7 @@ from agenttool.policy.approvals import (
     rejection,
 )
 from agenttool.policy.suggest import suggest
-from agenttool.policy.verdict import Verdict, refusal
+from agenttool.policy.verdict import Verdict
 from agenttool.ports.evidence import input_digest
 from agenttool.records import (
     UNSET,
@@ -143,7 +143,7 @@ def _why_refused(call: Call, tool: Tool, asked: JsonObject, edited: JsonObject) 
         verdict = judge(call, tool, check_replacement(call, tool, asked, edited, MutationSource.PERMISSION_PROMPT))
     except ToolFailure as failure:
         return failure.error
-    return None if edit_stands(verdict) else refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind)
+    return None if edit_stands(verdict) else denial(call, tool, verdict)
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:

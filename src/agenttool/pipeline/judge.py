@@ -14,7 +14,7 @@ from agenttool.policy.subject import EffectFacts
 from agenttool.policy.verdict import Verdict, refusal
 from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteStatus
 from agenttool.ports.advice import Advice, AdviceQuestion, Adviser
-from agenttool.records import Behavior, JsonObject
+from agenttool.records import Behavior, JsonObject, ToolError
 from agenttool.records import replace as replace_record
 from agenttool.results.redaction import Scrubber
 
@@ -48,6 +48,11 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
     return verdict if call.scrubber is None else _scrubbed(verdict, call.scrubber)
 
 
+def denial(call: Call, tool: Tool, verdict: Verdict) -> ToolError:
+    """Return the error of a call that a verdict denies."""
+    return refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind, call.core.policy.remedies)
+
+
 def is_denied(call: Call, tool: Tool, value: JsonObject) -> bool:
     """Return whether the rules deny an input, so that no preflight needs to run (G-22)."""
     return judge(call, tool, tool.with_defaults(value)[0]).behavior is Behavior.DENY
@@ -62,7 +67,7 @@ def refuse_if_denied(call: Call, tool: Tool, value: JsonObject) -> None:
     verdict = judge(call, tool, value)
     if not edit_stands(verdict):
         call.note(steps.REFUSED, call.decided(verdict, json_bytes(value)))
-        raise ToolFailure(refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind))
+        raise ToolFailure(denial(call, tool, verdict))
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:

@@ -15,7 +15,7 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
 from agenttool.policy.subject import EffectFacts, Subject
 from agenttool.policy.targets import CallTargets
-from agenttool.policy.verdict import Verdict, Vote, Weight
+from agenttool.policy.verdict import IN_PROGRAM, Remedy, Verdict, Vote, Weight
 from agenttool.policy.votes import (
     DecisionInput,
     ExternalVote,
@@ -68,6 +68,7 @@ class Policy:
         interactive: whether an approver is available; if not, a question is a deny.
         parent: the policy of the parent agent; a call never gets more permissions here than there.
         groups: the actors of each role and team.
+        remedies: what a denial for want of an approver suggests.
     """
 
     book: RuleBook = field(default_factory=RuleBook)
@@ -76,6 +77,7 @@ class Policy:
     workspace: Workspace = field(default_factory=Workspace)
     parent: "Policy | None" = None
     groups: ActorGroups = field(default_factory=ActorGroups)
+    remedies: tuple[Remedy, ...] = IN_PROGRAM
     _plans: dict[Subject, _ToolPlan] = field(default_factory=dict["Subject", "_ToolPlan"], init=False, repr=False)
 
     def for_child(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from agenttool.policy.rules import AUTHORITY, Rule
 from agenttool.records import (
@@ -131,31 +132,62 @@ def decision_record(
     )
 
 
+class Remedy(NamedTuple):
+    """A change that helps after a denial for want of an approver.
+
+    Attributes:
+        weight: the strongest vote that it changes.
+        text: the lines to write; `%s` is the name of the tool.
+    """
+
+    weight: Weight
+    text: str
+    reason: str
+
+
 _DECLARE = "@tool(read_only=True)"
 _DECLARED_ELSEWHERE = (ToolKind.MCP_TOOL, ToolKind.OPENAPI_OPERATION)
 """The kinds of tools that no decorator of this program declares."""
 
-_REMEDIES = (
-    (Weight.ASK_ABOUT_HARM, _DECLARE, "declare that it changes nothing"),
-    (
-        Weight.ASK_FOR_APPROVAL,
-        'rules=[{"behavior": "allow", "tool": "%s"}]',
-        "allow it in `Runtime.open`, or by [[rules]] in agenttool.toml",
-    ),
-    (Weight.ASK, "approve=ask", 'a function that answers, or "wait", in `Runtime.open`'),
+DECLARE_HARMLESS = Remedy(Weight.ASK_ABOUT_HARM, _DECLARE, "declare that it changes nothing")
+ALLOW_IN_PROGRAM = Remedy(
+    Weight.ASK_FOR_APPROVAL,
+    'rules=[{"behavior": "allow", "tool": "%s"}]',
+    "allow it in `Runtime.open`, or by [[rules]] in agenttool.toml",
 )
-"""The lines that would change a denial for want of an approver, each with the weakest vote that it changes."""
+ASK_IN_PROGRAM = Remedy(Weight.ASK, "approve=ask", 'a function that answers, or "wait", in `Runtime.open`')
+
+IN_PROGRAM = (DECLARE_HARMLESS, ALLOW_IN_PROGRAM, ASK_IN_PROGRAM)
+"""The changes to a program without a settings file."""
 
 
-def refusal(verdict: Verdict, tool_name: str, kind: ToolKind = ToolKind.FUNCTION) -> ToolError:
+def in_settings(file: str, *, is_switched_off: bool | None) -> tuple[Remedy, ...]:
+    """Return the changes to a settings file.
+
+    Args:
+        file: the name of the file.
+        is_switched_off: whether the file says that no approver can be asked; none if the program decides about that.
+    """
+    allow = Remedy(Weight.ASK_FOR_APPROVAL, '[[rules]]\nbehavior = "allow"\ntool = "%s"', f"in {file}: allow it")
+    if is_switched_off is None:
+        return DECLARE_HARMLESS, allow, ASK_IN_PROGRAM
+    table = "[permissions]\ninteractive = true" if is_switched_off else '[store]\nurl = "sqlite:agenttool.db"'
+    return DECLARE_HARMLESS, allow, Remedy(Weight.ASK, table, f"in {file}: the call waits for `agenttool approvals`")
+
+
+def refusal(
+    verdict: Verdict, tool_name: str, kind: ToolKind = ToolKind.FUNCTION, remedies: tuple[Remedy, ...] = IN_PROGRAM
+) -> ToolError:
     """Return the error that a denied call ends with (AT-ERR-14); it names what would change an unasked question."""
     message = verdict.reason.message
     if verdict.weight is not Weight.DENY:
         left_out = _DECLARE if kind in _DECLARED_ELSEWHERE else None
-        fitting = [each for each in _REMEDIES if verdict.weight >= each[0] and each[1] != left_out]
-        found = [(line.replace("%s", tool_name), why) for _, line, why in fitting]
-        lines = [f"  {line:<52}  # {why}" for line, why in found]
-        message = "\n".join((f"{message}. One of these lines changes that:", *lines))
+        lines = [f"{message}. One of these changes that:"]
+        for each in remedies:
+            if verdict.weight >= each.weight and each.text != left_out:
+                first, *others = each.text.replace("%s", tool_name).split("\n")
+                lines += [f"  {first:<52}  # {each.reason}", *(f"  {line}" for line in others)]
+        message = "\n".join(lines)
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,

@@ -10,10 +10,9 @@ from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.call_state import NO_VOTES
 from agenttool.pipeline.hook_runs import decide_with_hooks, refuse_stop_and_fault, run_hooks_at
-from agenttool.pipeline.judge import judge, request_votes
+from agenttool.pipeline.judge import denial, judge, request_votes
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.rules import has_passed
-from agenttool.policy.verdict import refusal
 from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase, replace
 
 _PHASE = Phase.PERMISSION
@@ -71,7 +70,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
         return proposed
     if verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _encoded(call, proposed)))
-        raise ToolFailure(refusal(verdict, tool.name, tool.entry.tool.declaration.tool_kind))
+        raise ToolFailure(denial(call, tool, verdict))
     return await ask(call, tool, proposed, verdict)
 
 
