@@ -133,6 +133,7 @@ class SyncApprovals(LoopProxy[ApprovalQueue]):
 
     list = awaited(ApprovalQueue.list)
     get = awaited(ApprovalQueue.get)
+    of_call = awaited(ApprovalQueue.of_call)
     closed = awaited(ApprovalQueue.closed)
     decide = awaited(ApprovalQueue.decide)
     rules = awaited(ApprovalQueue.rules)

@@ -76,6 +76,35 @@ async def test_a_client_without_an_answer_is_told_where_to_approve_and_the_same_
         assert again.meta["agenttool/approval"] != question.approval_id
 
 
+async def test_the_same_call_while_the_first_still_asks_is_another_call_with_its_own_question(mode):
+    asked, answer = asyncio.Queue(), asyncio.Event()
+
+    async def person(context, params):
+        asked.put_nowait(params.message)
+        await answer.wait()
+        return types.ElicitResult(action="accept", content={"decision": "allow"})
+
+    async with served([send], mode, person) as (runtime, client), asyncio.TaskGroup() as group:
+        calls = []
+        for _ in range(3):
+            calls.append(group.create_task(client.call_tool("send", {"to": "ada"})))
+            await asked.get()
+        assert len({each.invocation_id for each in await runtime.approvals.list()}) == 3
+        if mode != NEW:  # there, the client has the question and no open request
+            calls[-1].cancel()
+            await asyncio.wait([calls.pop()])
+        answer.set()
+        results = [text_of(await each) for each in calls]
+    assert results == ["sent to ada"] * len(calls)
+    assert len(SENT) == len(calls)
+
+
+async def test_a_call_asks_its_client_although_very_many_other_questions_are_open():
+    async with served([send], NEW, Person(decision="allow")) as (runtime, client):
+        await asyncio.gather(*(runtime.submit("send", {"to": str(number)}) for number in range(1_001)))
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+
+
 async def test_a_call_that_was_approved_elsewhere_ends_while_the_client_still_asks(mode):
     asked = asyncio.Event()
 

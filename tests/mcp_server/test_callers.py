@@ -160,7 +160,7 @@ async def test_an_approval_for_a_tool_that_is_named_like_a_question_is_no_questi
     options = ("-I", "-S", str(FIXTURE), f"definitions={tmp_path / 'more.json'}")
     source, person = McpServer("fx", command=sys.executable, args=options), Person(decision="allow")
     async with serving(sources=[source]) as (_, url), client_of(url, mode, "user:ada", person) as ada:
-        result = await ada.call_tool("ask_user_", {"message": "Your name?", "schema": {"type": "object"}})
+        result = await ada.call_tool("fx__ask_user_", {"message": "Your name?", "schema": {"type": "object"}})
     assert "approval_required" in text_of(result)
     assert person.asked == []
 

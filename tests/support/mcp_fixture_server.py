@@ -46,6 +46,7 @@ TOOLS = [
     tool("env", "Return a variable of the environment.", {"name": {"type": "string"}}),
     tool("pid", "Return the process number."),
     tool("ask", "Ask the user.", {each: {"type": "string"} for each in ("field", "message", "mode", "schema")}),
+    tool("ask_often", "Ask the user many questions at once.", {"count": {"type": "integer"}}),
     tool("sample", "Have the client sample a model."),
     tool("note", "Send a log message."),
     tool("task", "Run as a task.", {"ends": {"type": "string"}}),
@@ -126,6 +127,10 @@ def call(number, params):  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a list of 
         return text(str(os.getpid()))
     if name == "ask":
         return ask(params)
+    if name == "ask_often":
+        question = {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {}}}
+        numbers = [f"often{each}" for each in range(given["count"])]
+        return text(json.dumps(requests(dict.fromkeys(numbers, ("elicitation/create", question)))))
     if name == "sample":
         message = {"role": "user", "content": {"type": "text", "text": "Hello?"}}
         return text(json.dumps(request("q2", "sampling/createMessage", {"messages": [message], "maxTokens": 9})))
@@ -195,11 +200,17 @@ def ask(params):
 
 def request(number, method, params):
     """Return the reply of the client, or its error."""
-    event = threading.Event()
-    ANSWERS[number] = [event, None]
-    send({"id": number, "method": method, "params": params})
-    event.wait(30)
-    return ANSWERS[number][1]
+    return requests({number: (method, params)})[0]
+
+
+def requests(made):
+    """Return the replies of the client to requests that are sent at once, or its errors."""
+    for number, (method, params) in made.items():
+        ANSWERS[number] = [threading.Event(), None]
+        send({"id": number, "method": method, "params": params})
+    for number in made:
+        ANSWERS[number][0].wait(30)
+    return [ANSWERS[number][1] for number in made]
 
 
 def big(number, given):

@@ -19,7 +19,7 @@ from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, WaitingCalls
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.ports.caller import CALLER
-from agenttool.records import InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
+from agenttool.records import ApprovalId, InvocationId, JsonObject, Ref, ToolProgress, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
 POLL_S, MAX_POLL_S = 0.05, 1.0
@@ -81,6 +81,7 @@ class ToolRun:
     denies_questions: bool = False
     invocation_id: InvocationId | None = None
     _asked: set[str] = field(default_factory=set[str])
+    """The questions that need no look any more: answered here, or of other calls."""
     _result: ToolResult | None = None
     _idle: asyncio.Event | None = None
 
@@ -128,7 +129,7 @@ class ToolRun:
         Raises:
             MCPError: it waits for an approval; the message names the place to approve it.
         """
-        waiting = self.waiting.find(self.identity)
+        waiting = self.waiting.take(self.identity, self.exchange)
         shown = await self.resume(await self.start(tool) if waiting is None else waiting)
         result = self._result or await self.runtime.journal.result(cast("InvocationId", self.invocation_id))
         if result is None:
@@ -148,12 +149,12 @@ class ToolRun:
                 async with aclosing(self._questions(invocation_id)) as questions:
                     async for question in questions:
                         if not await self._ask(question):
-                            await self.waiting.add(self.identity, invocation_id, question.expires_at)
+                            await self._record_waiting(question)
                             return self._where_to_answer(question)
             result = self._result or await self.runtime.wait(invocation_id)
             if result is None:
                 raise AssertionError("a wait without a limit returns a result")
-            await self.waiting.remove(self.identity)
+            await self.waiting.remove(self.identity, invocation_id)
             return await call_result(result, self._fetch, any_structure=is_stateless(self.exchange.context))
         except asyncio.CancelledError:
             await self.cancel()
@@ -171,19 +172,32 @@ class ToolRun:
             pause_s = min(1.3 * pause_s, MAX_POLL_S)
 
     async def _open_question(self, invocation_id: InvocationId) -> Question | None:
-        for question in await self.runtime.approvals.list():
-            if question.approval_id not in self._asked and await self._is_same_or_nested(
-                question.invocation_id, invocation_id
-            ):
-                return question
+        """Return an open question of a call, or of a call that its tool made."""
+        approvals = self.runtime.approvals
+        own = await approvals.of_call(invocation_id)
+        if own is not None and own.approval_id not in self._asked:
+            return own
+        after: ApprovalId | None = None
+        while page := await approvals.list(after=after):
+            after = page[-1].approval_id
+            for question in page:
+                if question.approval_id in self._asked:
+                    continue
+                root = await self._root_of(question.invocation_id, invocation_id)
+                if root == invocation_id:
+                    return question
+                if root is not None:
+                    self._asked.add(question.approval_id)
         return None
 
-    async def _is_same_or_nested(self, asking: InvocationId | None, invocation_id: InvocationId) -> bool:
-        """Return whether a call is this one, or one that its tool made."""
-        while asking is not None and asking != invocation_id:
+    async def _root_of(self, asking: InvocationId, wanted: InvocationId) -> InvocationId | None:
+        """Return the wanted call if its tool made a call, otherwise the outermost one; None if it is not known yet."""
+        while asking != wanted:
             found = await self.runtime.journal.invocation(asking)
-            asking = None if found is None else found.parent_invocation_id
-        return asking is not None
+            if found is None or found.parent_invocation_id is None:
+                return None if found is None else asking
+            asking = found.parent_invocation_id
+        return asking
 
     async def _ask(self, question: Question) -> bool:
         """Ask the person at the client; return whether the question is answered, here or elsewhere."""
@@ -193,7 +207,7 @@ class ToolRun:
         page = self._page_of(question)
         if page is None and not (self._may_answer(question) and self.exchange.accepts("elicitation/create")):
             return False
-        await self.waiting.add(self.identity, cast("InvocationId", self.invocation_id), question.expires_at)
+        await self._record_waiting(question)
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(self._elicit(question) if page is None else self._show_page(question, page))
             closing = group.create_task(self._closed(question))
@@ -212,6 +226,10 @@ class ToolRun:
         outcome = await self.runtime.approvals.decide(question, answer, by=by)
         self._asked.add(question.approval_id)
         return not isinstance(outcome, Refused) or await self.runtime.approvals.get(question.approval_id) is None
+
+    async def _record_waiting(self, question: Question) -> None:
+        call = cast("InvocationId", self.invocation_id)
+        await self.waiting.add(self.identity, call, question.expires_at, self.exchange)
 
     async def _elicit(self, question: Question) -> Answer | None:
         """Show a form, and return the answer of the person at the client; None if there is none."""

@@ -64,7 +64,7 @@ class PendingRequest:
     reply: "asyncio.Future[JsonObject]"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class ClientExchange:
     """The work for one request of a client, over all round trips; the `CallingClient` of the calls within it.
 

@@ -6,7 +6,8 @@ import secrets
 import time
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import cast
+from typing import Protocol, cast
+from weakref import WeakValueDictionary
 
 from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.codec.moments import timestamp
@@ -115,16 +116,27 @@ class WaitingClientCall:
         return has_passed(self.until, timestamp(time.time_ns()))
 
 
+class CallHolder(Protocol):
+    """The work for a request of a client that has a call."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the work has ended, so that it has the call no longer."""
+        ...
+
+
 class WaitingCalls:
     """The calls that wait for an approval; the same call by the same actor continues the one that waits.
 
-    Each is continued once, and until its question expires. On a durable store they survive the process.
+    Each is continued once, and until its question expires. A call that still belongs to a request of a client is not
+    continued by another request. On a durable store they survive the process.
     """
 
     def __init__(self, documents: DocumentStore | None) -> None:
         """Take the store of the entries, if there is one."""
         self._documents = documents
-        self._waiting: dict[str, WaitingClientCall] = {}
+        self._waiting: dict[str, dict[InvocationId, WaitingClientCall]] = {}
+        self._holders: WeakValueDictionary[InvocationId, CallHolder] = WeakValueDictionary()
 
     async def load(self) -> None:
         """Read the calls that other processes left, and delete those that have expired.
@@ -140,35 +152,53 @@ class WaitingCalls:
                 if found is None or found.has_expired:
                     await documents.put(_WAITING_KIND, key, None)
                 else:
-                    self._waiting[key] = found
+                    self._waiting.setdefault(key.partition(" ")[0], {})[found.invocation_id] = found
 
     def find(self, call: CallIdentity) -> InvocationId | None:
-        """Return the invocation that the same call waits for."""
-        found = self._waiting.get(call.digest) if self._waiting else None
-        return None if found is None or found.has_expired else found.invocation_id
+        """Return the invocation that waits, and that the same call continues; None if there is none."""
+        for each in self._waiting.get(call.digest, {}).values() if self._waiting else ():
+            holder = self._holders.get(each.invocation_id)
+            if not each.has_expired and (holder is None or holder.has_ended):
+                return each.invocation_id
+        return None
 
-    async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp) -> None:
-        """Record that a call waits until some time.
+    def take(self, call: CallIdentity, holder: CallHolder) -> InvocationId | None:
+        """Return the invocation that the same call continues, as `find` does; it belongs to the holder from now on."""
+        found = self.find(call)
+        if found is not None:
+            self._holders[found] = holder
+        return found
+
+    async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp, holder: CallHolder) -> None:
+        """Record that a call waits until some time, and belongs to a holder until that has ended.
 
         Raises:
             StoreError: it could not be stored.
         """
-        waiting = WaitingClientCall(invocation_id, until)
-        if self._waiting.get(call.digest) != waiting:
-            self._waiting[call.digest] = waiting
+        self._holders[invocation_id] = holder
+        waiting, known = WaitingClientCall(invocation_id, until), self._waiting.setdefault(call.digest, {})
+        if known.get(invocation_id) != waiting:
+            known[invocation_id] = waiting
             if self._documents is not None:
                 body = json_bytes({"invocation_id": invocation_id, "until": until})
-                await self._documents.put(_WAITING_KIND, call.digest, body)
+                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), body)
 
-    async def remove(self, call: CallIdentity) -> None:
+    async def remove(self, call: CallIdentity, invocation_id: InvocationId) -> None:
         """Delete the record of a call, because its client has its result.
 
         Raises:
             StoreError: it could not be stored.
         """
-        is_known = bool(self._waiting) and self._waiting.pop(call.digest, None) is not None
-        if is_known and self._documents is not None:
-            await self._documents.put(_WAITING_KIND, call.digest, None)
+        known = self._waiting.get(call.digest) if self._waiting else None
+        if known is not None and known.pop(invocation_id, None) is not None:
+            if not known:
+                del self._waiting[call.digest]
+            if self._documents is not None:
+                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), None)
+
+
+def _key(call: CallIdentity, invocation_id: InvocationId) -> str:
+    return f"{call.digest} {invocation_id}"
 
 
 def _waiting_in(body: bytes) -> WaitingClientCall | None:

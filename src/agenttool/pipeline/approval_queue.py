@@ -28,7 +28,7 @@ from agenttool.policy.approvals import (
     settings_rule,
 )
 from agenttool.policy.rules import Rule
-from agenttool.records import ApprovalId, Digest, JsonObject, RuleSource
+from agenttool.records import ApprovalId, Digest, InvocationId, JsonObject, RuleSource
 
 log = logging.getLogger("agenttool.approvals")
 
@@ -59,6 +59,13 @@ class ApprovalQueue:
             return await self._recovery.approvals.question(ApprovalId(approval_id))
         found = self._core.questions.book.get(ApprovalId(approval_id))
         return None if found is None else _copy(found)
+
+    async def of_call(self, invocation_id: InvocationId) -> Question | None:
+        """Return the open question of a call; None if it waits for no answer."""
+        if self._recovery is not None:
+            return await self._recovery.approvals.question_of(invocation_id)
+        pending = self._core.questions.book.pending(timestamp(self._core.now_ns()))
+        return next((_copy(each) for each in pending if each.invocation_id == invocation_id), None)
 
     async def closed(self, approval_id: str) -> Refused:
         """Return why a question that is not open cannot be answered: unknown, answered, expired or withdrawn."""

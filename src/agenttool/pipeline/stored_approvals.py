@@ -41,7 +41,17 @@ from agenttool.ports.facts import Fact
 from agenttool.ports.identity import Principal
 from agenttool.ports.stores import OpenCall, RecoverableCalls
 from agenttool.ports.world import OsUser
-from agenttool.records import INVOCATION, ApprovalId, DecisionId, Digest, JsonObject, Part, Timestamp, replace
+from agenttool.records import (
+    INVOCATION,
+    ApprovalId,
+    DecisionId,
+    Digest,
+    InvocationId,
+    JsonObject,
+    Part,
+    Timestamp,
+    replace,
+)
 
 ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]
 """Returns up to so many facts after a position."""
@@ -110,9 +120,11 @@ class StoredApprovals:
 
     async def question(self, approval_id: ApprovalId) -> Question | None:
         """Return one open question of any process; none if it is not open."""
-        opened = await self.calls.by_approval(approval_id)
-        checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
-        return None if checkpoint is None else checkpoint.question
+        return _open_question(await self.calls.by_approval(approval_id))
+
+    async def question_of(self, invocation_id: InvocationId) -> Question | None:
+        """Return the open question of a call of any process; none if it waits for no answer."""
+        return _open_question(await self.calls.get(invocation_id))
 
     async def answer(
         self, approval_id: ApprovalId, given: Answer, *, by: Approver, shown_digest: Digest | None = None
@@ -180,6 +192,11 @@ class StoredApprovals:
         ended = end_in_records(records_of(facts), DecisionId(f"dec_{unique}"))
         was_answered = ended is None and await self.calls.was_answered(approval_id)
         return ended or refused(approval_id, RefusalReason.ANSWERED if was_answered else RefusalReason.UNKNOWN)
+
+
+def _open_question(opened: OpenCall | None) -> Question | None:
+    checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
+    return None if checkpoint is None else checkpoint.question
 
 
 def checkpoint_in(opened: OpenCall) -> Checkpoint | None:

@@ -1,10 +1,12 @@
 """Questions of servers to the user, in both revisions, through approvals."""
 
+import asyncio
 import json
 
 import pytest
 
 from agenttool import Allow, Deny, Edit, Runtime
+from agenttool.adapters.mcp.server_requests import MAX_QUESTIONS
 
 revisions = pytest.mark.parametrize("options", [(), ("modern=1",)], ids=["legacy", "modern"])
 
@@ -53,6 +55,21 @@ async def test_an_approver_completes_the_form_of_a_server(server, options):
 async def test_an_answer_that_is_refused_or_does_not_fit_is_not_sent(server, options, answer, action):
     result, _, _ = await asked(server, options, answer)
     assert json.loads(result.text)[0] == {"action": action}
+
+
+async def test_a_call_has_few_questions_open_at_once_and_the_server_gets_an_error_for_more(server, caplog):
+    rule = {"behavior": "allow", "tool": "fx.ask_often"}
+    async with Runtime.open(sources=[server()], approve="wait", rules=[rule]) as rt:
+        started = await rt.submit("fx.ask_often", {"count": MAX_QUESTIONS + 3})
+        while len(await rt.approvals.list()) < MAX_QUESTIONS:
+            await asyncio.sleep(0.01)
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question, "allow")
+        result = await rt.wait(started.invocation_id)
+    replies = json.loads(result.text)
+    assert [each.get("action") for each in replies] == ["accept"] * MAX_QUESTIONS + [None] * 3
+    assert "10 questions of this call are open" in replies[-1]["message"]
+    assert sum("questions of the server in the call" in each.message for each in caplog.records) == 1
 
 
 FIRST_SECRETS = [{"field": "api_key"}, {"field": "value", "message": "Enter your password."}]

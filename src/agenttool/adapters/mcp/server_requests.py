@@ -1,7 +1,10 @@
 """Requests of a server to its client, such as questions: each is answered within the call that it belongs to."""
 
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,7 +28,7 @@ from agenttool.adapters.mcp.session import SessionCallbacks
 from agenttool.errors import CallerError, words_of
 from agenttool.ports.caller import CALLER, CallingClient
 from agenttool.ports.executor import Job
-from agenttool.records import JsonObject
+from agenttool.records import InvocationId, JsonObject
 
 Elicit = Callable[[Job, JsonObject], Awaitable[JsonObject]]
 """Asks the user a question within a call: takes the params, and returns the result."""
@@ -33,7 +36,13 @@ Elicit = Callable[[Job, JsonObject], Awaitable[JsonObject]]
 SampleForCall = Callable[[JsonObject, CallingClient | None], Awaitable[JsonObject]]
 """Samples a model: takes the params, and the client that made the call, if there is one; returns the result."""
 
+MAX_QUESTIONS = 10
+"""How many questions to the user one call may have open."""
+
 _NO_CALL = "the request belongs to no call, or calls of several actors are running"
+_TOO_MANY = f"{MAX_QUESTIONS} questions of this call are open, which is the limit; ask again after an answer"
+
+_log = logging.getLogger("agenttool.mcp")
 
 
 class RunningCalls:
@@ -47,6 +56,8 @@ class RunningCalls:
         """Start without calls."""
         self.used_at = time.monotonic()
         self._jobs: list[tuple[Job, CallingClient | None]] = []
+        self._questions: Counter[InvocationId] = Counter()
+        self._refused: set[InvocationId] = set()
 
     def __len__(self) -> int:
         """Return how many calls run."""
@@ -59,7 +70,24 @@ class RunningCalls:
     def end(self, job: Job) -> None:
         """Remove a call that has ended."""
         self._jobs = [each for each in self._jobs if each[0] is not job]
+        self._refused.discard(job.invocation_id)
         self.used_at = time.monotonic()
+
+    @contextmanager
+    def question(self, job: Job) -> Generator[bool]:
+        """Count a question of a call while it is open; yield whether it may be asked."""
+        call = job.invocation_id
+        is_allowed = self._questions[call] < MAX_QUESTIONS
+        if not is_allowed and call not in self._refused:
+            self._refused.add(call)
+            _log.warning("questions of the server in the call %s (%s) are refused: %s", call, job.tool_id, _TOO_MANY)
+        self._questions[call] += is_allowed
+        try:
+            yield is_allowed
+        finally:
+            self._questions[call] -= is_allowed
+            if not self._questions[call]:
+                del self._questions[call]
 
     @property
     def current(self) -> tuple[Job, CallingClient | None] | None:
@@ -98,7 +126,10 @@ class ServerRequests:
             if current is None:
                 return ErrorData(code=INVALID_REQUEST, message=_NO_CALL)
             asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return ElicitResult.model_validate(await self.elicit(current[0], asked))
+            with calls.question(current[0]) as is_allowed:
+                if not is_allowed:
+                    return ErrorData(code=INVALID_REQUEST, message=_TOO_MANY)
+                return ElicitResult.model_validate(await self.elicit(current[0], asked))
 
         async def answer_sampling(
             context: ClientRequestContext, params: CreateMessageRequestParams
