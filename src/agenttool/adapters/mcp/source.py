@@ -394,6 +394,8 @@ class McpSource(SourceWithReview):
         session.refused_tools = frozenset(
             name for name, each in found if name in accepted and not is_same(accepted[name], each)
         )
+        if session.refused_tools:  # then a review finds the change, if it is not one for this actor alone
+            self._main.refresh()
 
     async def _use(self, listed: Mapping[str, JsonObject]) -> None:
         """Declare the tools that the server lists; those that wait for a review cannot be called."""
