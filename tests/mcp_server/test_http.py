@@ -1,6 +1,7 @@
 """`/mcp` of a server: clients of both revisions, profiles, and which requests are refused."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import httpcore
@@ -33,13 +34,13 @@ def send(to: str) -> str:
 @pytest.fixture
 def serving(serve_app):
     @asynccontextmanager
-    async def serving(*, approves_own_calls=False, with_grants=False, **options):
+    async def serving(*, approves_own_calls=False, with_grants=False, more=(), **options):
         profiles = {
             "": McpOptions(approves_own_calls=approves_own_calls),
             "readers": McpOptions(profile="readers", role=Role(name="r", tools=("local.*",))),
         }
         async with (
-            Runtime.open(tools=[add, send], approve="wait") as runtime,
+            Runtime.open(tools=[add, send, *more], approve="wait") as runtime,
             serve_http(runtime, profiles) as mcp,
             serve_runtime(runtime, ServerOptions(**options), mcp=mcp) as served,
             serve_app(served, lifespan="off") as url,
@@ -138,6 +139,48 @@ async def test_an_open_stream_ends_when_its_key_is_revoked(serving, mode, monkey
             await grants.revoke(GrantKind.KEY, grant.grant_id)
             async for _ in stream.aiter_stream():
                 pass
+
+
+def hold_request(mode):
+    """Return the body of a call of `hold`."""
+    own = "io.modelcontextprotocol"
+    meta = {f"{own}/protocolVersion": NEW, f"{own}/clientCapabilities": {}} if mode == NEW else {}
+    params = {"name": "hold", "arguments": {}, "_meta": meta}
+    return json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).encode()
+
+
+async def test_a_request_ends_when_its_key_is_revoked_and_its_call_continues(serving, mode, monkeypatch):
+    monkeypatch.setattr("agenttool.server.state.CHECK_S", 0.01)
+    begun, release = asyncio.Event(), asyncio.Event()
+    outcome = asyncio.get_running_loop().create_future()
+
+    @tool(read_only=True)
+    async def hold() -> str:
+        begun.set()
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            outcome.set_result("canceled")
+            raise
+        outcome.set_result("completed")
+        return "held"
+
+    async with serving(with_grants=True, more=[hold]) as (url, grants), httpcore.AsyncConnectionPool() as pool:
+        key, grant = await grants.add(GrantKind.KEY, subject="bob", roles=[AccessRole.CALLER], created_by="test")
+        sent = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        sent["accept"] = "application/json, text/event-stream"
+        if mode == NEW:
+            sent |= {"mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "hold"}
+        else:
+            opened = await pool.request("POST", f"{url}/mcp", headers=sent, content=INITIALIZE)
+            sent["mcp-session-id"] = dict(opened.headers)[b"mcp-session-id"].decode()
+        async with asyncio.timeout(30):
+            calling = asyncio.create_task(pool.request("POST", f"{url}/mcp", headers=sent, content=hold_request(mode)))
+            await begun.wait()
+            await grants.revoke(GrantKind.KEY, grant.grant_id)
+            reply = await calling
+            release.set()
+            assert (await outcome, b"held" in reply.content) == ("completed", False)
 
 
 async def test_a_server_with_a_token_requires_it(serving):

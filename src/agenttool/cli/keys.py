@@ -128,7 +128,7 @@ def revoke(
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke an API key in every process on the store; its sessions and event streams end."""
+    """Revoke an API key in every process on the store; its requests and streams end, its calls continue."""
     named = key_id.split("_")[1] if key_id.startswith("atk_") else key_id
 
     async def revoke_key() -> bool:

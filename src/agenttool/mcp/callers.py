@@ -19,14 +19,17 @@ PRINCIPAL = "principal"
 """The member of the scope's state with the principal."""
 
 
+IS_ENDED_HERE = "is_ended_here"
+"""The member with a function that returns whether the server ended the request: a key was revoked, or it stops."""
+
+
 def principal_in(scope: Mapping[str, object]) -> Principal | None:
     """Return the authenticated principal of a request; None if the application around it authenticates no caller.
 
     Raises:
         PermissionError: the principal has no subject, so the caller is not known.
     """
-    state = scope.get("state")
-    found = cast("Mapping[str, object]", state).get(PRINCIPAL) if isinstance(state, Mapping) else None
+    found = _state_member(scope, PRINCIPAL)
     if found is None:
         return None
     if not isinstance(found, Principal) or not found.subject:
@@ -43,10 +46,25 @@ def session_owner(principal: Principal | None) -> AuthenticatedUser | None:
     return AuthenticatedUser(AccessToken(token="", client_id=subject, scopes=[], subject=subject, claims=claims))
 
 
+def _state_member(scope: Mapping[str, object], name: str) -> object:
+    state = scope.get("state")
+    return cast("Mapping[str, object]", state).get(name) if isinstance(state, Mapping) else None
+
+
+def _scope_of(context: RequestContext) -> Mapping[str, object]:
+    scope: object = getattr(context.request, "scope", None)  # on stdio there is no request
+    return cast("Mapping[str, object]", scope) if isinstance(scope, Mapping) else {}
+
+
 def principal_of(context: RequestContext) -> Principal | None:
     """Return the authenticated principal of a request to a handler."""
-    scope: object = getattr(context.request, "scope", None)  # on stdio there is no request
-    return principal_in(cast("Mapping[str, object]", scope)) if isinstance(scope, Mapping) else None
+    return principal_in(_scope_of(context))
+
+
+def is_ended_here(context: RequestContext) -> bool:
+    """Return whether the server ended a request, and not its client."""
+    is_ended = _state_member(_scope_of(context), IS_ENDED_HERE)
+    return callable(is_ended) and bool(is_ended())
 
 
 def approver_of(context: RequestContext) -> Approver:

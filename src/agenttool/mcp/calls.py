@@ -13,7 +13,7 @@ from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.codec import json_bytes
 from agenttool.errors import CallerError, StoreError
-from agenttool.mcp.callers import approver_of, may_approve
+from agenttool.mcp.callers import approver_of, is_ended_here, may_approve
 from agenttool.mcp.exchange import ClientExchange, is_stateless
 from agenttool.mcp.results import INVOCATION_KEY, call_result, text_result
 from agenttool.mcp.state import CallIdentity, WaitingCalls
@@ -324,9 +324,13 @@ class ToolRun:
         return None
 
     async def cancel(self) -> types.Result:
-        """Cancel the governed call, because its client has canceled the request or is gone."""
-        if self.invocation_id is not None and not self.exchange.is_left:
-            by = approver_of(self.exchange.context)
+        """Cancel the governed call, because its client has canceled the request or is gone.
+
+        A call whose request the server ended continues, as that of any other HTTP request.
+        """
+        context = self.exchange.context
+        if self.invocation_id is not None and not self.exchange.is_left and not is_ended_here(context):
+            by = approver_of(context)
             await self.runtime.cancel(self.invocation_id, by=by)
         return types.EmptyResult()
 

@@ -137,7 +137,7 @@ def _key_item(grant: Grant) -> KeyItem:
 
 
 async def revoke_key(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """Revoke an API key; its sessions and event streams end."""
+    """Revoke an API key; its requests and streams end, its calls continue."""
     return await _revoke(request, GrantKind.KEY, request.path["key_id"])
 
 

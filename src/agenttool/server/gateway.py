@@ -242,7 +242,8 @@ class Gateway:
             return send(message)
 
         try:
-            with self.state.within(inf, identity):
+            with self.state.within(inf, identity) as limit:
+                scope["state"]["is_ended_here"] = lambda: limit.is_expired
                 await app(scope, receive, noted)
                 return
         except Problem as problem:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import StoreError
@@ -135,14 +135,15 @@ class _TimeLimited:
     def __init__(self, deadlines: Deadlines, limits: "set[_TimeLimited]", seconds: float, identity: Identity) -> None:
         self._deadlines, self._limits, self._seconds = deadlines, limits, seconds
         self.identity = identity
-        self._is_expired = self._is_revoked = False
+        self.is_expired = self._is_revoked = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         """Start the time."""
         self._task = cast("asyncio.Task[object]", asyncio.current_task())
         self._canceled_before = self._task.cancelling()
         self._deadline = self._deadlines.arm(self._deadlines.now() + self._seconds, self._expire)
         self._limits.add(self)
+        return self
 
     def end_before(self, latest: float) -> None:
         """Shorten the time."""
@@ -154,7 +155,7 @@ class _TimeLimited:
         self.end_before(0)
 
     def _expire(self) -> None:
-        self._is_expired = True
+        self.is_expired = True
         self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
@@ -165,7 +166,7 @@ class _TimeLimited:
         """
         self._limits.discard(self)
         self._deadlines.cancel(self._deadline)
-        is_own = self._is_expired and self._task.uncancel() <= self._canceled_before and kind is asyncio.CancelledError
+        is_own = self.is_expired and self._task.uncancel() <= self._canceled_before and kind is asyncio.CancelledError
         if is_own and self._is_revoked:
             raise unauthorized("the credentials were revoked or have expired; use others") from None
         return is_own
