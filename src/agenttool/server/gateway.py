@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import time
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -16,13 +15,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttool.adapters.rap.callback_urls import PATH as CALLBACKS
+from agenttool.adapters.rap.limiter import RateLimiter
 from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.source import RapClient
 from agenttool.codec import is_too_deep, parse_value
 from agenttool.console.pages import console_response, is_console_path
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, IdentityKind, Principal
 from agenttool.ports.limits import RateLimit
-from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.server.authentication import Identity
 from agenttool.server.problem import REPORTED, Problem, invalid_member, problem_response
 from agenttool.server.route import ApiRequest, EmptyBody, Reply, Route
@@ -38,7 +37,6 @@ MAX_LEVELS = 100
 BODY_TIMEOUT_S = 30.0
 MIN_COMPRESSED_BYTES = 1_400
 _MAX_PARAMETERS = 100
-MAX_BUCKETS = 10_000
 
 _DRAINING = "the server is stopping; send the request to the next one"
 _TOO_DEEP = f"the body has more than {MAX_LEVELS} levels; flatten it"
@@ -68,7 +66,8 @@ class Gateway:
         self.state = state
         self.tenants = state.tenants
         self.options = state.options
-        self._buckets: dict[str, TokenBucket] = {}
+        rate = state.options.max_requests_per_s
+        self._limiter = None if rate is None else RateLimiter(RateLimit(per_second=rate, burst=max(1, round(2 * rate))))
         self._exact: dict[str, dict[str, Route]] = {}
         self._patterns: dict[re.Pattern[str], dict[str, Route]] = {}
         for route in routes:
@@ -176,23 +175,11 @@ class Gateway:
                 " open the login link that the server printed, or use a key with the role: agenttool keys add"
             )
             raise Problem(HTTPStatus.FORBIDDEN, detail, reason="role")
-        rate = self.options.max_requests_per_s
-        if rate is not None:
-            self._limit(f"{principal.tenant} {principal.subject}", rate)
-        return identity
-
-    def _limit(self, name: str, rate: float) -> None:
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            if len(self._buckets) >= MAX_BUCKETS:
-                self._buckets.clear()
-            bucket = self._buckets[name] = TokenBucket(RateLimit(per_second=rate, burst=max(1, round(2 * rate))))
-        now = time.monotonic()
-        wait_s = bucket.wait(now)
+        wait_s = 0.0 if self._limiter is None else self._limiter.take(f"{principal.tenant} {principal.subject}")
         if wait_s > 0:
-            detail = f"more than {rate:g} requests a second; send fewer"
+            detail = f"more than {self.options.max_requests_per_s:g} requests a second; send fewer"
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": str(round(wait_s + 1))})
-        bucket.take(now)
+        return identity
 
     async def _read_body(self, route: Route, headers: Mapping[str, str], receive: Receive) -> msgspec.Struct:
         """Read and decode the body of a request.

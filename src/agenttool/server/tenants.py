@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar, Unpack
@@ -26,7 +27,7 @@ MAX_TENANTS = 100
 """The maximum number of open tenants."""
 
 MAX_CALLERS = 10_000
-"""The maximum number of surfaces, and of conversations, that are cached; the oldest is removed first."""
+"""The maximum number of surfaces, and of conversations, that are cached; further ones replace old ones."""
 
 _OWNER = "caller:"
 _T = TypeVar("_T")
@@ -59,7 +60,7 @@ class TenantSpace:
         self.mcp = mcp
         self.events = EventHub(runtime)
         self._session_surfaces: dict[str, ToolSurface] = {}
-        self._conversations: dict[tuple[str, str | None], Runtime] = {}
+        self._conversation = lru_cache(MAX_CALLERS)(self._open_conversation)
         self._batches: set[asyncio.Task[list[ToolResult]]] = set()
 
     @asynccontextmanager
@@ -75,13 +76,10 @@ class TenantSpace:
 
     def conversation(self, caller: Principal, name: str | None) -> Runtime:
         """Return the runtime for calls in a conversation of a caller; no other caller can name it."""
-        found = self._conversations.get((caller.subject, name))
-        if found is None:
-            if len(self._conversations) >= MAX_CALLERS:
-                del self._conversations[next(iter(self._conversations))]
-            found = self.runtime.in_thread(Thread.of_caller(caller.subject, name))
-            self._conversations[caller.subject, name] = found
-        return found
+        return self._conversation(caller.subject, name)
+
+    def _open_conversation(self, subject: str, name: str | None) -> Runtime:
+        return self.runtime.in_thread(Thread.of_caller(subject, name))
 
     async def session_surface(self, caller: Principal) -> ToolSurface:
         """Return the current surface for requests of a caller that name none."""
