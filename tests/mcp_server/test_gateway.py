@@ -317,6 +317,13 @@ async def test_a_name_stays_with_its_server_while_that_is_not_connected(mode):
     assert bare == "unknown_tool: no tool is named 'echo'; did you mean 'second__echo'?"
 
 
+async def test_a_server_that_does_not_answer_does_not_hide_the_resource_of_another(mode, monkeypatch):
+    monkeypatch.setattr("agenttool.mcp.offers.GUESS_S", 0.3)
+    sources = [server("hung", "never=memo://hidden"), server("healthy")]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client:
+        assert (await client.read_resource("memo://hidden")).contents[0].text == "the memo"
+
+
 async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(mode, tmp_path):
     logs = {name: tmp_path / name for name in ("plain", "templates")}
     sources = [server("plain", f"log={logs['plain']}"), server("templates", "offers=1", f"log={logs['templates']}")]

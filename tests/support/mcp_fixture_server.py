@@ -4,7 +4,7 @@
 `garbage=1` prints text that is no message, `tools=N` offers N more tools, `page=N` lists so many on a page,
 `definitions=FILE` adds the definitions in a JSON file, `log=FILE` appends every message it reads, `modern=1` speaks
 2026-07-28, `list=FILE` lists resources only while the file exists, `offers=1` adds a resource template, completion, subscriptions and a tool that changes all of them, `done=FILE` ends a task
-once the file exists, `template=URI` is the template, `lacks=URI` and `code=NUMBER` answer a read with an error, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
+once the file exists, `template=URI` is the template, `never=URI` gets no answer, `lacks=URI` and `code=NUMBER` answer a read with an error, `child=FILE` starts a child process that ignores signals, and writes both process numbers.
 """
 
 import base64

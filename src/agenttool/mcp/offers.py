@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
@@ -38,6 +38,9 @@ RELIST_S = 10.0
 MAX_PAGES = 100
 """How many pages of a server's list are read."""
 
+GUESS_S = 3.0
+"""How long a source may take to answer whether it has a URI that it does not list, before the next one is asked."""
+
 OLD_NOT_FOUND = -32002
 """The code for an unknown resource before revision 2026-07-28."""
 
@@ -67,12 +70,14 @@ class Owner:
         key: the name or URI that the provider knows the entry by.
         is_listed: it lists the entry.
         is_guess: neither an entry nor a template that it lists fits.
+        within_s: how long its answer is waited for; None for as long as the call takes.
     """
 
     provider: "ResourceProvider | ServerOffers"
     key: str
     is_listed: bool = False
     is_guess: bool = False
+    within_s: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -251,7 +256,7 @@ class Offers:
         fitting = (each.provider for template, each in templates if key.startswith(template.partition("{")[0]))
         return [Owner(each, key) for each in {each.name: each for each in fitting}.values()]
 
-    async def read(self, uri: str, actor: str | None, call: GovernedCall) -> JsonObject | None:
+    async def read(self, uri: str, caller: Caller, call: GovernedCall) -> JsonObject | None:
         """Return the contents of a resource; None if there is no such resource.
 
         The read of a server's resource is a governed call of the server's tool `read_resource`.
@@ -262,11 +267,19 @@ class Offers:
 
         async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
-                return await provider.read_resource(key, actor)
+                return await provider.read_resource(key, name_of_actor(caller))
             tool = provider.reading_tool(OfferKind.RESOURCES)
             return None if tool is None else await self._reply_in(await call(tool, {"uri": key}))
 
-        return await _first(await self._owners_of(OfferKind.RESOURCES, uri), ask)
+        owners = await self._owners_of(OfferKind.RESOURCES, uri)
+        return await _first([await self._limited(each, caller) for each in owners], ask)
+
+    async def _limited(self, owner: Owner, caller: Caller) -> Owner:
+        """Return an owner with a time limit if it is a guess and no approver is asked, so that it delays no other."""
+        tool = f"{owner.provider.name}.{LISTS[OfferKind.RESOURCES].reader}"
+        verdict = await self._verdict(tool, {"uri": owner.key}, caller) if owner.is_guess else None
+        is_unasked = verdict is not None and verdict.behavior is Behavior.ALLOW
+        return replace(owner, within_s=GUESS_S) if is_unasked else owner
 
     async def _unasked(
         self, owners: list[Owner], kind: OfferKind, arguments: Callable[[str], JsonObject], caller: Caller
@@ -540,9 +553,13 @@ async def _first(
     fault: MCPError | None = None
     for each in owners:
         try:
-            found = await ask(each.provider, each.key)
-        except (CallerError, ConnectionError) as error:
-            failure = MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {error}")
+            async with asyncio.timeout(each.within_s):
+                found = await ask(each.provider, each.key)
+        except (CallerError, ConnectionError, TimeoutError) as error:
+            if isinstance(error, TimeoutError):
+                log.warning("the source %r did not answer within %g s", each.provider.name, each.within_s or 0.0)
+            reason = str(error) or f"{each.provider.name!r} did not answer in time"
+            failure = MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {reason}")
             if not each.is_guess:
                 raise failure from error
             fault = fault or failure

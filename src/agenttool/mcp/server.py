@@ -390,7 +390,7 @@ class RuntimeMcpServer:
             if params.uri.startswith(PAYLOAD_SCHEME):
                 members = await read_stored_output(self._conversation(identity.actor), params.uri, identity.actor)
             else:
-                members = await self._offers.read(params.uri, identity.actor, call)
+                members = await self._offers.read(params.uri, identity.caller, call)
             if members is None:
                 code = types.INVALID_PARAMS if is_stateless(context) else OLD_NOT_FOUND
                 raise MCPError(code, "Resource not found", {"uri": params.uri})
