@@ -266,6 +266,21 @@ def test_what_a_client_has_and_agenttool_does_not_is_listed(run):
     assert rows["files"]["reason"] == "not imported: disabledTools, timeout"
 
 
+def test_agenttool_does_not_import_itself_and_no_source_has_the_name_of_the_built_in_tools(run):
+    write(run.project / ".cursor" / "mcp.json", run("export-config", "cursor").stdout)
+    write(
+        run.home / ".cursor" / "mcp.json", run("export-config", "cursor", "--url", "http://127.0.0.1:8642/mcp").stdout
+    )
+    done = run("import", "cursor", "--yes", "--json")
+    assert [each["state"] for each in json.loads(done.stdout)["servers"]] == ["skipped", "skipped"]
+    assert "it is agenttool itself" in done.stdout
+    write(run.project / "servers.json", {"mcpServers": {"agenttool": program()}})
+    assert rows_of(run("import", "servers.json", "--yes", "--json"))["agenttool"]["source"] == "agenttool_2"
+    added = run("sources", "add", "agenttool", "--", *program()["args"])
+    assert added.returncode != 0
+    assert "'agenttool' is the namespace of the built-in tools" in added.stderr
+
+
 def test_an_unknown_client_is_rejected_with_a_suggestion(run):
     done = run("import", "cursr", "--yes")
     assert done.returncode == 2

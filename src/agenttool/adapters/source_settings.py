@@ -8,6 +8,9 @@ from typing import TypeVar
 from agenttool.errors import ConfigError
 from agenttool.ports.source import SourceSettings, SourceTable
 
+RESERVED_NAME = "agenttool"
+"""The namespace of the built-in tools, which no source can have."""
+
 _S = TypeVar("_S")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REFERENCE = re.compile(r"\$\{credentials\.([A-Za-z0-9_-]+)\}")
@@ -21,6 +24,8 @@ def check_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {name!r}; rename it")
+    if name == RESERVED_NAME:
+        raise ConfigError(f"{name!r} is the namespace of the built-in tools; choose another name for the source")
 
 
 def credentials_in(text: str) -> tuple[str, ...]:

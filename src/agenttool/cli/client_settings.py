@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -39,6 +40,8 @@ _AUTH = {
     "headersHelper": "a program that makes headers",
 }
 """Members without which a server rejects requests, and that have no equal here."""
+_OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8642/mcp(/|$)")
+"""The URL at which `agenttool serve` has its tools by default."""
 _SCHEME = re.compile(r"(?i:(bearer|basic|token|apikey) +)?(.+)", re.DOTALL)
 _URL_SECRET = re.compile(r"(//[^/\s:@]*:)([^/\s@]+)(?=@)|([?&][^=&#]*=)([^&#]+)")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -147,7 +150,11 @@ def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Itera
             reason = "disabled in the client" if name in disabled else None
             if not isinstance(members, dict):
                 reason, members = "its settings are not an object", {}  # noqa: PLW2901 -- the value is unusable
-            yield ClientServer(name, origin, members, inputs, reason or _unusable(members) or _foreign_login(members))
+            yield ClientServer(name, origin, members, inputs, reason or _reason_to_skip(members))
+
+
+def _reason_to_skip(members: JsonObject) -> str | None:
+    return _unusable(members) or _own_gateway(members) or _foreign_login(members)
 
 
 def _unusable(members: JsonObject) -> str | None:
@@ -163,6 +170,16 @@ def _unusable(members: JsonObject) -> str | None:
         if not isinstance(members.get(key) or {}, dict):
             return f"{key} is not an object"
     return None if _texts(members.get("args") or []) is not None else "args is not a list of texts"
+
+
+def _own_gateway(members: JsonObject) -> str | None:
+    """Return why an entry that `export-config` made is skipped; None if it is another server."""
+    given = [members.get(key) for key in ("command", "url", "serverUrl", "httpUrl")]
+    words = [str(each) for each in (*given, *(_texts(members.get("args")) or ())) if each is not None]
+    starts_us = ("agenttool", "mcp") in pairwise(Path(each).stem for each in words)
+    if starts_us or any(map(_OWN_URL.match, words)):
+        return "it is agenttool itself, which cannot be its own source; import the servers behind it"
+    return None
 
 
 def _foreign_login(members: JsonObject) -> str | None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from agenttool.adapters.mcp.settings import McpServer, read_server
-from agenttool.adapters.source_settings import check_name
+from agenttool.adapters.source_settings import RESERVED_NAME, check_name
 from agenttool.catalog.entry import estimate_tokens
 from agenttool.cli.client_settings import (
     COMMAND_LINE,
@@ -429,7 +429,7 @@ def _read_text(path: Path) -> str:
 def _rows(given: Sequence[ClientServer], target: ImportTarget) -> list[ImportRow]:
     """Return each server as it would be written, or why it is not."""
     known = {_identity(members): name for name, members in target.sources.items()}
-    used = set(target.sources)
+    used = {*target.sources, RESERVED_NAME}
     rows: list[ImportRow] = []
     for each in given:
         row = ImportRow(each, state="skipped", reason=each.skipped or "")
