@@ -269,6 +269,10 @@ PICTURES = [
     {"type": "resource", "resource": {"uri": "ui://page", "mimeType": "text/html", "text": PAGE}},
     {"type": "resource_link", "uri": "memo://one", "name": "one"},
     {"type": "text", "text": PAGE},
+    {"type": "text", "text": "line\n" * 20_000, "annotations": {"audience": ["user"]}, "_meta": {"vendor/part": 1}},
+    {"type": "audio", "data": PIXEL * 30, "mimeType": "audio/wav"},
+    {"type": "resource", "resource": {"uri": "memo://blob", "mimeType": "image/png", "blob": PIXEL * 3_000}},
+    {"type": "text", "text": "short"},
 ]
 
 
@@ -301,7 +305,8 @@ def answer(number, method, params):  # noqa: C901, PLR0911, PLR0912 -- a list of
         key = params["ref"].get("name") or params["ref"]["uri"]
         return {"completion": {"values": [f"{key} {params['argument']['value']}…"], "total": 1, "hasMore": False}}
     if method == "resources/read":
-        return {"contents": contents(params["uri"]), **CACHE}
+        hints = {"ttlMs": 5_000, "cacheScope": "public"} if params["uri"] == "ui://page" and CACHE else CACHE
+        return {"contents": contents(params["uri"]), "_meta": {"vendor/trace": "t2"}, **hints}
     if method == "prompts/list":
         return {"prompts": PROMPTS, **CACHE}
     if method == "prompts/get":

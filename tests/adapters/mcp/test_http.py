@@ -323,6 +323,31 @@ async def test_calls_run_beside_many_subscriptions_which_share_a_stream(serve_ap
     assert [each.text for each in results] == ["here"] * 20
 
 
+async def test_a_call_beyond_the_limit_of_requests_is_not_sent_and_ends_no_other(serve_app, monkeypatch):
+    monkeypatch.setattr("agenttool.adapters.mcp.http.MAX_REQUESTS", 1)
+    monkeypatch.setattr("agenttool.adapters.mcp.http._STREAMS", 0)
+    monkeypatch.setattr("agenttool.adapters.mcp.http.CONNECT_S", 0.5)
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def on_call(request, message):
+        begun.set()
+        await done.wait()
+        return answer(message, "here")
+
+    async with (
+        serve_app(TinyServer(on_call).app) as url,
+        Runtime.open(sources=[McpServer("far", url=f"{url}/mcp")], approve=lambda _: True) as rt,
+    ):
+        first = asyncio.ensure_future(rt.call("far.echo", {}))
+        await asyncio.wait_for(begun.wait(), 30)
+        second = await rt.call("far.read_resource", {"uri": "memo://one"})
+        done.set()
+        assert (await first).text == "here"
+    assert second.error.error_class is ErrorClass.DEPENDENCY_UNAVAILABLE
+    assert second.error.message.startswith("nothing was sent: the ")
+    assert "1 other requests run, which is the limit" in second.error.message
+
+
 async def test_an_older_event_stream_that_is_idle_for_too_long_is_logged_in_one_line(free_port, monkeypatch, caplog):
     monkeypatch.setattr("agenttool.adapters.mcp.http.READ_S", 0.3)
     caplog.set_level("INFO")

@@ -11,6 +11,7 @@ from mcp_types import CallToolRequest, CallToolRequestParams
 from agenttool.adapters.mcp.connection import Connection, Unavailable
 from agenttool.adapters.mcp.content import TooManyBlocks, output_of
 from agenttool.adapters.mcp.session import (
+    BUSY,
     CONNECTION_LOST,
     INVALID,
     NOT_CONNECTED,
@@ -30,6 +31,7 @@ from agenttool.ports.output import NativeOutput
 from agenttool.records import ErrorClass, JsonObject, McpMapping
 
 _CLASSES = {
+    BUSY: ErrorClass.DEPENDENCY_UNAVAILABLE,
     NOT_CONNECTED: ErrorClass.DEPENDENCY_UNAVAILABLE,
     UNKNOWN_SESSION: ErrorClass.DEPENDENCY_UNAVAILABLE,
     UNAUTHORIZED: ErrorClass.CREDENTIAL_MISSING,
@@ -217,9 +219,14 @@ class McpExecutor:
         if fault == INVALID:
             return self._invalid(error.message)
         if fault is not None:
-            message = f"the server {self.server!r} did not accept the call: {error.message}"
-            error_class = _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED)
-            return call_failure(error_class, message, code=fault, is_safe=fault in (NOT_CONNECTED, UNKNOWN_SESSION))
+            is_sent = fault not in (BUSY, NOT_CONNECTED)
+            what = "did not accept the call" if is_sent else "cannot be used"
+            message = f"{'' if is_sent else 'nothing was sent: '}the server {self.server!r} {what}: {error.message}"
+            error_class, is_safe = (
+                _CLASSES.get(fault, ErrorClass.EXECUTION_FAILED),
+                not is_sent or fault == UNKNOWN_SESSION,
+            )
+            return call_failure(error_class, message, code=fault, is_safe=is_safe)
         native: JsonObject = {
             "jsonrpc_request_id": request_id,
             "code": error.code,

@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from agenttool.adapters.mcp.session import (
+    BUSY,
     CONNECTION_LOST,
     FAULT,
     NOT_CONNECTED,
@@ -146,7 +147,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except RecordError as error:
             raise ConfigError(f"its url may not be contacted: {error}") from error
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, OSError) as error:
+        except httpx2.PoolTimeout:
+            return _failed(request, BUSY, f"{MAX_REQUESTS} other requests run, which is the limit; try again later")
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, OSError) as error:
             return _failed(request, NOT_CONNECTED, f"no connection ({type(error).__name__})")
         except httpx2.HTTPError as error:
             return _failed(request, CONNECTION_LOST, f"the connection was lost ({type(error).__name__})")

@@ -45,7 +45,7 @@ Transport = AbstractAsyncContextManager[MessageStreams]
 FAULT = "agenttool.fault"
 """The member of an error's data by which a transport states a fault of its own; the values follow."""
 
-TOO_LARGE, NOT_CONNECTED, CONNECTION_LOST = "too_large", "not_connected", "connection_lost"
+TOO_LARGE, BUSY, NOT_CONNECTED, CONNECTION_LOST = "too_large", "busy", "not_connected", "connection_lost"
 UNAUTHORIZED, REFUSED, INVALID, UNKNOWN_SESSION = "unauthorized", "refused", "invalid", "unknown_session"
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
