@@ -29,6 +29,9 @@ PAGE_SIZE = 200
 
 TOOL_CALL = "tool_call"
 
+_OF_RUNTIME = frozenset((BUILT_IN, "rap"))
+"""The namespaces of tools that come with the runtime and with RAP sources; no user declares them."""
+
 _REVISIONS = ("2025-11-25", "2026-07-28")
 
 log = logging.getLogger("agenttool.mcp")
@@ -164,7 +167,7 @@ class ToolLister:
         It depends on the settings alone, not on which sources are connected.
         """
         sources = frozenset(each.source for each in await self._runtime.sources.status())
-        own = {each.partition(".")[0] for each in self._runtime.tool_names()} - sources - {BUILT_IN}
+        own = {each.partition(".")[0] for each in self._runtime.tool_names()} - sources - _OF_RUNTIME
         has_one = sum(has_source(self._role, each) for each in (*sources, *own)) == 1
         return frozenset() if has_one else sources
 
