@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.function_calling.function_names import qualified_name
 from agenttool.adapters.mcp.connection import Unavailable
-from agenttool.adapters.mcp.replies import reply_in
+from agenttool.adapters.mcp.content import reply_in
 from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.adapters.mcp.subscriptions import retry_delay

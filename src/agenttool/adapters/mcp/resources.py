@@ -17,10 +17,10 @@ from mcp_types import (
 from pydantic import BaseModel, ValidationError
 
 from agenttool.adapters.mcp.connection import Connection
+from agenttool.adapters.mcp.content import contents_output, messages_output
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.elicitation import ASK_USER
 from agenttool.adapters.mcp.execute import ConnectionPool, McpExecutor
-from agenttool.adapters.mcp.replies import contents_output, messages_output
 from agenttool.adapters.mcp.session import TASKS_EXTENSION, Exchange, InvalidResult, McpSession
 from agenttool.adapters.mcp.settings import McpServer
 from agenttool.ports.executor import Job
