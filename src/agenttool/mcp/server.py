@@ -394,6 +394,8 @@ class RuntimeMcpServer:
             if members is None:
                 code = types.INVALID_PARAMS if is_stateless(context) else OLD_NOT_FOUND
                 raise MCPError(code, "Resource not found", {"uri": params.uri})
+            if "cacheScope" in members:  # rules decide per caller, so no cache may serve it to another one
+                members = {**members, "cacheScope": "private"}
             return types.ReadResourceResult.model_validate(members)
 
         return await self._run_exchange(context, params, identity, work)
