@@ -183,6 +183,20 @@ async def test_a_form_repeats_lists_and_has_the_styles_of_its_encoding(open_serv
     ]
 
 
+def parts_of(sent):
+    """Return the parts of a multipart request: name, file name, type and content."""
+    head = f"Content-Type: {sent['headers']['content-type']}\r\n\r\n".encode()
+    return [
+        (
+            each.get_param("name", header="Content-Disposition"),
+            each.get_filename(),
+            each.get_content_type(),
+            each.get_payload(decode=True),
+        )
+        for each in email.message_from_bytes(head + sent["body"]).get_payload()
+    ]
+
+
 async def test_multipart_has_files_texts_and_json(open_service, service):
     file = {"type": "string", "format": "binary"}
     schema = members(one=file, many={"type": "array", "items": file}, meta={"type": "object"}, note={"type": "string"})
@@ -190,19 +204,51 @@ async def test_multipart_has_files_texts_and_json(open_service, service):
     arguments = {"one": "plain", "many": [image, image], "meta": {"k": [1]}, "note": "hi"}
     given = body("multipart/form-data", schema, encoding={"one": {"contentType": "text/csv"}})
     sent = await posted(open_service, service, given, arguments)
-    head = f"Content-Type: {sent['headers']['content-type']}\r\n\r\n".encode()
-    parts = email.message_from_bytes(head + sent["body"]).get_payload()
-    assert [
-        (each.get_param("name", header="Content-Disposition"), each.get_filename(), each.get_content_type(), payload)
-        for each in parts
-        for payload in [each.get_payload(decode=True)]
-    ] == [
+    assert parts_of(sent) == [
         ("one", "one", "text/csv", b"plain"),
         ("many", "a.png", "image/png", b"\x89PNG"),
         ("many", "a.png", "image/png", b"\x89PNG"),
         ("meta", None, "application/json", b'{"k":[1]}'),
         ("note", None, "text/plain", b"hi"),
     ]
+
+
+FILE = {"type": "string", "format": "binary"}
+UPLOADS = {
+    "Upload": members(file=FILE, name={"type": "string"}) | {"required": ["file"]},
+    "Optional": members(file={"anyOf": [FILE, {"type": "null"}]}),
+    "Image": FILE,
+    "Named": members(file={"$ref": "#/components/schemas/Image"}),
+    "Composed": {"allOf": [{"$ref": "#/components/schemas/Upload"}, members(note={"type": "string"})]},
+    "Many": members(file={"type": "array", "items": {"$ref": "#/components/schemas/Image"}}),
+}
+
+
+@pytest.mark.parametrize("name", ["Upload", "Optional", "Named", "Composed", "Many"])
+async def test_a_file_is_found_however_the_document_describes_it(open_service, service, name):
+    given = body("multipart/form-data", {"$ref": f"#/components/schemas/{name}"})
+    found = document({"/c": {"post": operation(operationId="probe", body=given)}}, components={"schemas": UPLOADS})
+    async with open_service(found | {"openapi": "3.1.0"}) as rt:
+        for file in ("text", {"base64": base64.b64encode(b"text").decode(), "filename": "file"}):
+            result = await rt.call("probe.probe", {"file": [file] if name == "Many" else file})
+            assert result.ok, result.error
+            assert parts_of(service.last) == [("file", "file", "application/octet-stream", b"text")]
+
+
+async def test_a_body_with_a_file_is_multipart_also_if_the_document_lists_json(open_service, service):
+    schema = {"schema": members(file=FILE, name={"type": "string"})}
+    kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    sent = await posted(open_service, service, {"content": dict.fromkeys(kinds, schema)}, {"file": "x", "name": "n"})
+    parts = [("file", "file", "application/octet-stream", b"x"), ("name", None, "text/plain", b"n")]
+    assert parts_of(sent) == parts
+
+
+async def test_a_list_of_swagger_2_is_one_part_with_commas(open_service, service):
+    tags = {"name": "tags", "in": "formData", "type": "array", "items": {"type": "string"}}
+    post = operation(tags, {"name": "file", "in": "formData", "type": "file"}, operationId="probe")
+    async with open_service({"swagger": "2.0", "info": {}, "paths": {"/c": {"post": post}}}) as rt:
+        assert (await rt.call("probe.probe", {"tags": ["a", "b"]})).ok
+    assert parts_of(service.last) == [("tags", None, "text/plain", b"a,b")]
 
 
 async def test_binary_data_and_xml_are_sent_as_they_are(open_service, service):

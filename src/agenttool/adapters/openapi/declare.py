@@ -377,15 +377,11 @@ class ToolMaker:
         return object_of(converted), names
 
     def _multipart_schema(self, body: RequestBody) -> tuple[JsonObject, tuple[str, ...]]:
-        native = self._schemas.unwrap(body.schema)
+        native = self._schemas.joined(body.schema)
         converted, names = self._schemas.convert(native, place_of(body.schema, body.pointer))
         schema = object_of(converted)
-        own: JsonObject = {**object_of(schema.get("properties"))}
-        for name, each in object_of(object_of(native).get("properties")).items():
-            if name in own and is_binary(each):
-                own[name] = FILE_SCHEMA
-            elif name in own and is_binary(object_of(each).get("items")):
-                own[name] = {"type": "array", "items": FILE_SCHEMA}
+        own = object_of(schema.get("properties"))
+        own = {name: body.files.get(name, each) for name, each in own.items()}
         return {**schema, "properties": own} if own else schema, names
 
 

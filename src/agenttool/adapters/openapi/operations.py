@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TypedDict, cast
 
 from agenttool.adapters.openapi.document import DocumentError, References, decoded, list_of, object_of, place_of
+from agenttool.adapters.openapi.schemas import file_members
 from agenttool.adapters.openapi.shapes import (
     FLAG,
     OBJECT,
@@ -145,6 +146,7 @@ class RequestBody(Part, frozen=True, kw_only=True):
 
     Attributes:
         encoding: how members of a form are encoded, by name.
+        files: the members of a multipart form that are files, each with the schema that a caller sees.
         others: the other media types that the operation accepts.
         pointer: the place of its schema.
     """
@@ -154,6 +156,7 @@ class RequestBody(Part, frozen=True, kw_only=True):
     is_required: bool
     encoding: JsonObject
     description: str
+    files: JsonObject
     others: tuple[str, ...] = ()
     pointer: str = ""
 
@@ -459,17 +462,28 @@ class OperationReader:
             self._ignore(pointer, "it has no content, so that no body is sent; describe its content")
             return None
         chosen = min(content, key=_preference)
+        form = next((each for each in content if media_type(each) == MULTIPART), None)
+        if form is not None and chosen != form and self._files(self._media(content, chosen, pointer)):
+            chosen = form  # only this media type can carry files
+        media = self._media(content, chosen, pointer)
         place = f"{pointer}/content/{escape(chosen)}"
-        media = self._fit(_MEDIA, self._references.resolve(content[chosen] or {}, place), place)
         return RequestBody(
             content_type=chosen,
             schema=media.get("schema", media.get("itemSchema", {})),
+            files=self._files(media) if chosen == form else {},
             is_required=native.get("required") is True,
             encoding=object_of(media.get("encoding")),
             description=_text(native.get("description")),
             others=tuple(each for each in content if each != chosen),
             pointer=f"{place}/schema",
         )
+
+    def _media(self, content: JsonObject, kind: str, pointer: str) -> JsonObject:
+        place = f"{pointer}/content/{escape(kind)}"
+        return self._fit(_MEDIA, self._references.resolve(content[kind] or {}, place), place)
+
+    def _files(self, media: JsonObject) -> JsonObject:
+        return file_members(media.get("schema", {}), self._references)
 
 
 def _schemas_of(response: JsonObject) -> JsonObject:

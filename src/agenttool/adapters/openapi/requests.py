@@ -16,7 +16,6 @@ from agenttool.adapters.openapi.declare import PAGES, OperationTool
 from agenttool.adapters.openapi.document import DocumentError, object_of
 from agenttool.adapters.openapi.http import HttpRequest
 from agenttool.adapters.openapi.operations import FORM, MULTIPART, ApiParameter, RequestBody, is_json, media_type
-from agenttool.adapters.openapi.schemas import is_binary
 from agenttool.adapters.openapi.security import RequestCredentials
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.source_settings import fill_credentials
@@ -25,7 +24,7 @@ from agenttool.records import Json, JsonObject
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _SEPARATOR = re.compile(r"[/\\]")
-_DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
+_DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _JSON = "application/json"
 _OCTETS = "application/octet-stream"
 
@@ -127,7 +126,8 @@ def query_pairs(name: str, value: Json, style: Style) -> list[str]:
         items = [encode(text_of(each)) for each in (value if isinstance(value, list) else [value])]
         if style.explode:
             return [f"{label}={each}" for each in items]
-    return [f"{label}={_DELIMITERS.get(style.style, ',').join(items)}"]
+    delimiter = _DELIMITERS.get(style.style)
+    return [f"{label}={(',' if delimiter is None else quote(delimiter)).join(items)}"]
 
 
 def _deep(label: str, value: Json, style: Style) -> Iterable[str]:
@@ -233,23 +233,23 @@ def _form_parts(body: RequestBody, members: JsonObject) -> list[str]:
 
 def _multipart(body: RequestBody, members: JsonObject) -> tuple[str, bytes]:
     """Encode members as parts. The boundary is a digest of the content, so a retry sends the same bytes."""
-    properties = object_of(object_of(body.schema).get("properties"))
     parts: list[tuple[str, bytes]] = []
     for name, value in members.items():
-        encoding, schema = object_of(body.encoding.get(name)), object_of(properties.get(name))
+        encoding, is_file = object_of(body.encoding.get(name)), name in body.files
         items = value if isinstance(value, list) else [value]
-        schema = object_of(schema.get("items")) if isinstance(value, list) and "items" in schema else schema
-        parts += [_part(name, each, schema, encoding) for each in items if each is not None]
+        if isinstance(value, list) and encoding.get("explode") is False and not is_file:
+            items = [_DELIMITERS.get(str(encoding.get("style")), ",").join(map(text_of, value))]
+        parts += [_part(name, each, encoding, is_file=is_file) for each in items if each is not None]
     digest = hashlib.sha256(b"".join(head.encode() + data for head, data in parts)).hexdigest()
     boundary = f"agenttool-{digest[:40]}"
     blocks = [f"--{boundary}\r\n{head}\r\n\r\n".encode() + data + b"\r\n" for head, data in parts]
     return f"{MULTIPART}; boundary={boundary}", b"".join((*blocks, f"--{boundary}--\r\n".encode()))
 
 
-def _part(name: str, value: Json, schema: JsonObject, encoding: JsonObject) -> tuple[str, bytes]:
+def _part(name: str, value: Json, encoding: JsonObject, *, is_file: bool) -> tuple[str, bytes]:
     wanted = encoding.get("contentType")
     wanted = wanted.partition(",")[0].strip() if isinstance(wanted, str) and wanted.isprintable() else None
-    is_file = is_binary(schema) or (isinstance(value, dict) and "base64" in value)
+    is_file = is_file or (isinstance(value, dict) and "base64" in value)
     head = f'Content-Disposition: form-data; name="{_quoted(name)}"'
     if is_file and isinstance(value, str | dict):
         data, filename, content_type = _file_of(value)

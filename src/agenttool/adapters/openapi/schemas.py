@@ -10,6 +10,7 @@ import reprlib
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NoReturn, cast
@@ -25,6 +26,7 @@ MAX_SCHEMA_BYTES = 12_000
 MAX_NOTE = 200
 _LONG_ENUM, _MAX_ENUM_BYTES = 100, MAX_SCHEMA_BYTES // 3
 _MAX_DEPTH = 100
+_MAX_BRANCHES = 5
 _MAX_PLACEHOLDERS = 400
 _DEFS = "#/$defs/"
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
@@ -33,6 +35,7 @@ _SCHEMA_WORDS = ("items", "not", "contains", "propertyNames", "additionalPropert
 _LIST_WORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAP_WORDS = ("properties", "patternProperties")
 _NESTED_WORDS = frozenset({*_SCHEMA_WORDS, *_LIST_WORDS, *_MAP_WORDS, "required"})
+_OBJECT_WORDS = frozenset({"type", "properties", "required", "title", "description", "example", "examples"})
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"<[^>\n]{1,200}>|\*\*+|__+")
 _LIST = Shape(list)
@@ -133,6 +136,20 @@ class SchemaConverter:
         members = {**object_of(target.get("properties")), **object_of(own.get("properties"))}
         required = [*list_of(target.get("required")), *list_of(own.get("required"))]
         return {**target, **own, "properties": members, "required": required}
+
+    def joined(self, schema: Json, depth: int = 0) -> Json:
+        """Return an object that `allOf` composes as one object; another schema stays as it is."""
+        native = object_of(self.unwrap(schema))
+        if depth > _MAX_BRANCHES:
+            return native
+        branches = [object_of(self.joined(each, depth + 1)) for each in list_of(native.get("allOf"))]
+        if not branches or any(not each.keys() <= _OBJECT_WORDS for each in branches):
+            return native
+        own: JsonObject = {word: each for word, each in native.items() if word != "allOf"}
+        members = [object_of(each.get("properties")) for each in (*branches, own)]
+        required = [name for each in (*branches, own) for name in list_of(each.get("required"))]
+        properties: JsonObject = {name: value for each in members for name, value in each.items()}
+        return {**own, "type": "object", "properties": properties, "required": required}
 
     def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
         """Return the definitions reached from names, nearest first; placeholders replace those beyond `limit`."""
@@ -421,6 +438,47 @@ def _is_regex(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):
         return False
     return "(?" not in pattern.replace("(?:", "").replace("(?=", "").replace("(?!", "")
+
+
+def file_members(schema: Json, references: References) -> JsonObject:
+    """Return the members of a form that are files, or lists of files, each with the schema that a caller sees."""
+    found: JsonObject = {}
+    for part in _parts(schema, references):
+        for name, member in object_of(part.get("properties")).items():
+            shown = _file_schema(member, references)
+            if shown is not None:
+                found[name] = shown
+    return found
+
+
+def _file_schema(member: Json, references: References) -> JsonObject | None:
+    parts = _parts(member, references)
+    is_nullable = any(part.get("nullable") is True or "null" in _kinds(part) for part in parts)
+    if any(map(is_binary, parts)):
+        return _nullable(FILE_SCHEMA) if is_nullable else FILE_SCHEMA
+    if any(is_binary(each) for part in parts if "items" in part for each in _parts(part["items"], references)):
+        shown: JsonObject = {"type": "array", "items": FILE_SCHEMA}
+        return _nullable(shown) if is_nullable else shown
+    return None
+
+
+def _kinds(schema: JsonObject) -> list[Json]:
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _parts(schema: Json, references: References, depth: int = 0) -> list[JsonObject]:
+    """Return a schema and the branches that it is composed of, with references followed."""
+    if not isinstance(schema, dict) or depth > _MAX_BRANCHES:
+        return []
+    found = [schema]
+    if "$ref" in schema:
+        with suppress(DocumentError):
+            found += _parts(references.resolve(schema, ""), references, depth + 1)
+    for word in ("allOf", "anyOf", "oneOf"):
+        for each in list_of(schema.get(word)):
+            found += _parts(each, references, depth + 1)
+    return found
 
 
 def is_binary(schema: Json) -> bool:
