@@ -121,6 +121,44 @@ async def test_a_request_with_an_effect_is_not_redirected_to_another_host(open_s
     assert result.error.error_code == "redirect"
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("method", ["put", "delete", "patch"])
+async def test_a_redirect_keeps_the_method_and_the_body(open_service, service, status, method):
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"x": {}}}}}}
+    found = document({"/x": {method: operation(operationId="op", body=None if method == "delete" else body)}})
+    service.answers["/x"] = (status, {"Location": "/x/"}, {})
+    async with open_service(found) as rt:
+        result = await rt.call("probe.op", {} if method == "delete" else {"x": 1})
+    assert result.ok, result.error
+    first, second = service.requests
+    assert (second["method"], second["path"], second["body"]) == (method.upper(), "/x/", first["body"])
+
+
+@pytest.mark.parametrize(("method", "status"), [("post", 301), ("post", 302), ("post", 303), ("delete", 303)])
+async def test_a_result_shows_that_a_redirect_changed_the_method_to_get(open_service, service, method, status):
+    service.answers |= {"/x": (status, {"Location": "/login"}, {}), "/login": {"page": "login"}}
+    async with open_service(document({"/x": {method: operation(operationId="op")}})) as rt:
+        result = await rt.call("probe.op", {})
+    assert [each["method"] for each in service.requests] == [method.upper(), "GET"]
+    assert result.structured_content == {"page": "login"}
+    assert f"answered {method.upper()} with status {status}; this is GET {service.url}/login" in result.text
+
+
+@pytest.mark.parametrize("status", [202, 303])
+async def test_a_request_that_was_answered_is_not_reported_as_unsent_or_sent_again(open_service, service, status):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    target = f"http://127.0.0.1:{port}/done"
+    service.answers |= {"/x": (status, {"Location": target if status == 303 else "/job"}, {})}
+    service.answers["/job"] = (307, {"Location": target}, {})
+    async with open_service(both()) as rt:
+        result = await rt.call("probe.write", {})
+    assert [each["method"] for each in service.requests if each["path"] == "/x"] == ["POST"]
+    assert "nothing was sent" not in result.error.message
+    assert "after a redirect, no connection; it may have acted" in result.error.message
+    assert result.error.retry.safe is False
+
+
 async def test_a_redirect_to_an_internal_address_is_refused(open_service, service):
     service.answers["/x"] = (302, {"Location": "http://169.254.169.254/latest/meta-data"}, {})
     async with open_service(both()) as rt:
@@ -135,6 +173,7 @@ async def test_error_bodies_tell_the_caller_what_to_change(open_service, service
         "/fastapi": (422, {}, {"detail": [{"loc": ["body", "age"], "msg": "must be a number"}]}),
         "/github": (400, {}, {"message": "Invalid", "errors": [{"field": "sha", "message": "not found"}]}),
         "/html": (404, {"Content-Type": "text/html"}, b"<html><h1>Not   here</h1></html>"),
+        "/nest": (400, {}, {"message": ["age must be int", "name must be text"], "error": "Bad Request"}),
         "/stripe": (400, {}, {"error": {"message": "No such customer", "param": "customer"}}),
     }
     service.answers |= bodies
@@ -145,6 +184,7 @@ async def test_error_bodies_tell_the_caller_what_to_change(open_service, service
     assert "body.age: must be a number" in errors["fastapi"].message
     assert "sha: not found" in errors["github"].message
     assert "404: Not here" in errors["html"].message
+    assert "Bad Request: age must be int; name must be text" in errors["nest"].message
     assert "No such customer" in errors["stripe"].message
     assert {each.error_class.value for name, each in errors.items() if name != "html"} == {"invalid_arguments"}
     assert errors["fastapi"].retry.arguments_must_change is True
@@ -200,6 +240,13 @@ async def test_a_response_that_is_too_long_is_not_read(open_service, service):
         results = [await rt.call("probe.read", {}) for _ in range(2)]
     assert {each.error.error_class.value for each in results} == {"result_too_large"}
     assert "raise max_response_bytes" in results[0].error.message
+
+
+async def test_the_announced_length_of_a_head_response_is_no_limit(open_service, service):
+    service.answers["/x"] = (200, {"Content-Length": str(2**30)}, b"")
+    async with open_service(document({"/x": {"head": operation(operationId="op")}})) as rt:
+        result = await rt.call("probe.op", {})
+    assert result.text == "status 200, no content"
 
 
 async def test_a_service_that_is_gone_or_stalls_is_reported(open_service, service, tmp_path):

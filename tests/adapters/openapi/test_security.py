@@ -1,9 +1,12 @@
 """Security schemes: what requests carry, and to whom."""
 
+import asyncio
 import base64
 from urllib.parse import parse_qs
 
 from openapi_documents import document, operation
+
+from agenttool.adapters.openapi import execute
 
 SCHEMES = {
     "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
@@ -86,6 +89,59 @@ async def test_client_credentials_are_exchanged_once_and_again_when_a_token_is_r
     assert len(forms) == 2
     assert parse_qs(forms[0]["body"].decode()) == {"grant_type": ["client_credentials"], "scope": ["read"]}
     assert base64.b64decode(forms[0]["headers"]["authorization"].removeprefix("Basic ")) == b"me:secret-one-1"
+
+
+async def test_a_token_that_expires_during_a_call_is_fetched_again(open_service, service, monkeypatch):
+    monkeypatch.setattr(execute, "FIRST_DELAY_S", 0.001)
+    names, accepted = iter("abcdefgh"), []
+
+    def token(_):
+        accepted.append(f"token-{next(names)}")
+        return {"access_token": accepted[-1], "expires_in": 3600}
+
+    def once(answer):  # each token is accepted once
+        def respond(request):
+            is_valid = accepted and request["headers"]["authorization"] == f"Bearer {accepted[-1]}"
+            accepted.clear()
+            return answer(request) if is_valid else (401, {}, {})
+
+        return respond
+
+    service.answers |= {
+        "/token": token,
+        "/0": once(lambda _: (202, {"Location": "/job"}, {})),
+        "/job": once(lambda request: {"done": request["headers"]["authorization"]}),
+        "/1": once(
+            lambda request: {"items": [request["path"]], "next_cursor": None if "cursor" in request["path"] else "b"}
+        ),
+    }
+    found = secured([{"oauth": []}], [{"oauth": []}])
+    found["paths"]["/1"]["get"]["parameters"] = [{"name": "cursor", "in": "query", "schema": {"type": "string"}}]
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    async with open_service(found, security={"oauth": grant}, credentials=SECRETS) as rt:
+        polled = await rt.call("probe.get0", {})
+        paged = await rt.call("probe.get1", {"pages": 2})
+    assert polled.value == {"done": "[redacted]"}
+    assert paged.value["items"] == ["/1", "/1?cursor=b"]
+
+
+async def test_parallel_calls_use_a_refresh_token_once(open_service, service):
+    valid = ["secret-one-1"]
+
+    def refresh(request):
+        given = parse_qs(request["body"].decode())["refresh_token"][0]
+        if given != valid[-1]:
+            return 400, {}, {"error": "invalid_grant"}
+        valid.append(f"refresh-{len(valid)}")
+        return 200, {}, {"access_token": f"access-{len(valid)}", "refresh_token": valid[-1]}
+
+    service.answers["/token"] = refresh
+    grant = {"client_id": "me", "refresh_token": "${credentials.one}", "token_url": f"{service.url}/token"}
+    found = secured([{"oauth": ["read"]}], [{"oauth": ["write"]}])
+    async with open_service(found, trust=True, security={"oauth": grant}, credentials=SECRETS) as rt:
+        results = await asyncio.gather(*(rt.call(f"probe.get{number % 2}", {}) for number in range(6)))
+    assert all(each.ok for each in results)
+    assert len(valid) == 3  # one for each scope
 
 
 async def test_a_refresh_token_and_openid_connect_find_their_endpoint(open_service, service):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.openapi.declare import OperationTool
@@ -28,6 +28,8 @@ from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job, call_failure
 from agenttool.records import AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping
 from agenttool.records import replace as replace_record
+
+Build = Callable[[], Awaitable[HttpRequest]]
 
 log = logging.getLogger("agenttool.openapi")
 
@@ -82,33 +84,45 @@ class OperationExecutor:
             ToolFailure: an argument cannot be sent, there was no response, or it is an error.
         """
         values = {name: secret.value for name, secret in job.credentials.items()}
-        mapping = self.tool.mapping(each.scheme for each in self.tool.uses)
         arguments, pages = arguments_of(self.tool, job.call_input)
         known = None if self.work is None else await self.work.get(job.invocation_id)
-        response, request = await self._send_authorized(job, arguments, values, known)
-        response = await self._poll(job, response, request, is_known=known is not None)
+
+        async def build() -> HttpRequest:
+            return await self._build(job, arguments, values)
+
+        request = await build()
+        request = request if known is None else _follow(request, known) or request
+        response, request = await self._send_authorized(job, request, build, has_begun=known is not None)
+        response, request = await self._poll(job, response, request, build, is_known=known is not None)
         if not response.is_success:
             raise self._error_response(response, request)
         if pages > 1 and is_json(response.content_type):
-            return await self._fetch_pages(job, response, pages, request, mapping)
-        return output_of(without_secrets(response, request.secrets), mapping, *self._violation(response))
+            return await self._fetch_pages(job, response, pages, request, build)
+        return output_of(without_secrets(response, request.secrets), self._mapping, *self._violation(response))
+
+    @property
+    def _mapping(self) -> OpenApiMapping:
+        return self.tool.mapping(each.scheme for each in self.tool.uses)
 
     async def _send_authorized(
-        self, job: Job, arguments: JsonObject, values: Mapping[str, str], known: str | None
+        self, job: Job, request: HttpRequest, build: Build, *, has_begun: bool
     ) -> tuple[HttpResponse, HttpRequest]:
-        """Send the request; once more with a new token if the service does not accept a fetched one.
+        """Send a request; once more with a new token if the service does not accept a fetched one.
 
-        Work that an earlier process began is asked for at its URL, `known`, and is not begun again.
+        Args:
+            job: the call.
+            request: the request, which may be for a page or for the state of accepted work.
+            build: returns the first request of the call with a token that is valid now.
+            has_begun: whether the service answered an earlier request of the call.
         """
-
-        async def send() -> tuple[HttpResponse, HttpRequest]:
-            request = await self._build(job, arguments, values)
-            request = request if known is None else _follow(request, known) or request
-            return await self._send(job, request), request
-
-        response, request = await send()
-        is_refused = response.status == _UNAUTHORIZED
-        return await send() if is_refused and self.state.tokens.forget(self.tool.uses) else (response, request)
+        response = await self._send(job, request, has_begun=has_begun)
+        if response.status != _UNAUTHORIZED or all(use.client is None for use in self.tool.uses):
+            return response, request
+        self.state.tokens.forget(request.secrets)
+        fresh = await build()
+        headers = {name: fresh.headers.get(name, each) for name, each in request.headers.items()}
+        request = replace(request, headers=headers, secrets=tuple(dict.fromkeys((*request.secrets, *fresh.secrets))))
+        return await self._send(job, request, has_begun=has_begun), request
 
     async def _build(self, job: Job, arguments: JsonObject, values: Mapping[str, str]) -> HttpRequest:
         credentials = RequestCredentials()
@@ -131,17 +145,17 @@ class OperationExecutor:
             return request
         return replace(request, headers={**request.headers, header: str(job.invocation_id)})
 
-    def _may_repeat(self, request: HttpRequest) -> bool:
+    def _may_repeat(self, method: str) -> bool:
         """Return whether a request may be sent twice: as the owner states, or by its method or its key."""
         stated = self.tool.facts.idempotent
-        if stated is not None and request.method == self.tool.operation.method:
+        if stated is not None and method == self.tool.operation.method:
             return stated
-        return request.method in IDEMPOTENT_METHODS or self.state.service.idempotency_header is not None
+        return method in IDEMPOTENT_METHODS or self.state.service.idempotency_header is not None
 
-    async def _send(self, job: Job, request: HttpRequest) -> HttpResponse:
+    async def _send(self, job: Job, request: HttpRequest, *, has_begun: bool) -> HttpResponse:
         """Send a request, again if it may be repeated and that may help."""
         service = self.state.service
-        may_repeat = self._may_repeat(request)
+        may_repeat = self._may_repeat(request.method)
         attempt = 0
         while True:
             attempt += 1
@@ -151,7 +165,7 @@ class OperationExecutor:
             except RequestFailed as error:
                 is_repeated = (may_repeat or not error.is_sent) and error.code in _REPEATED_FAULTS
                 if not is_repeated or attempt >= service.attempts or not await self._pause(job, attempt, None):
-                    raise self._no_response(error, attempt, may_repeat=may_repeat) from error
+                    raise self._no_response(error, attempt, is_sent=error.is_sent or has_begun) from error
                 continue
             if response.status in _BUSY and response.retry_after_s:
                 self.state.blocked_until_ns = self.state.now_ns() + round(response.retry_after_s * 1e9)
@@ -185,7 +199,9 @@ class OperationExecutor:
         limit = job.deadline_ns
         return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
 
-    async def _poll(self, job: Job, response: HttpResponse, sent: HttpRequest, *, is_known: bool) -> HttpResponse:
+    async def _poll(
+        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, *, is_known: bool
+    ) -> tuple[HttpResponse, HttpRequest]:
         """Ask for the outcome of work that the service accepted, until it has one."""
         poll, is_stored = (sent if is_known else None), is_known
         is_left, delay_s = False, FIRST_DELAY_S
@@ -201,17 +217,18 @@ class OperationExecutor:
                 job.report("the service works on it")
                 await asyncio.sleep(response.retry_after_s or delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
-                response = await self._send(job, poll)
+                response, poll = await self._send_authorized(job, poll, build, has_begun=True)
+                sent = poll
         except asyncio.CancelledError:
             is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
             raise
         finally:
             if self.work is not None and is_stored and not is_left:
                 await self.work.store(job.invocation_id, None)
-        return response
+        return response, sent
 
     async def _fetch_pages(
-        self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, mapping: OpenApiMapping
+        self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, build: Build
     ) -> object:
         """Return the join_pages pages of a list."""
         names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
@@ -222,7 +239,7 @@ class OperationExecutor:
             try:
                 value = read_value(response)
             except RecordError:
-                return output_of(without_secrets(response, sent.secrets), mapping)
+                return output_of(without_secrets(response, sent.secrets), self._mapping)
             notes = notes or self._violation(response)
             found.append(value)
             size += len(response.body)
@@ -232,9 +249,11 @@ class OperationExecutor:
                 if following is not None:
                     notes = [*notes, f"there are more pages than the {len(found)} that were fetched"]
                 whole = replace(response, body=write_own(join_pages(found)))
-                return output_of(without_secrets(whole, sent.secrets), mapping, *notes)
+                return output_of(without_secrets(whole, sent.secrets), self._mapping, *notes)
             job.report(f"page {len(found) + 1}")
-            response, url = await self._send(job, replace(sent, url=following)), following
+            following_request = replace(sent, url=following)
+            response, sent = await self._send_authorized(job, following_request, build, has_begun=True)
+            url = following
             if not response.is_success:
                 raise self._error_response(response, sent)
 
@@ -269,17 +288,18 @@ class OperationExecutor:
         message = f"{failure.error.message}; the settings of {name!r} have no security for {schemes}"
         return ToolFailure(replace_record(failure.error, message=message))
 
-    def _no_response(self, error: RequestFailed, attempts: int, *, may_repeat: bool) -> ToolFailure:
+    def _no_response(self, error: RequestFailed, attempts: int, *, is_sent: bool) -> ToolFailure:
         name = self.state.service.name
         count = "" if attempts == 1 else f" after {attempts} attempts"
-        if not error.is_sent:
+        if not is_sent:
             message = f"nothing was sent to {name!r}{count}: {error}"
         elif error.code == "too_large":
             message = f"the call of {name!r} was made, but {error}; ask for less, or raise max_response_bytes"
         else:
             message = f"{name!r} did not answer{count}: {error}; it may have acted, so check before you call again"
         error_class = _FAULT_CLASSES.get(error.code, ErrorClass.DEPENDENCY_UNAVAILABLE)
-        return call_failure(error_class, message, code=error.code, is_safe=may_repeat or not error.is_sent)
+        is_safe = not is_sent or self._may_repeat(self.tool.operation.method)
+        return call_failure(error_class, message, code=error.code, is_safe=is_safe)
 
 
 def _follow(request: HttpRequest, url: str) -> HttpRequest | None:

@@ -20,8 +20,10 @@ CONNECT_S = 15.0
 MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 3600.0
 _REDIRECTS = (301, 302, 303, 307, 308)
-_KEEPS_METHOD = (307, 308)
 _SEE_OTHER = 303
+_FOUND = (301, 302)
+"""They turn a POST into a GET, as browsers do; no other method changes."""
+
 _USER_AGENT = "agenttool"
 _SHARED_HEADERS = ("accept", "content-type")
 """The headers that another origin may see after a redirect."""
@@ -65,11 +67,16 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """One response, with its body decoded from its transfer encoding."""
+    """One response, with its body decoded from its transfer encoding.
+
+    Attributes:
+        note: what a caller must know about it; empty if it answers the request itself.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    note: str = ""
 
     @property
     def is_success(self) -> bool:
@@ -139,24 +146,30 @@ class ServiceClient:
         Raises:
             RequestFailed: there is no response, or it is too long.
         """
-        origin = origin_of(request.url)
-        for _ in range(MAX_REDIRECTS + 1):
-            response = await self._send_once(request, max_bytes)
+        origin, note = origin_of(request.url), ""
+        for hop in range(MAX_REDIRECTS + 1):
+            try:
+                response = await self._send_once(request, max_bytes)
+            except RequestFailed as error:
+                if hop == 0:
+                    raise
+                raise RequestFailed(f"after a redirect, {error}", error.code, is_sent=True) from error
             target = response.headers.get("location")
             if response.status not in _REDIRECTS or target is None:
-                return response
+                return replace(response, note=note)
             url = _target(request.url, target)
-            is_same = origin_of(url) == origin
+            is_same, method = origin_of(url) == origin, _method_after(request.method, response.status)
             if request.method not in ("GET", "HEAD") and response.status != _SEE_OTHER and not is_same:
                 message = f"it redirects a {request.method} request to another host; check the server in the settings"
                 raise RequestFailed(message, "redirect", is_sent=True)
-            request = replace(request, url=url)
-            if request.method not in ("GET", "HEAD") and response.status not in _KEEPS_METHOD:
+            if method != request.method:
+                note = f"the service answered {request.method} with status {response.status}; this is GET {url}"
                 plain = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
-                request = replace(request, method="GET", body=None, headers=plain)
+                request = replace(request, method=method, body=None, headers=plain)
             if not is_same:
                 shared = {name: each for name, each in request.headers.items() if name.lower() in _SHARED_HEADERS}
                 request = replace(request, headers=shared)
+            request = replace(request, url=url)
         raise RequestFailed(f"it redirects more than {MAX_REDIRECTS} times", "redirect", is_sent=True)
 
     async def _send_once(self, request: HttpRequest, max_bytes: int) -> HttpResponse:
@@ -167,7 +180,8 @@ class ServiceClient:
                     request.method, request.url, headers=dict(request.headers), content=request.body
                 ) as response,
             ):
-                body = await _read(response.aiter_raw(), response.headers, max_bytes)
+                has_body = request.method != "HEAD"
+                body = await _read(response.aiter_raw(), response.headers, max_bytes) if has_body else b""
                 return HttpResponse(status=response.status_code, headers=response.headers, body=body)
         except RecordError as error:
             raise RequestFailed(f"{error} (the setting allow of the source)", "refused", is_sent=False) from error
@@ -184,6 +198,12 @@ class ServiceClient:
             raise RequestFailed(reason, "connection_lost", is_sent=True) from error
         except (OSError, UnicodeError) as error:
             raise RequestFailed("its host name cannot be resolved", "not_connected", is_sent=False) from error
+
+
+def _method_after(method: str, status: int) -> str:
+    """Return the method of the request that follows a redirect."""
+    becomes_get = method != "HEAD" if status == _SEE_OTHER else method == "POST" and status in _FOUND
+    return "GET" if becomes_get else method
 
 
 def _target(url: str, location: str) -> str:

@@ -1,5 +1,6 @@
 """Security schemes: which ones an operation uses, and what a request carries for them."""
 
+import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -232,6 +233,7 @@ class TokenCache:
         self._post = post
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
         self._refresh_tokens: dict[str, str] = {}
+        self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
 
     async def get(self, use: SchemeUse, values: Mapping[str, str]) -> str:
         """Return a token for a scheme, with the credentials of a call.
@@ -245,20 +247,18 @@ class TokenCache:
         secret = fill_credentials(client.client_secret or "", values)
         refresh = fill_credentials(client.refresh_token or "", values)
         key = (use.scheme, client.client_id, secret, refresh, *use.scopes)
-        known = self._tokens.get(key)
-        if known is not None and known[1] > time.monotonic():
-            return known[0]
-        token, lifetime = await self._fetch(use, client, secret, refresh)
-        self._tokens[key] = token, time.monotonic() + max(lifetime - _EARLY_S, lifetime / 2)
-        return token
+        async with self._locks.setdefault((client.client_id, secret, refresh), asyncio.Lock()):
+            known = self._tokens.get(key)
+            if known is not None and known[1] > time.monotonic():
+                return known[0]
+            token, lifetime = await self._fetch(use, client, secret, refresh)
+            self._tokens[key] = token, time.monotonic() + max(lifetime - _EARLY_S, lifetime / 2)
+            return token
 
-    def forget(self, uses: Iterable[SchemeUse]) -> bool:
-        """Delete the tokens of schemes after the service rejected one; return whether there were any."""
-        names = {each.scheme for each in uses}
-        gone = [key for key in self._tokens if key[0] in names]
-        for key in gone:
+    def forget(self, rejected: Iterable[str]) -> None:
+        """Delete tokens that the service rejected."""
+        for key in [key for key, (token, _) in self._tokens.items() if token in rejected]:
             del self._tokens[key]
-        return bool(gone)
 
     async def _fetch(self, use: SchemeUse, client: OAuthGrant, secret: str, refresh: str) -> tuple[str, float]:
         url = await self._endpoint(use)

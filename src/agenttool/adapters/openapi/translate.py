@@ -27,7 +27,17 @@ MAX_ERROR_CHARS = 2000
 
 _TEXTS = ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson", "application/jsonl")
 _MESSAGE_WORDS = ("detail", "message", "error_description", "error_message", "error", "title", "reason", "msg")
-_LISTED = ("errors", "detail", "details", "violations", "invalid-params", "invalid_params", "fieldErrors", "issues")
+_LISTED = (
+    "errors",
+    "detail",
+    "details",
+    "violations",
+    "invalid-params",
+    "invalid_params",
+    "fieldErrors",
+    "issues",
+    "message",
+)
 _CLASSES = {
     400: (ErrorClass.INVALID_ARGUMENTS, "correct the arguments"),
     401: (ErrorClass.CREDENTIAL_MISSING, "the credentials are missing or not accepted; check security in the settings"),
@@ -69,7 +79,7 @@ def read_value(response: HttpResponse) -> Json:
 
 def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str) -> NativeOutput:
     """Return the output of a successful response, with remarks about it for the caller."""
-    kind, notes = response.content_type, [*remarks]
+    kind, notes = response.content_type, [*remarks, *filter(None, [response.note])]
     value: object = UNSET
     content: list[object] = []
     if not response.body:
