@@ -59,6 +59,31 @@ async def test_the_first_alternative_that_is_configured_is_used(open_service, se
     assert [each["headers"].get("authorization") for each in service.requests] == ["Bearer secret-three"] * 2 + [None]
 
 
+async def test_a_scheme_in_headers_of_the_settings_counts_with_one_in_security(open_service, service):
+    headers, security = {"Authorization": "Bearer ${credentials.three}"}, {"key": "${credentials.one}"}
+    found = secured([{"key": [], "bearer": []}])
+    async with open_service(found, security=security, headers=headers, credentials=SECRETS) as rt:
+        assert (await rt.call("probe.get0", {})).ok
+    sent = service.last["headers"]
+    assert (sent["x-key"], sent["authorization"]) == ("secret-one-1", "Bearer secret-three")
+
+
+async def test_a_parameter_named_like_a_key_is_an_argument_where_the_key_is_not_used(open_service, service):
+    key = {"name": "api_key", "in": "query", "required": True, "schema": {"type": "string"}}
+    paths = {
+        "/confirm": {"get": operation(key, operationId="confirm", security=[])},
+        "/list": {"get": operation(key, operationId="list", security=[{"query": []}])},
+    }
+    found = document(paths, components={"securitySchemes": SCHEMES})
+    async with open_service(found, security=SECURITY, credentials=SECRETS) as rt:
+        assert (await rt.call("probe.confirm", {"api_key": "of-the-mail"})).ok
+        assert (await rt.call("probe.list", {})).ok
+    assert [each["path"] for each in service.requests] == [
+        "/confirm?api_key=of-the-mail",
+        "/list?api_key=secret-one-1",
+    ]
+
+
 async def test_custom_headers_are_sent_and_are_no_arguments(open_service, service):
     version = {"name": "Api-Version", "in": "header", "required": True, "schema": {"type": "string"}}
     token = {"name": "Authorization", "in": "header", "required": True, "schema": {"type": "string"}}

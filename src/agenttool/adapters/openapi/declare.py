@@ -178,7 +178,7 @@ class _Argument(Part, frozen=True, kw_only=True):
 
     Attributes:
         name: the name of the argument, unless another one has it.
-        schema: None if the settings supply the parameter, or it carries a credential.
+        schema: None if the settings supply the parameter.
         names: the definitions that its schema refers to.
         size: of its schema.
         constant: its single possible value; such a parameter needs no argument.
@@ -247,7 +247,7 @@ class ToolMaker:
         texts = (*service.headers.values(), *service.query.values())
         self._credentials = tuple(sorted({name for text in texts for name in credentials_in(text)}))
         self._arguments: dict[int, _Argument] = {}
-        self._inputs: dict[tuple[int, int, bool], _Input] = {}
+        self._inputs: dict[tuple[int, int, bool, frozenset[tuple[str, str]]], _Input] = {}
         self._urls: dict[int, str] = {}
 
     def make(self, operation: ApiOperation, name: str) -> OperationTool:
@@ -256,10 +256,11 @@ class ToolMaker:
         Raises:
             DocumentError: no request can be made for it.
         """
-        sources = id(operation.parameters), id(operation.body), operation.method == "GET"
+        keys = self._security.keys_of(operation)
+        sources = id(operation.parameters), id(operation.body), operation.method == "GET", keys
         found = self._inputs.get(sources)
         if found is None:
-            found = self._inputs[sources] = self._input_of(operation)
+            found = self._inputs[sources] = self._input_of(operation, keys)
         url = self._url_of(operation.server)
         uses, missing = self._security.choose(operation, url)
         facts = facts_of(self._service, operation, name)
@@ -283,12 +284,14 @@ class ToolMaker:
             description=_description_of(operation),
         )
 
-    def _input_of(self, operation: ApiOperation) -> _Input:
+    def _input_of(self, operation: ApiOperation, keys: frozenset[tuple[str, str]]) -> _Input:
         if len(operation.parameters) > MAX_PARAMETERS:
             count = len(operation.parameters)
             raise DocumentError(f"it has {count} parameters, more than {MAX_PARAMETERS}; remove some with an overlay")
         arguments = _Arguments()
         for parameter in operation.parameters:
+            if keys and (parameter.where, parameter.name.lower()) in keys:
+                continue
             known = self._arguments.get(id(parameter))
             if known is None:
                 known = self._arguments[id(parameter)] = self._argument_of(parameter)
@@ -321,9 +324,7 @@ class ToolMaker:
         return self._urls[id(server)]
 
     def _is_given(self, parameter: ApiParameter) -> bool:
-        """Return whether the settings supply a parameter, or it carries a credential."""
-        if self._security.carries(parameter.where, parameter.name):
-            return True
+        """Return whether the settings supply a parameter."""
         is_header = parameter.where == "header" and parameter.name.lower() in self._headers
         return is_header or (parameter.where == "query" and parameter.name in self._service.query)
 

@@ -1,6 +1,7 @@
 """Definitions of tools that a review compares: what the document says about a request.
 
-The digest depends on the document only. Other settings, or another version of this package, do not change it.
+The digest depends on the document and its overlays only. Other settings, or another version of this package, do not
+change it.
 """
 
 import hashlib
@@ -11,18 +12,19 @@ from typing import NamedTuple, cast
 from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError, References
 from agenttool.adapters.openapi.operations import ApiOperation, ApiParameter
+from agenttool.adapters.openapi.security import SecuritySchemes
 from agenttool.codec import parse_value, sorted_json
 from agenttool.records import Json, JsonObject
 
 DECISIVE = ("digest",)
-SHOWN = ("request", "servers", "title", "description", "inputSchema", "security", "digest")
+SHOWN = ("request", "servers", "title", "description", "tags", "inputSchema", "security", "digest")
 """The members of a definition; a review shows those that differ."""
 
 _REFERENCE = re.compile(rb""""\$ref":("[^"\\]*(?:\\.[^"\\]*)*")""")
 _NONE = frozenset[str]()
 
 
-def definition_of(tool: OperationTool, digest: str) -> JsonObject:
+def definition_of(tool: OperationTool, digest: str, security: SecuritySchemes) -> JsonObject:
     """Return the definition of a tool."""
     operation = tool.operation
     return {
@@ -30,8 +32,9 @@ def definition_of(tool: OperationTool, digest: str) -> JsonObject:
         "servers": [each.get("url") for each in operation.servers],
         "title": operation.summary or None,
         "description": tool.description,
+        "tags": [*operation.tags],
         "inputSchema": tool.schema,
-        "security": [*operation.schemes],
+        "security": {name: security.sent_as(name, "…") for name in operation.schemes},
         "digest": digest,
     }
 
@@ -43,9 +46,9 @@ class _Digest(NamedTuple):
     references: frozenset[str]
 
 
-def digests_of(operations: Iterable[ApiOperation], references: References) -> dict[str, str]:
+def digests_of(operations: Iterable[ApiOperation], references: References, security: SecuritySchemes) -> dict[str, str]:
     """Return a digest of each operation, by method and path."""
-    found = _Digests(references)
+    found = _Digests(references, security)
     return {each.key: found.digest(each) for each in operations}
 
 
@@ -55,9 +58,10 @@ class _Digests:
     A part that several operations share, or refer to, is encoded once.
     """
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, security: SecuritySchemes) -> None:
         """Take the document."""
         self._references = references
+        self._security = security
         self._requests: dict[tuple[int, int], str] = {}
         self._parameters: dict[int, _Digest] = {}
         self._targets: dict[str, _Digest] = {}
@@ -76,6 +80,8 @@ class _Digests:
             operation.is_deprecated,
             [*operation.servers],
             cast("list[Json] | None", operation.security),
+            [[*self._security.carrier(name)] for name in operation.schemes],
+            [*operation.tags],
             request,
         ]
         return _hash(sorted_json(own))

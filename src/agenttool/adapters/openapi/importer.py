@@ -74,7 +74,7 @@ class ImportedDocument:
 
     def definitions(self) -> dict[str, JsonObject]:
         """Return the definitions of the tools by their names, as a review compares them."""
-        return {each.name: definition_of(each, self.digests[each.operation.key]) for each in self.tools}
+        return {each.name: definition_of(each, self.digests[each.operation.key], self.security) for each in self.tools}
 
 
 class ResponseCheckers:
@@ -171,7 +171,7 @@ def import_document(
             security=security,
             responses=ResponseCheckers(references),
             operations=operations,
-            digests=digests_of(operations, references),
+            digests=digests_of(operations, references, security),
         )
 
 

@@ -77,7 +77,9 @@ class SecuritySchemes:
         self._valued = service.security.keys() & self._schemes.keys()
         self._configured = self._valued | {name for name, each in items if self._is_written(each)}
         self._keys = {
-            (each.get("in"), str(each.get("name")).lower()) for _, each in items if each.get("type") == "apiKey"
+            name: (str(each.get("in")), str(each.get("name")).lower())
+            for name, each in items
+            if each.get("type") == "apiKey"
         }
 
     @property
@@ -90,6 +92,10 @@ class SecuritySchemes:
         scheme = self._schemes.get(name, {})
         detail = scheme.get("scheme") or scheme.get("in") or ""
         return f"{scheme.get('type', 'unknown')} {detail}".strip()
+
+    def carrier(self, name: str) -> tuple[str, str, str]:
+        """Return the kind of a scheme, and the location and name of the member that carries its credential."""
+        return _carrier(self._schemes.get(name, {}))
 
     def sent_as(self, name: str, value: str) -> str:
         """Return how a request carries the credential of a scheme, such as `Authorization: Bearer VALUE`."""
@@ -108,9 +114,13 @@ class SecuritySchemes:
         given = {"header": self._service.headers, "query": self._service.query}.get(where, {})
         return member.lower() in map(str.lower, given)
 
-    def carries(self, where: str, name: str) -> bool:
-        """Return whether a parameter carries an API key, so that no caller chooses it."""
-        return (where, name.lower()) in self._keys
+    def keys_of(self, operation: ApiOperation) -> frozenset[tuple[str, str]]:
+        """Return the location and lower-case name of each API key of an operation; no caller chooses these.
+
+        If the document does not state which operations use a key, all may.
+        """
+        names = self._keys if operation.security is None else operation.schemes
+        return frozenset(self._keys[name] for name in names if name in self._keys)
 
     def token_urls(self, base: str) -> tuple[str, ...]:
         """Return the token endpoints that the document names."""
@@ -120,14 +130,15 @@ class SecuritySchemes:
     def choose(self, operation: ApiOperation, base: str) -> tuple[tuple[SchemeUse, ...], tuple[str, ...]]:
         """Return the schemes that requests of an operation use, and those that are not configured.
 
-        The first alternative whose schemes all have values is used. Token endpoints may be relative to `base`.
+        The first alternative is used whose schemes all have values, or headers or query parameters in the settings.
+        Token endpoints may be relative to `base`.
         """
         alternatives = operation.security
         if not alternatives:
             return (), ()
         for each in alternatives:
-            if each and self._valued.issuperset(each):
-                uses = [self._use(name, scopes, base) for name, scopes in each.items()]
+            if self._configured.issuperset(each) and not self._valued.isdisjoint(each):
+                uses = [self._use(name, scopes, base) for name, scopes in each.items() if name in self._valued]
                 return tuple(use for use in uses if use is not None), ()
         if any(self._configured.issuperset(each) for each in alternatives):
             return (), ()

@@ -313,7 +313,7 @@ class OpenApiSource(SourceWithReview):
         if cached is not None:
             self.difference = difference(cached.digests, digests)
             if self.difference:
-                log.warning("the document of %r changed: %s", self.name, self.difference)
+                log.warning("operations of %r changed in its document or an overlay: %s", self.name, self.difference)
         body = await asyncio.to_thread(zlib.compress, data, 1) if self.service.is_remote else b""
         body = body if len(body) <= MAX_CACHED_BYTES else b""
         origins = cached.origins if cached is not None else ()
