@@ -228,7 +228,7 @@ def test_a_rule_that_is_remembered_answers_the_next_call_until_it_is_forgotten(f
     (rule,) = map(json.loads, listed.stdout.splitlines())
     assert rule["rule_ref"] == f"session:{question['approval_id']}"
     assert rule["place"] == f"remembered in {folder}/calls.db"
-    assert rule["rule"]["arguments"] == {"/to": {"equals": "ada"}, "/amount": {"equals": 5}}
+    assert rule["rule"]["argument"] == {"/to": {"equals": "ada"}, "/amount": {"equals": 5}}
     assert '"ada"' in command(folder, "policy", "rules").stdout
     assert command(folder, "policy", "forget", question["approval_id"]).returncode == 0
     assert call_again(folder).returncode == 3

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 
 import pytest
 
@@ -177,3 +178,37 @@ def test_a_call_is_tried_with_an_actor_and_the_roles_of_its_key(run, tmp_path, m
     shown = tried("--actor", "agent:ci", "--role", "operator").stdout
     assert [word for word in ("allow", "decided by", "staff") if word not in shown] == []
     assert "name the actor with --actor" in tried("--role", "operator").stderr
+
+
+def test_listed_rules_are_settings_that_list_the_same_rules(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    roles = '[roles]\nintern = ["bob"]\n'
+    text = "".join(
+        rule(f"rule-{number}", **each)
+        for number, each in enumerate(
+            [
+                {"behavior": "deny", "tool": ["files.*", "disk.*"], "path": ["secrets", "~/.ssh/**"], "optional": True},
+                {"behavior": "ask", "command": "git push *", "because": 'the "main" branch'},
+                {"behavior": "allow", "tool": "files.read", "role": "intern", "optional": True},
+                {"behavior": "ask", "actor": "bob", "url": "https://*.example.com/v1/**"},
+                {"behavior": "deny", "kind": "shell_command", "expires_at": "2999-01-01T00:00:00Z"},
+                {"behavior": "ask", "argument": '{ "/limit" = { min = 1, max = 2.5 }, "/to" = { one_of = ["a"] } }'},
+            ]
+        )
+    )
+
+    def listed(settings, *words):
+        (tmp_path / "listed.toml").write_text(settings + roles)
+        outcome = run("policy", "rules", "--settings", "listed.toml", *words)
+        assert outcome.exit_code == 0, outcome.stderr
+        return outcome.stdout
+
+    def tables(settings):
+        found = map(json.loads, listed(settings, "--json").splitlines())
+        return [(each["behavior"], each["rule"]) for each in found]
+
+    printed = listed(text)
+    assert len(tables(text)) == 6
+    assert tables(printed) == tables(text)
+    without_names = [{**each, "name": None} for each in tomllib.loads(text)["rules"]]
+    assert [{**each, "name": None} for each in tomllib.loads(printed)["rules"]] == without_names

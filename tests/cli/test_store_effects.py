@@ -122,9 +122,7 @@ def test_trust_lists_what_the_store_holds_and_then_its_calls_run(run, foreign, c
     question = foreign[1]
     assert lines[0] == f"{clone}/agenttool.db is not trusted. It would"
     assert lines[1] == f"  resume     bank.transfer, which needs no answer any more ({question.invocation_id})"
-    assert (
-        "  allow      calls with tools=['bank.transfer'] arguments={'/amount': {'equals': 1}} (remembered" in lines[2]
-    )
+    assert "  allow      calls with tool=['bank.transfer'] argument={'/amount': {'equals': 1}} (remembered" in lines[2]
     assert lines[3].startswith("  admit      requests with the key ")
     assert lines[4].startswith("  ask        about bank.transfer (inv_")
     assert lines[5] == f"trusted {clone}/agenttool.db"

@@ -1,11 +1,14 @@
 """The console in a browser: approvals from the call to its result, two approvers, reloads, tabs, and hostile output."""
 
 import threading
+import tomllib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browser import Visitor, axe_script
+
+from agenttool.policy.rule_settings import rules_in
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +85,14 @@ def test_an_edit_is_checked_by_the_server_shown_as_a_difference_and_survives_a_r
     assert text_of(wait_for_result(gateway, state["invocation_id"])) == "Acme got an invoice over 50"
 
 
+def shown_conditions(page):
+    """Return the conditions of the one rule that the page of rules and its dialog show, read as settings."""
+    dialog = page.locator("dialog pre").inner_text()
+    assert dialog == f'[[rules]]\nbehavior = "allow"\n{page.locator("table.rules code").inner_text()}'
+    (rule,) = rules_in(tomllib.loads(dialog)["rules"])
+    return rule.conditions
+
+
 def test_a_denial_carries_a_message_and_a_remembered_rule_is_not_asked_about_again(gateway, visitor):
     denied = gateway.call("demo.send_invoice", {"customer": "Acme", "amount": 1})
     page = visitor.go(f"{gateway.url}/approvals")
@@ -92,7 +103,8 @@ def test_a_denial_carries_a_message_and_a_remembered_rule_is_not_asked_about_aga
     result = wait_for_result(gateway, denied["invocation_id"])
     assert "ask the customer first" in result["error"]["message"]
 
-    asked = gateway.call("demo.send_invoice", {"customer": "Beta", "amount": 2})
+    beta = {"customer": "Beta", "amount": 2, "note": "by mail"}
+    asked = gateway.call("demo.send_invoice", beta)
     page.locator("article").wait_for()
     page.get_by_role("button", name="Remember…").click()
     rule = page.get_by_label("the exact rule")
@@ -102,13 +114,15 @@ def test_a_denial_carries_a_message_and_a_remembered_rule_is_not_asked_about_aga
     page.get_by_role("button", name="Allow and remember").click()
     page.get_by_text("by you.").first.wait_for()
     assert text_of(wait_for_result(gateway, asked["invocation_id"])) == "Beta got an invoice over 2"
-    again = gateway.call("demo.send_invoice", {"customer": "Beta", "amount": 2}, wait=60)
+    again = gateway.call("demo.send_invoice", beta, wait=60)
     assert text_of(again["result"]) == "Beta got an invoice over 2"
     page.goto(f"{gateway.url}/policy")
     page.get_by_role("button", name="Forget…").click()
+    tests = {f"/{name}": {"equals": value} for name, value in beta.items()}
+    assert shown_conditions(page) == {"tool": ["demo.send_invoice"], "actor": ["local"], "argument": tests}
     page.get_by_role("button", name="Forget the rule").click()
     page.get_by_text("The rule is forgotten.").wait_for()
-    assert gateway.call("demo.send_invoice", {"customer": "Beta", "amount": 2})["status"] == "awaiting_approval"
+    assert gateway.call("demo.send_invoice", beta)["status"] == "awaiting_approval"
 
 
 HOSTILE = (

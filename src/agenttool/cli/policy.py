@@ -38,10 +38,11 @@ from agenttool.config import load_config, read_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_time
-from agenttool.history.printable import printable
-from agenttool.policy.rule_settings import read_rules
+from agenttool.history.printable import one_line, printable
+from agenttool.policy.rule_settings import read_rules, rule_text
+from agenttool.policy.rules import Rule
 from agenttool.ports.identity import GATEWAY_ROLE, AccessRole
-from agenttool.records import Behavior, Json, JsonObject
+from agenttool.records import Behavior, JsonObject
 from agenttool.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 MAX_SHOWN = 50
-MAX_PATTERNS = 4
-"""How many patterns of a condition the list of rules shows."""
 
 _Key: TypeAlias = tuple[str, str, str, str]
 _BEHAVIORS = (Behavior.ALLOW.value, Behavior.ASK.value, Behavior.DENY.value)
@@ -69,7 +68,10 @@ def rules(
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the rules of the settings files, and those that approvers asked to remember, each with its place."""
+    """List the rules of the settings files, and those that approvers asked to remember, each with its place.
+
+    The list is TOML: each rule can be pasted into a settings file.
+    """
     options = StoreOptions(store, settings).for_use()
     file = options.file
     place = options.store if file is not None and file.exists() else "memory:"
@@ -80,25 +82,19 @@ def rules(
         for rule, place in found:
             print_json({"rule_ref": rule.ref, "behavior": rule.behavior.value, "place": place, "rule": rule.conditions})
         return
-    rows = (
-        (
-            Text(rule.behavior.value, style=status_style(rule.behavior.value)),
-            Text(printable(rule.ref.partition(":")[2] or rule.ref), style="cyan"),
-            Text(printable(" ".join(f"{name}={_short(value)}" for name, value in rule.conditions.items()))),
-            Text(place, style="dim"),
-        )
-        for rule, place in found
-    )
-    print_blocks([plain_table("behavior", "rule", "conditions", "place", rows=rows) if found else Text("no rules")])
+    if not found:
+        print_text(Console(), "no rules")
+    for rule, place in found:
+        print_text(Console(), f"# {one_line(', '.join(dict.fromkeys((rule.ref.partition(':')[2], place))))}", "dim")
+        print_text(Console(), printable(_table_of(rule), keep="\n"))
 
 
-def _short(value: Json) -> str:
-    if isinstance(value, dict):
-        tests = ((pointer, test) for pointer, test in value.items() if isinstance(test, dict))
-        value = [f"{pointer} {name} {json.dumps(each)}" for pointer, test in tests for name, each in test.items()]
-    words = [str(each) for each in value] if isinstance(value, list) else [str(value)]
-    more = len(words) - MAX_PATTERNS
-    return ",".join(words[:MAX_PATTERNS]) + (f",… {more} more" if more > 0 else "")
+def _table_of(rule: Rule) -> str:
+    """Return a rule as settings take it; one that TOML cannot express is a comment."""
+    try:
+        return rule_text(rule)
+    except ValueError as error:
+        return f"# {rule.behavior.value} {json.dumps(rule.conditions)} ({error})\n"
 
 
 @app.command()

@@ -271,6 +271,24 @@ def rule_toml(members: JsonObject) -> str:
     return toml_table("[[rules]]", {name: _single(value) for name, value in members.items()})
 
 
+def rule_text(rule: Rule) -> str:
+    """Write a rule as the `[[rules]]` table that has its effect in a settings file; its name and place are left out.
+
+    Raises:
+        ValueError: it compares an argument with null, for which TOML has no word.
+    """
+    members: JsonObject = {
+        "behavior": rule.behavior.value,
+        **rule.conditions,
+        "hook": rule.hook,
+        "because": rule.because,
+        "expires_at": rule.expires_at,
+        "declaration_digest": rule.declaration_digest,
+        "optional": rule.is_optional or None,
+    }
+    return rule_toml({name: value for name, value in members.items() if value is not None})
+
+
 def _single(value: Json) -> Json:
     return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
 

@@ -271,13 +271,14 @@ class Rule:
 
     @property
     def conditions(self) -> JsonObject:
-        """The conditions that are given, as JSON."""
-        names = ("tools", "namespaces", "kinds", "operations", "actors", "roles", "teams", "tenants", "resources")
-        found: JsonObject = {name: [str(each) for each in getattr(self, name)] for name in names if getattr(self, name)}
-        patterns = {"paths": self.paths, "commands": self.commands, "urls": self.urls}
+        """The conditions that are given, by the keys of a `[[rules]]` table."""
+        names = ("tool", "namespace", "kind", "operation", "actor", "role", "team", "tenant", "resource")
+        given = {name: cast("tuple[str, ...]", getattr(self, f"{name}s")) for name in names}
+        found: JsonObject = {name: [str(each) for each in texts] for name, texts in given.items() if texts}
+        patterns = {"path": self.paths, "command": self.commands, "url": self.urls}
         found |= {name: [each.text for each in given] for name, given in patterns.items() if given}
         if self.arguments:
-            found["arguments"] = {
+            found["argument"] = {
                 test.pointer: {name: each for name, each in to_json(test).items() if name not in ("pointer", "steps")}
                 for test in self.arguments
             }

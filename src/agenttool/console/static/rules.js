@@ -17,12 +17,13 @@ export function SettingsNotice({ notice }) {
   return notice && html`<p class="card attention" role="status"><b>Settings: </b><${Text} value=${notice} /></p>`;
 }
 
-/** Return a rule as the lines of the settings file. */
+/** Return a rule as the lines of the settings file; TOML has no null, so a rule with one is marked instead. */
 export function ruleText(rule) {
-  const lines = ["[[rules]]"];
-  for (const [name, value] of Object.entries(rule)) if (value !== null && value !== undefined) lines.push(`${bare(name)} = ${toml(value)}`);
-  return lines.join("\n");
+  const heading = hasNull(rule.argument) ? "# A settings file cannot hold this rule: TOML has no null." : "[[rules]]";
+  return `${heading}\n${conditionsText(rule)}`;
 }
+
+const hasNull = (value) => value === null || (typeof value === "object" && Object.values(value).some(hasNull));
 
 const bare = (name) => (/^[A-Za-z0-9_-]+$/.test(name) ? name : JSON.stringify(name));
 
@@ -36,18 +37,16 @@ function toml(value) {
 export function RuleRefs({ refs, byRef }) {
   return html`<ul class="rule-refs">${refs.map((ref) => {
     const rule = byRef.get(ref);
-    return html`<li key=${ref}>${rule ? html`<${Chip} value=${rule.behavior} /> <code><${Text} value=${conditionsText(rule.conditions)} /></code>
+    return html`<li key=${ref}>${rule ? html`<${Chip} value=${rule.behavior} /> <code class="pre-line"><${Text} value=${conditionsText(rule.conditions)} /></code>
       <span class="muted"> <${Text} value=${rule.place ?? rule.source ?? ""} /></span>
       ${rule.reason && html`<div class="muted">“<${Text} value=${rule.reason} />”</div>`}`
       : html`<code><${Text} value=${ref} /></code>`}</li>`;
   })}</ul>`;
 }
 
-/** Return the conditions of a rule in one line. */
+/** Return the conditions of a rule as lines of the settings file. */
 export function conditionsText(conditions) {
-  const parts = Object.entries(conditions ?? {}).map(([name, value]) => {
-    const isOne = Array.isArray(value) && value.length === 1 && name.endsWith("s");
-    return isOne ? `${name.slice(0, -1)} = ${toml(value[0])}` : `${name} = ${toml(value)}`;
-  });
-  return parts.length > 0 ? parts.join(", ") : "every call";
+  const single = (value) => (Array.isArray(value) && value.length === 1 && typeof value[0] === "string" ? value[0] : value);
+  return Object.entries(conditions).filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${bare(name)} = ${toml(single(value))}`).join("\n");
 }

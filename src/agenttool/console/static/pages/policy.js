@@ -52,7 +52,7 @@ function RuleRow({ rule, reload }) {
   };
   return html`<tr>
     <td><${Chip} value=${rule.behavior} /></td>
-    <td><code><${Text} value=${conditionsText(rule.conditions)} /></code>${rule.reason && html`<div class="muted">“<${Text}
+    <td><code class="pre-line"><${Text} value=${conditionsText(rule.conditions)} /></code>${rule.reason && html`<div class="muted">“<${Text}
         value=${rule.reason} />”</div>`}
       ${rule.expires_at && html`<div class="muted">until <${Time} at=${rule.expires_at} /></div>`}</td>
     <td class="muted"><${Text} value=${rule.place ?? rule.rule_ref} /></td>
@@ -115,7 +115,7 @@ function Outcome({ outcome, byRef }) {
     ${outcome.rule_refs.length > 0 && html`<span class="label">Decided by</span><${RuleRefs} refs=${outcome.rule_refs} byRef=${byRef} />`}
     ${outcome.overridden_rule_refs.length > 0 && html`<span class="label">Overridden</span><${RuleRefs} refs=${outcome.overridden_rule_refs}
         byRef=${byRef} />`}
-    ${rule && html`<${Snippet} label="The smallest rule that would allow it"
-        text=${typeof rule.value === "string" ? rule.value : ruleText(rule.rule)} />`}
+    ${rule && (rule.value ? html`<${Snippet} label="The smallest rule that would allow it" text=${rule.value} />`
+      : html`<p class="muted">No rule of a settings file would allow it; an approver can allow such calls and remember the answer.</p>`)}
   </div>`;
 }
