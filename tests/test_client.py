@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -166,6 +167,7 @@ ME = {
     },
 }
 BUSY = (503, {"detail": "draining"})
+STATE = {"invocation_id": "inv_1", "status": "running", "tool": "a.b", "approval_id": None, "expires_at": None}
 
 
 @pytest.mark.usefixtures("quick")
@@ -177,13 +179,42 @@ def test_a_request_that_changes_nothing_is_repeated():
 
 @pytest.mark.usefixtures("quick")
 def test_a_call_is_repeated_with_the_same_idempotency_key():
-    state = {"invocation_id": "inv_1", "status": "running", "tool": "a.b", "approval_id": None}
-    reply = (202, {**state, "expires_at": None, "result": None})
-    with answering(BUSY, None, reply) as (url, seen), Client(url) as gateway:
+    with answering(BUSY, None, (202, {**STATE, "result": None})) as (url, seen), Client(url) as gateway:
         assert gateway.start("a.b").status == "running"
     assert len(seen) == 3
     assert len(set(seen)) == 1
     assert seen[0][1]
+
+
+def test_a_call_that_waits_for_an_approval_outlasts_a_restart_of_the_server(serve_app, free_port, tmp_path):
+    file, port = tmp_path / "calls.db", free_port()
+    with ThreadPoolExecutor() as threads, Client(f"http://127.0.0.1:{port}") as caller:
+        with Served(serve_app, file, port=port) as served, Client(served.url, key=served.key("bob", "approver")) as bob:
+            made = threads.submit(caller.call, "mail.send", {"to": "ada"})
+            asked = next(found for found in iter(lambda: bob.approvals().items, None) if found)
+        with Served(serve_app, file, port=port) as served, Client(served.url, key=served.key("bob", "approver")) as bob:
+            assert [each.approval_id for each in bob.approvals().items] == [asked[0].approval_id]
+            bob.decide(asked[0], "allow")
+            assert made.result(BOUND_S).text == "sent to ada"
+            assert len(caller.calls().items) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_error_of_a_lost_call_has_what_continues_it():
+    running = (202, {**STATE, "result": None})
+    with answering(None, None, running, None, None) as (url, seen), Client(url, retries=1) as gateway:
+        with pytest.raises(GatewayError, match="idempotency key") as unknown:
+            gateway.call("a.b")
+        assert (unknown.value.invocation_id, unknown.value.idempotency_key) == (None, seen[1][1])
+        with pytest.raises(GatewayError, match="wait for 'inv_1'") as known:
+            gateway.call("a.b", idempotency_key="mine")
+        assert (known.value.invocation_id, known.value.idempotency_key) == ("inv_1", "mine")
+        assert len(seen) == 5
+
+
+def test_a_call_is_not_repeated_after_its_timeout():
+    with answering(None) as (url, _), Client(url) as gateway, pytest.raises(GatewayError, match="did not answer"):
+        gateway.call("a.b", timeout_s=0)
 
 
 def test_a_batch_waits_for_its_approvals(served):

@@ -4,10 +4,11 @@
 from agenttool.client import Client
 
 with Client("http://127.0.0.1:8642", key="atk_…") as gateway:
-    print(gateway.call("files.read_file", {"path": "a.txt"}).text)
+    print(gateway.call("files.read_file", {"name": "welcome.txt"}).text)
 ```
 
 A request is repeated after a failure only if that is safe: it changes nothing, or it has an idempotency key.
+A request that makes a call or waits for one is repeated for about 30 seconds, which outlasts a restart of the server.
 """
 
 import asyncio
@@ -50,6 +51,13 @@ DEFAULT_URL = "http://127.0.0.1:8642"
 FIRST_DELAY_S, MAX_DELAY_S = 0.25, 8.0
 """The delay before a request is repeated, which doubles up to the second value."""
 
+CALL_RETRIES, READ_RETRIES = 12, 3
+"""How often a request is repeated: one that makes a call or waits for one, and another one that changes nothing.
+
+With random delays the first takes about 30 seconds, so that a call outlasts a restart of the server. The second takes
+about a second, so that a wrong address is reported at once.
+"""
+
 MAX_RETRY_AFTER_S = 60.0
 """The longest `Retry-After` that the client accepts; with a longer one, the request fails at once."""
 
@@ -89,11 +97,32 @@ def result_of(call: CallReply) -> ToolResult | None:
     return None if found is None else read(found, ToolResult)
 
 
+class _Repeats(NamedTuple):
+    """How a request is repeated, and the call that it is about.
+
+    Attributes:
+        retries: how often it may be repeated; None if it must be sent once.
+        deadline: it is not repeated after this moment of the monotonic clock.
+        invocation_id: the call that it waits for.
+        idempotency_key: the key that the call was made with.
+    """
+
+    retries: int | None
+    deadline: float | None = None
+    invocation_id: str | None = None
+    idempotency_key: str | None = None
+
+
+_SEND_ONCE = _Repeats(None)
+
+
 class AsyncClient:
     """A client of one server, for code with an event loop: `async with AsyncClient(url, key=…) as gateway`."""
 
-    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = 3) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = CALL_RETRIES) -> None:
         """Take the address of the server, an API key or token, and how often a safe request is repeated.
+
+        Requests that neither make a call nor wait for one are repeated three times at most.
 
         Raises:
             ConfigError: the address is not one of http or https.
@@ -137,19 +166,14 @@ class AsyncClient:
         A failed call is a result with `is_error`. The request has an idempotency key, so the call is made once.
 
         Raises:
-            GatewayError: the server refused the request, or did not answer.
+            GatewayError: the server refused the request, or did not answer. It has the `invocation_id`, with which
+                `wait` continues, or only the `idempotency_key`, with which `call` does.
             TimeoutError: the call has not ended in time; it continues, and `wait` waits for it.
         """
-        deadline = _deadline(timeout_s)
-        call = await self.start(
-            tool,
-            arguments,
-            surface_id=surface_id,
-            thread=thread,
-            idempotency_key=idempotency_key,
-            wait_s=_wait_s(deadline),
-        )
-        return result_of(call) or await self._wait(call.invocation_id, deadline)
+        repeats = self._repeats(_deadline(timeout_s), key=idempotency_key or secrets.token_hex(16))
+        body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
+        call = await self._start(body, _wait_s(repeats.deadline), repeats)
+        return result_of(call) or await self._wait(repeats._replace(invocation_id=call.invocation_id))
 
     async def start(
         self,
@@ -163,8 +187,12 @@ class AsyncClient:
     ) -> CallReply:
         """Start a call and return its state, at once or after `wait_s`; `wait` returns its result."""
         body = _members(tool=tool, arguments=dict(arguments or {}), surface_id=surface_id, thread=thread)
-        key = idempotency_key or secrets.token_hex(16)
-        return _decoded(await self._post(_path("/v1/calls", wait=wait_s), body, key=key), CallReply)
+        return await self._start(body, wait_s, self._repeats(key=idempotency_key or secrets.token_hex(16)))
+
+    async def _start(self, body: JsonObject, wait_s: float, repeats: _Repeats) -> CallReply:
+        headers = {**self._headers, "Idempotency-Key": str(repeats.idempotency_key)}
+        reply = await self._send(_path("/v1/calls", wait=wait_s), json_bytes(body), headers, repeats)
+        return _decoded(reply, CallReply)
 
     async def wait(self, invocation_id: str, *, timeout_s: float | None = None) -> ToolResult:
         """Wait for the end of a call by long polling, and return its result.
@@ -173,19 +201,24 @@ class AsyncClient:
             GatewayError: the server refused the request, or did not answer.
             TimeoutError: the call has not ended in time; it continues.
         """
-        return await self._wait(invocation_id, _deadline(timeout_s))
+        return await self._wait(self._repeats(_deadline(timeout_s), invocation_id=invocation_id))
 
-    async def _wait(self, invocation_id: str, deadline: float | None) -> ToolResult:
+    async def _wait(self, repeats: _Repeats) -> ToolResult:
         while True:
-            call = await self.get(invocation_id, wait_s=_wait_s(deadline))
+            call = await self._read_call(repeats, _wait_s(repeats.deadline))
             if (result := result_of(call)) is not None:
                 return result
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"{invocation_id} has not ended in time ({call.status}); wait for it again")
+            if repeats.deadline is not None and time.monotonic() >= repeats.deadline:
+                raise TimeoutError(f"{call.invocation_id} has not ended in time ({call.status}); wait for it again")
 
     async def get(self, invocation_id: str, *, wait_s: float | None = None) -> CallDetail:
         """Return everything that is recorded of a call; with `wait_s`, once it has ended or after that time."""
-        return _decoded(await self._get(_path("/v1/calls", invocation_id, wait=wait_s)), CallDetail)
+        repeats = self._repeats() if wait_s else self._read_repeats
+        return await self._read_call(repeats._replace(invocation_id=invocation_id), wait_s)
+
+    async def _read_call(self, repeats: _Repeats, wait_s: float | None) -> CallDetail:
+        path = _path("/v1/calls", str(repeats.invocation_id), wait=wait_s)
+        return _decoded(await self._send(path, None, self._headers, repeats), CallDetail)
 
     async def calls(  # noqa: PLR0913 -- one for each filter
         self,
@@ -233,7 +266,10 @@ class AsyncClient:
         """
         deadline = _deadline(timeout_s)
         started = await self.start_batch(calls, surface_id=surface_id, wait_s=_wait_s(deadline))
-        return [result_of(each) or await self._wait(each.invocation_id, deadline) for each in started]
+        return [
+            result_of(each) or await self._wait(self._repeats(deadline, invocation_id=each.invocation_id))
+            for each in started
+        ]
 
     async def start_batch(
         self, calls: Iterable[JsonObject], *, surface_id: str | None = None, wait_s: float = 0.0
@@ -338,22 +374,30 @@ class AsyncClient:
             finally:
                 request.cancel()
             failures += 1
-            await self._pause(reply, failures, is_safe=True)
+            await _pause(reply, failures, self._read_repeats if is_first else self._repeats())
+
+    @property
+    def _read_repeats(self) -> _Repeats:
+        return _Repeats(min(self._retries, READ_RETRIES))
+
+    def _repeats(
+        self, deadline: float | None = None, *, invocation_id: str | None = None, key: str | None = None
+    ) -> _Repeats:
+        return _Repeats(self._retries, deadline, invocation_id, key)
 
     async def _get(self, path: str) -> bytes:
-        return await self._send(path, None, self._headers, is_safe=True)
+        return await self._send(path, None, self._headers, self._read_repeats)
 
-    async def _post(self, path: str, body: JsonObject, *, key: str | None = None, is_safe: bool = False) -> bytes:
-        headers = self._headers if key is None else {**self._headers, "Idempotency-Key": key}
-        return await self._send(path, json_bytes(body), headers, is_safe=is_safe or key is not None)
+    async def _post(self, path: str, body: JsonObject, *, is_safe: bool = False) -> bytes:
+        return await self._send(path, json_bytes(body), self._headers, self._read_repeats if is_safe else _SEND_ONCE)
 
-    async def _send(self, path: str, body: bytes | None, headers: Mapping[str, str], *, is_safe: bool) -> bytes:
+    async def _send(self, path: str, body: bytes | None, headers: Mapping[str, str], repeats: _Repeats) -> bytes:
         """Send a request and return the body of its reply; repeat it after a failure if that is safe.
 
         Raises:
             GatewayError: the last reply was an error, or there was none.
         """
-        url, options, failures = self._url + path, RequestOptions(send_once=not is_safe), 0
+        url, options, failures = self._url + path, RequestOptions(send_once=repeats.retries is None), 0
         while True:
             if body is None:
                 reply = await self._http.get(url, headers, max_bytes=MAX_REPLY_BYTES, options=options)
@@ -362,13 +406,16 @@ class AsyncClient:
             if reply.status is not None and reply.status < _FIRST_ERROR:
                 return reply.body
             failures += 1
-            await self._pause(reply, failures, is_safe=is_safe)
+            await _pause(reply, failures, repeats)
 
-    async def _pause(self, reply: HttpReply, failures: int, *, is_safe: bool) -> None:
-        """Wait before a request is repeated; raise its error if that is not safe, or it failed too often."""
-        if not is_safe or failures > self._retries or not _may_repeat(reply):
-            raise _error_of(reply)
-        await asyncio.sleep(reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
+
+async def _pause(reply: HttpReply, failures: int, repeats: _Repeats) -> None:
+    """Wait before a request is repeated; raise its error if that is not safe, too late, or it failed too often."""
+    delay_s = reply.delay_s(failures, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
+    is_late = repeats.deadline is not None and time.monotonic() + delay_s > repeats.deadline
+    if is_late or failures > (repeats.retries or 0) or not _may_repeat(reply):
+        raise _error_of(reply, repeats)
+    await asyncio.sleep(delay_s)
 
 
 def _members(**members: Json) -> JsonObject:
@@ -404,18 +451,35 @@ def _may_repeat(reply: HttpReply) -> bool:
     return reply.status is None or reply.status in _REPEATED
 
 
-def _error_of(reply: HttpReply) -> GatewayError:
+def _error_of(reply: HttpReply, repeats: _Repeats) -> GatewayError:
     """Return the exception of a problem document, or of a reply that is none."""
-    if reply.status is None:
-        return GatewayError(f"the server did not answer: {reply.fault}; check its address and that it runs")
     problem: JsonObject = {}
-    with suppress(RecordError):
-        problem = parse_object(reply.body)
+    if reply.status is None:
+        detail = f"the server did not answer: {reply.fault}; check its address and that it runs"
+    else:
+        with suppress(RecordError):
+            problem = parse_object(reply.body)
+        detail = f"the server answered {reply.status}"
     texts = {name: value for name, value in problem.items() if isinstance(value, str)}
-    detail = texts.get("detail") or f"the server answered {reply.status}"
+    remedy = _remedy(repeats) if _may_repeat(reply) else ""
     return GatewayError(
-        detail, status=reply.status, pointer=texts.get("pointer"), reason=texts.get("reason"), members=problem
+        texts.get("detail", detail) + remedy,
+        status=reply.status,
+        pointer=texts.get("pointer"),
+        reason=texts.get("reason"),
+        members=problem,
+        invocation_id=repeats.invocation_id,
+        idempotency_key=repeats.idempotency_key,
     )
+
+
+def _remedy(repeats: _Repeats) -> str:
+    """Return how to continue with a call whose outcome is not known."""
+    if repeats.invocation_id is not None:
+        return f"; the call was made, so wait for {repeats.invocation_id!r} instead of calling again"
+    if repeats.idempotency_key is not None:
+        return f"; the call may run, so call again only with the idempotency key {repeats.idempotency_key!r}"
+    return ""
 
 
 async def _events_in(reader: asyncio.StreamReader) -> AsyncGenerator[GatewayEvent]:
@@ -435,8 +499,10 @@ async def _events_in(reader: asyncio.StreamReader) -> AsyncGenerator[GatewayEven
 class Client(LoopProxy[AsyncClient]):
     """A client of one server, for code without an event loop: `with Client(url, key=…) as gateway`."""
 
-    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = 3) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, key: str | None = None, retries: int = CALL_RETRIES) -> None:
         """Take the address of the server, an API key or token, and how often a safe request is repeated.
+
+        Requests that neither make a call nor wait for one are repeated three times at most.
 
         Raises:
             ConfigError: the address is not one of http or https.

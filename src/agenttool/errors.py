@@ -82,9 +82,11 @@ class GatewayError(AgentToolError):
         pointer: the place in the request: a JSON pointer into the body, `?name` or `header:name`.
         reason: a stable code, such as `answered` or `idempotency_conflict`.
         members: the complete problem document.
+        invocation_id: the call that the request waited for; None if there is none, or its id is not known.
+        idempotency_key: the key that the call was made with; a repeated request with it returns the same call.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- one for each attribute
         self,
         detail: str,
         *,
@@ -92,12 +94,15 @@ class GatewayError(AgentToolError):
         pointer: str | None = None,
         reason: str | None = None,
         members: Mapping[str, object] | None = None,
+        invocation_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> None:
-        """Take the members of a problem document."""
+        """Take the members of a problem document, and the call that the request was about."""
         place = f" (at {pointer!r})" if pointer else ""
         super().__init__(detail + place if status is None else f"{status}: {detail}{place}")
         self.detail, self.status, self.pointer, self.reason = detail, status, pointer, reason
         self.members = members or {}
+        self.invocation_id, self.idempotency_key = invocation_id, idempotency_key
 
 
 class StoreError(AgentToolError):

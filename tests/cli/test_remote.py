@@ -35,6 +35,13 @@ def test_a_call_is_made_and_listed_there(remote, served):
     assert remote("call", "math.add", "a=x", key=key)[0] == 1
 
 
+def test_a_command_with_the_same_idempotency_key_makes_no_second_call(remote, served):
+    key = served.key("agent:once", "caller")
+    made = [remote("call", "math.add", "a=1", "--idempotency-key", "k1", key=key) for _ in range(2)]
+    assert made[0] == made[1]
+    assert len(remote("log", key=key)[1]) == 1
+
+
 def test_an_approver_answers_there_what_it_saw(remote, served):
     approver = served.key("user:bob", "approver")
     status, (waiting,) = remote("call", "mail.send", "to=ada", key=served.key("agent:post", "caller"))

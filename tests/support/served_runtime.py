@@ -28,8 +28,8 @@ def send(to: str) -> str:
 class Served:
     """A runtime on a port of loopback, in a thread of its own."""
 
-    def __init__(self, serve_app, file=None):
-        self._file = file
+    def __init__(self, serve_app, file=None, port=0):
+        self._file, self._port = file, port
         self._serve_app, self._is_ready = serve_app, threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
@@ -49,7 +49,7 @@ class Served:
         async with (
             opened as rt,
             serve_runtime(rt, ServerOptions(), file=self._file) as self._app,
-            self._serve_app(self._app, lifespan="off") as self.url,
+            self._serve_app(self._app, self._port, lifespan="off") as self.url,
         ):
             self._is_ready.set()
             await self._is_over.wait()

@@ -75,12 +75,15 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
     url: UrlOption = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Make no second call with the same key; return the first one")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
     """Call one tool with every check, and ask for approval if needed."""
     server = server_url(url, **{"from": places}, settings=settings, store=store, out=out, by=by)
     if server is not None:
-        _call_on(server, name, read_arguments(words or [], args, args_file), as_json=as_json)
+        _call_on(server, name, read_arguments(words or [], args, args_file), idempotency_key, as_json=as_json)
         return
     terminal, options = Terminal(), StoreOptions(store, settings)
     is_durable = options.file is not None
@@ -94,6 +97,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
             is_interactive=terminal.is_interactive and not as_json,
             by=by,
             wants_payloads=out is not None,
+            idempotency_key=idempotency_key,
         )
         outcome = asyncio.run(request.run(terminal))
     result, is_parked = outcome.result, outcome.is_parked
@@ -118,11 +122,11 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
 
 
-def _call_on(server: str, name: str, arguments: "Arguments", *, as_json: bool) -> None:
+def _call_on(server: str, name: str, arguments: "Arguments", idempotency_key: str | None, *, as_json: bool) -> None:
     """Make a call on a server; approvals are answered elsewhere."""
     from agenttool.cli.remote import call_tool  # noqa: PLC0415 -- it loads the HTTP client
 
-    invocation_id, result = call_tool(server, name, arguments.for_schema)
+    invocation_id, result = call_tool(server, name, arguments.for_schema, idempotency_key)
     if result is None:
         words = f"{invocation_id} waits for an answer: {program_name()} approvals --url {shlex.quote(server)}"
         print_json({"invocation_id": invocation_id}) if as_json else print_text(Terminal().console, words)
@@ -218,6 +222,7 @@ class CommandLineCall:
     is_interactive: bool
     by: str | None = None
     wants_payloads: bool = False
+    idempotency_key: str | None = None
 
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
@@ -230,7 +235,9 @@ class CommandLineCall:
             arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
             monitor = CallMonitor(rt, terminal, self)
             async with monitor.running():
-                calling = asyncio.ensure_future(rt.call(self.name, arguments, surface=surface))
+                calling = asyncio.ensure_future(
+                    rt.call(self.name, arguments, surface=surface, idempotency_key=self.idempotency_key)
+                )
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupt_handler(rt, terminal))
                 parked = asyncio.ensure_future(monitor.parked.wait())
                 await asyncio.wait((calling, parked), return_when=asyncio.FIRST_COMPLETED)

@@ -28,7 +28,7 @@ CANCEL_TIMEOUT_S = 15.0
 SHOWN_DIGITS = 6
 CALL_PREFIX, ID_DIGITS = "inv_", 32
 _POLL_S = 2.0
-_NOT_FOUND = 404
+_NOT_FOUND, _FIRST_FAULT = 404, 500
 
 
 def read_key() -> str | None:
@@ -58,8 +58,16 @@ def _open(url: str) -> Client:
     return Client(url, key=read_key())
 
 
-def call_tool(url: str, name: str, arguments: Callable[[JsonObject], JsonObject]) -> tuple[str, ToolResult | None]:
-    """Make a call, and wait for its end or for a question; return its id, and its result if it ended."""
+def call_tool(
+    url: str, name: str, arguments: Callable[[JsonObject], JsonObject], idempotency_key: str | None
+) -> tuple[str, ToolResult | None]:
+    """Make a call, and wait for its end or for a question; return its id, and its result if it ended.
+
+    If the server stops answering, the command that continues with the call is printed.
+
+    Raises:
+        GatewayError: the server refused the call, or did not answer.
+    """
     with _open(url) as gateway:
         schema: JsonObject = {}
         try:
@@ -67,10 +75,24 @@ def call_tool(url: str, name: str, arguments: Callable[[JsonObject], JsonObject]
         except GatewayError as error:
             if error.status != _NOT_FOUND:  # the call itself explains best what is wrong with the name
                 raise
-        call = gateway.start(name, arguments(schema), wait_s=_POLL_S)
-        while (result := result_of(call)) is None and call.approval_id is None:
-            call = gateway.get(call.invocation_id, wait_s=_POLL_S)
+        try:
+            call = gateway.start(name, arguments(schema), idempotency_key=idempotency_key, wait_s=_POLL_S)
+            while (result := result_of(call)) is None and call.approval_id is None:
+                call = gateway.get(call.invocation_id, wait_s=_POLL_S)
+        except GatewayError as error:
+            if error.status is None or error.status >= _FIRST_FAULT:
+                _print_remedy(url, error)
+            raise
         return call.invocation_id, result
+
+
+def _print_remedy(url: str, error: GatewayError) -> None:
+    """Print how to continue with a call whose outcome is not known."""
+    if error.invocation_id is not None:
+        words = f"read it later: {program_name()} show {error.invocation_id} --url {shlex.quote(url)}"
+    else:
+        words = f"repeat the command with --idempotency-key {shlex.quote(error.idempotency_key or '')}"
+    print_text(Console(stderr=True), words, "dim")
 
 
 def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
