@@ -79,10 +79,15 @@ class Shop:
     def serve(self):
         return serving(self.folder, "--from", "shop", "--store", "calls.db")
 
-    def expire_lease(self):
-        """Let the next server recover the calls of a killed one at once."""
+    def owners(self):
+        """The processes that have a lease."""
+        with closing(sqlite3.connect(self.folder / "calls.db")) as file:
+            return [owner for (owner,) in file.execute("SELECT owner FROM processes")]
+
+    def expire_lease(self, *owners):
+        """Let another server recover the calls of killed ones at once."""
         with closing(sqlite3.connect(self.folder / "calls.db")) as file, file:
-            file.execute("DELETE FROM processes")
+            file.executemany("DELETE FROM processes WHERE owner = ?", [(each,) for each in owners or self.owners()])
 
     def allow(self):
         """Approve all calls that wait."""
@@ -196,6 +201,25 @@ def test_a_dependency_that_only_reads_runs_again_and_the_call_that_depends_on_it
     with shop.serve() as (_, url):
         assert ends(url, *items) == [("succeeded", None)] * 2
     assert shop.written == {items[1]["invocation_id"]: 1}
+
+
+@pytest.mark.slow
+def test_a_call_that_is_canceled_before_its_killed_server_is_taken_for_dead_does_not_run(shop):
+    with shop.serve() as (child, url):
+        _, items = post_batch(url, call("send", 1), call("pay", 2, 0), call("pay", 3, 0))
+        _, held = post_call(url, call("hold", 4))
+        _, queued = post_call(url, call("pay", 5))
+        canceled = [items[0], items[1], queued]
+        assert [each["status"] for each in canceled] == ["awaiting_approval", "planned", "queued"]
+        killed = shop.owners()
+        with shop.serve() as (_, other):
+            child.kill()
+            child.wait()
+            assert [cancel(other, each) for each in canceled] == [202] * 3
+            shop.expire_lease(*killed)
+            assert ends(other, *canceled) == [("canceled", "canceled")] * 3
+            assert ends(other, items[2]) == [("canceled", "sibling_canceled")]
+    assert shop.written == {held["invocation_id"]: 1}
 
 
 @pytest.mark.slow

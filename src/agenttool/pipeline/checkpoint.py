@@ -52,11 +52,6 @@ class CheckpointKind(ClosedEnum):
     SENDING = "sending"
     REMOTE = "remote"
 
-    @property
-    def is_deferred(self) -> bool:
-        """Return whether the result arrives later from outside."""
-        return self in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
-
 
 class Checkpoint(Part, frozen=True, kw_only=True):
     """The state of an open call; `call_input` is the input that was asked about, or that runs."""

@@ -11,11 +11,11 @@ from agenttool.codec import read_stored, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.pipeline.call import Call, Core
-from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
+from agenttool.pipeline.cancellation import request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
-from agenttool.pipeline.completion import fail
 from agenttool.pipeline.lease import Lease
 from agenttool.pipeline.resume import (
+    cancel_call,
     deliver_made_result,
     deliver_result,
     end_without_checkpoint,
@@ -123,20 +123,15 @@ class Recovery:
         await self.start()
         count, after = 0, None
         async with self._claiming:  # an answer may arrive meanwhile
+            await self._end_canceled()
             while due := await self._due(after):
                 after = due[-1].invocation_id
                 resumable = [opened.invocation_id for opened in due if self._can_recover(opened)]
                 self._warn_of_missing_tools(due)
                 await self._lease.keep()
-                now = self.core.clock.moment()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
-                claimed = await asyncio.gather(
-                    *(self.calls.claim_one(each, now=now, if_due=True) for each in resumable)
-                )
-                for opened in claimed:
-                    if opened is not None:
-                        self._resume(opened)
-                        count += 1
+                claimed = await asyncio.gather(*(self._claim(each, if_due=True) for each in resumable))
+                count += sum(each is not None for each in claimed)
             return count + await self._resume_unanswered()
 
     def _warn_of_missing_tools(self, due: Sequence[OpenCall]) -> None:
@@ -161,9 +156,7 @@ class Recovery:
             others = (each for each in page if each.owner != self.calls.owner)
             for waiting in filter(self._can_recover, others):
                 await self._lease.keep()
-                if claimed := await self.calls.claim_one(waiting.invocation_id, now=self.core.clock.moment()):
-                    self._resume(claimed)
-                    count += 1
+                count += await self._claim(waiting.invocation_id) is not None
         return count
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
@@ -195,47 +188,32 @@ class Recovery:
         async with self._claiming:
             await self._lease.keep()
             if opened.answer is None and self._can_recover(opened):
-                claimed = await self.calls.claim_one(opened.invocation_id, now=self.core.clock.moment())
+                claimed = await self._claim(opened.invocation_id)
                 if claimed is not None:
-                    await self._resume(claimed)
+                    await claimed
 
     async def cancel(self, invocation_id: InvocationId, reason: AbortReason, by: Approver) -> bool:
         """Cancel a call of another process; return whether it was ended, or its owner was asked to cancel it.
 
-        A call of a dead process is ended here, without its tool. The owner of any other call polls for the request.
+        The request is stored first. The owner polls for it, and a process that claims the call reads it.
         """
         opened = await self.calls.get(invocation_id)
-        # The server of a deferred call must be asked, which needs the tool.
-        if opened is None or not self._is_resumable(opened) or opened.kind in _DEFERRED:
+        if opened is None or not self._can_cancel(opened):
             return False
         await self.start()
-        async with self._claiming:
-            await self._lease.keep()
-            claimed = await self.calls.claim_one(invocation_id, now=self.core.clock.moment())
-            if claimed is not None:
-                return await self._end(claimed, reason, by)
         request = write_own(CancelRequest(reason=reason, by=by))
         await self.core.durability.documents.put(CANCEL_REQUEST, invocation_id, request)
-        return True
+        async with self._claiming:
+            await self._lease.keep()
+            claimed = await self._claim(invocation_id)
+        return claimed is None or (await claimed).error is not None  # its process may have made a result
 
-    async def _end(self, opened: OpenCall, reason: AbortReason, by: Approver) -> bool:
-        """End a claimed call; return false if its result was made before its process died."""
-        checkpoint = checkpoint_in(opened)
-        call = restore_call(
-            self.core, opened, checkpoint, None if checkpoint is None else self.tool_of(checkpoint.tool_id)
-        )
-        if call.recovery is not None and call.recovery.unreleased is not None:
-            await deliver_made_result(call, call.recovery.unreleased)
-            return False
-        is_waiting = opened.kind in (CheckpointKind.PLANNED, CheckpointKind.ASKED, CheckpointKind.APPROVED)
-        if is_waiting and request_cancel(call, reason, by):
-            await fail(call, failure_of_stop(call))
-        else:
-            await end_without_checkpoint(call)
-        return True
+    def _can_cancel(self, opened: OpenCall) -> bool:
+        """Return whether a call can be canceled without its tool; the server of a deferred call must be asked."""
+        return self._is_resumable(opened) and opened.kind not in _DEFERRED
 
     async def _deliver_cancel_requests(self) -> None:
-        """Cancel the calls of this process that another one asked to cancel; delete requests for calls that ended."""
+        """Cancel the calls of this process that another one asked to cancel."""
         documents, calls = self.core.durability.documents, self.core.registry.calls
         if not calls:
             return
@@ -244,8 +222,19 @@ class Recovery:
             request = read_stored(body, CancelRequest)
             if call is not None and request is not None:
                 request_cancel(call, request.reason, request.by)
-            if call is not None or await self.calls.get(InvocationId(key)) is None:
+
+    async def _end_canceled(self) -> None:
+        """End the calls of dead processes that were asked to cancel, and delete the requests for calls that ended."""
+        documents = self.core.durability.documents
+        for key in await documents.keys(CANCEL_REQUEST, limit=1000):
+            invocation_id = InvocationId(key)
+            opened = await self.calls.get(invocation_id)
+            if opened is None:
                 await documents.put(CANCEL_REQUEST, key, None)
+            elif opened.owner != self.calls.owner and self._can_cancel(opened):
+                await self._lease.keep()
+                if self._lease.is_valid:
+                    await self._claim(invocation_id)
 
     async def _poll(self) -> None:
         now = self.core.timing.deadlines.now
@@ -350,14 +339,29 @@ class Recovery:
             self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
         return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
 
-    def _resume(self, opened: OpenCall) -> "asyncio.Task[ToolResult]":
+    async def _claim(self, invocation_id: InvocationId, *, if_due: bool = False) -> "asyncio.Task[ToolResult] | None":
+        """Claim a call and resume it, or end it if its cancellation was requested; none if it cannot be claimed."""
+        opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment(), if_due=if_due)
+        if opened is None:
+            return None
+        body = await self.core.durability.documents.get(CANCEL_REQUEST, invocation_id)
+        return self._resume(opened, None if body is None else read_stored(body, CancelRequest))
+
+    def _resume(self, opened: OpenCall, canceled: CancelRequest | None) -> "asyncio.Task[ToolResult]":
         checkpoint = None if opened.kind == NO_CHECKPOINT else checkpoint_in(opened)
         tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
         call = restore_call(self.core, opened, checkpoint, tool)
         call.surface = None if checkpoint is None else self.surface_of(checkpoint)
         self.core.registry.calls[call.invocation_id] = call  # before anything asks which calls are open
         self._abandoned_ns.pop(call.invocation_id, None)
-        task = asyncio.create_task(self._work_of(call, opened, checkpoint, tool))  # noqa: TID251 -- `stop` waits for it
+        made = call.ensure_recovery().unreleased
+        if made is not None:
+            work = deliver_made_result(call, made)
+        elif canceled is not None and not (opened.kind in _DEFERRED and opened.answer is not None):
+            work = cancel_call(call, opened.kind, canceled.reason, canceled.by)
+        else:
+            work = self._work_of(call, opened, checkpoint, tool)
+        task = asyncio.create_task(work)  # noqa: TID251 -- `stop` waits for it
         self._resumed.add(task)
         task.add_done_callback(self._resume_ended)
         return task
@@ -369,14 +373,12 @@ class Recovery:
     def _work_of(
         self, call: Call, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None
     ) -> Coroutine[object, object, ToolResult]:
-        if call.recovery is not None and call.recovery.unreleased is not None:
-            return deliver_made_result(call, call.recovery.unreleased)
         if checkpoint is None or tool is None:
             return end_without_checkpoint(call)
+        if opened.kind in _DEFERRED:
+            return resume_deferred(call, tool, checkpoint, opened)
         if opened.kind == CheckpointKind.PLANNED:
             return resume_planned(call, checkpoint)
-        if CheckpointKind(opened.kind).is_deferred:
-            return resume_deferred(call, tool, checkpoint, opened)
         question, body = checkpoint.question, opened.answer
         answered = self.approvals.load(question, body) if question is not None and body is not None else None
         return resume_call(call, tool, checkpoint, answered)

@@ -36,7 +36,7 @@ from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.waits import RunningWithin
-from agenttool.policy.approvals import Answered, Question, rejection
+from agenttool.policy.approvals import Answered, Approver, Question, rejection
 from agenttool.policy.rules import has_passed
 from agenttool.ports.evidence import CallEnded, CallRequest, ResultMade
 from agenttool.ports.facts import Fact
@@ -133,6 +133,7 @@ _PHASES: dict[str, Phase] = {
     CheckpointKind.SENDING: Phase.EXECUTE,
     CheckpointKind.REMOTE: Phase.EXECUTE,
 }
+_CANCELABLE = frozenset(CheckpointKind) - {CheckpointKind.RUNNING}
 _REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INPUT)
 
 
@@ -148,6 +149,16 @@ async def end_without_checkpoint(call: Call) -> ToolResult:
     """End a call that has no checkpoint: nothing can be resumed."""
     error = unknown_after_crash() if _may_have_effects(call) else _process_died(call)
     return await fail(call, error)
+
+
+async def cancel_call(call: Call, kind: str, reason: AbortReason, by: Approver) -> ToolResult:
+    """End a call whose cancellation was requested, without running it; the effect of one that ran is unknown."""
+    later = None if call.tool is None or call.phase is not Phase.EXECUTE else call.tool.later
+    if later is not None:
+        await withdraw_call(call, later)
+    if kind in _CANCELABLE and request_cancel(call, reason, by):
+        return await fail(call, failure_of_stop(call))
+    return await end_without_checkpoint(call)
 
 
 def _may_have_effects(call: Call) -> bool:
