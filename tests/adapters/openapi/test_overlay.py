@@ -46,7 +46,36 @@ def test_removals_select_by_name_index_and_filter():
     assert found == {"info": {"title": "A"}, "tags": [{"name": "y"}], "paths": {"/a": {"put": {"tags": ["y"]}}}}
 
 
-@pytest.mark.parametrize("target", ["paths", "$.a[(1)]", "$.tags[?@.a && @.b]", "$.tags[1:2]", 3])
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        ("$.o[?(@.id != 'a' && @.old == true)]", ["a", "c"]),
+        ("$.o[?@.id == 'a' || @.id == 'c' && @.old]", ["b", "c"]),
+        ("$.o[?@['id'] == 'a || b']", ["a", "b", "c"]),
+        ("$..[?(@['old'] == true)]", ["c"]),
+        ("$.o['*']", ["a", "b", "c"]),
+        ("$..['*']", ["a", "b", "c"]),
+        ("$.o[-1]", ["a", "b"]),
+    ],
+)
+def test_a_target_selects_what_it_says_and_no_more(target, left):
+    things = {"o": [{"id": "a", "old": True}, {"id": "b", "old": True}, {"id": "c"}]}
+    assert [each["id"] for each in applied(things, {"target": target, "remove": True})["o"]] == left
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "paths",
+        "$.a[(1)]",
+        "$.tags[?!@.a]",
+        "$.tags[?@.a < 3]",
+        "$.tags[?@.a == b]",
+        "$.tags[?(@.a) && (@.b)]",
+        "$.tags[1:2]",
+        3,
+    ],
+)
 def test_a_target_that_is_not_supported_is_refused(target):
     with pytest.raises(DocumentError, match=";"):
         applied(root(), {"target": target, "remove": True})

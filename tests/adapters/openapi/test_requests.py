@@ -80,8 +80,14 @@ async def test_a_nested_deep_object_has_a_name_for_each_level(open_service, serv
 
 async def test_reserved_characters_stay_only_where_the_document_allows_them(open_service, service):
     given = [parameter(), parameter(name="raw", allowReserved=True)]
-    sent = await requested(open_service, service, *given, color="a/b?c&d", raw="a/b?c:d")
-    assert sent["path"] == "/c?color=a%2Fb%3Fc%26d&raw=a/b?c:d"
+    sent = await requested(open_service, service, *given, color="a/b?c&d", raw="a/b?c:d=e")
+    assert sent["path"] == "/c?color=a%2Fb%3Fc%26d&raw=a/b?c:d=e"
+
+
+async def test_an_argument_with_reserved_characters_adds_no_parameter(open_service, service):
+    given = [parameter(name="raw", allowReserved=True), parameter(name="o", allowReserved=True), parameter(name="z")]
+    sent = await requested(open_service, service, *given, raw="x&key=evil#+", o={"tenant=me": "1"}, z="last")
+    assert parse_qsl(sent["path"].partition("?")[2]) == [("raw", "x&key=evil#+"), ("tenant=me", "1"), ("z", "last")]
 
 
 async def test_a_parameter_with_content_is_json_in_the_query(open_service, service):

@@ -2,19 +2,22 @@
 
 import copy
 import re
+from collections.abc import Callable
 from typing import cast
 
 from agenttool.adapters.openapi.document import DocumentError
 from agenttool.records import Json, JsonObject
 
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _STEP = re.compile(
-    r"""\.\.(?P<deep>[\w$-]+|\*|\[[^\]]*\])"""
-    r"""|\.(?P<name>[\w$-]+|\*)"""
-    r"""|\[(?P<bracket>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\*|-?\d+|\?[^\]]*)\]"""
+    rf"""(?:\.(?P<deep_name>\.)?(?P<name>[\w$-]+|\*))"""
+    rf"""|(?P<deep>\.\.)?\[(?P<bracket>{_TEXT}|\*|-?\d+|\?(?:{_TEXT}|\[(?:{_TEXT})\]|[^\]\['"])*)\]"""
 )
-_FILTER = re.compile(
-    r"""\?\(?\s*@(?:\.(?P<name>[\w$-]+)|\['(?P<quoted>[^']*)'\])\s*(?:(?P<operator>==|!=)\s*(?P<value>.+?))?\s*\)?"""
+_COMPARISON = re.compile(
+    rf"""\s*@(?:\.(?P<name>[\w$-]+)|\[(?P<quoted>{_TEXT})\])\s*"""
+    rf"""(?:(?P<operator>==|!=)\s*(?P<value>{_TEXT}|true|false|null|-?\d+))?\s*(?P<joint>&&|\|\||$)"""
 )
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str]) -> JsonObject:
@@ -50,7 +53,7 @@ _Place = tuple[JsonObject | list[Json] | None, str | int]
 def _select(root: JsonObject, path: str, pointer: str) -> list[_Place]:
     """Return the places that a JSONPath selects.
 
-    Names, wildcards, indexes, `..name` and filters that compare one member are supported.
+    Names, wildcards, indexes, `..` and filters that compare members of a value, with `&&` and `||`, are supported.
 
     Raises:
         DocumentError: the path is not supported.
@@ -76,26 +79,29 @@ def _value(place: _Place, root: JsonObject) -> Json:
 
 
 def _step(value: Json, step: re.Match[str], pointer: str) -> list[_Place]:
-    deep = step["deep"]
-    if deep is not None:
-        return [found for each in _descendants(value) for found in _named(each, deep.strip("[]'\""))]
-    bracket = step["bracket"]
-    if bracket is None:
-        return _named(value, step["name"])
-    if bracket.startswith("?"):
-        return _filtered(value, bracket, pointer)
-    return _named(value, bracket[1:-1].replace("\\'", "'") if bracket[0] in "'\"" else bracket)
+    values = _descendants(value) if step["deep"] or step["deep_name"] else [value]
+    name, bracket = step["name"], step["bracket"]
+    if "*" in (name, bracket):
+        return [place for each in values for place in _members(each)]
+    if name is None and bracket[0] == "?":
+        is_wanted = _condition(bracket, pointer)
+        return [place for each in values for place in _members(each) if is_wanted(_value(place, {}))]
+    if name is None and bracket[0] not in "'\"":
+        number = int(bracket)
+        lists = [each for each in values if isinstance(each, list) and -len(each) <= number < len(each)]
+        return [(each, number % len(each)) for each in lists]
+    name = _unquoted(bracket) if name is None else name
+    return [(each, name) for each in values if isinstance(each, dict) and name in each]
 
 
-def _named(value: Json, name: str) -> list[_Place]:
+def _members(value: Json) -> list[_Place]:
     if isinstance(value, dict):
-        return [(value, key) for key in value] if name == "*" else [(value, name)] if name in value else []
-    if isinstance(value, list):
-        if name == "*":
-            return [(value, number) for number in range(len(value))]
-        is_index = name.lstrip("-").isdecimal() and -len(value) <= int(name) < len(value)
-        return [(value, int(name) % len(value))] if is_index else []
-    return []
+        return [(value, key) for key in value]
+    return [(value, number) for number in range(len(value))] if isinstance(value, list) else []
+
+
+def _unquoted(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text[1:-1])
 
 
 def _descendants(value: Json) -> list[Json]:
@@ -107,30 +113,43 @@ def _descendants(value: Json) -> list[Json]:
     return found
 
 
-def _filtered(value: Json, text: str, pointer: str) -> list[_Place]:
-    parts = _FILTER.fullmatch(text)
-    if parts is None:
-        raise DocumentError(f"the filter {text!r} is not supported; compare one member as in ?@.name=='x'", pointer)
-    name, operator = parts["name"] or parts["quoted"], parts["operator"]
-    wanted = _literal(parts["value"] or "")
-    found: list[_Place] = []
-    for place in _named(value, "*"):
-        each = _value(place, {})
-        has = isinstance(each, dict) and name in each
-        actual = cast("JsonObject", each)[name] if has else None
-        is_equal = has and actual == wanted
-        if has if operator is None else is_equal if operator == "==" else not is_equal:
-            found.append(place)
-    return found
+def _condition(text: str, pointer: str) -> Callable[[Json], bool]:
+    """Return the condition of a filter such as `?@.a == 1 && @.b || @.c`.
+
+    Raises:
+        DocumentError: the filter is not supported.
+    """
+    inner = text[1:].strip()
+    inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
+    alternatives: list[list[re.Match[str]]] = [[]]
+    position, joint = 0, "&&"
+    while joint:
+        found = _COMPARISON.match(inner, position)
+        if found is None:
+            reason = "compare members as in ?@.name=='x' && @.other"
+            raise DocumentError(f"the filter {text!r} is not supported at {inner[position:]!r}; {reason}", pointer)
+        alternatives[-1].append(found)
+        position, joint = found.end(), found["joint"]
+        if joint == "||":
+            alternatives.append([])
+    return lambda value: any(all(_holds(each, value) for each in group) for group in alternatives)
+
+
+def _holds(comparison: re.Match[str], value: Json) -> bool:
+    name, operator = comparison["name"] or _unquoted(comparison["quoted"]), comparison["operator"]
+    has = isinstance(value, dict) and name in value
+    if operator is None:
+        return has
+    actual, wanted = cast("JsonObject", value)[name] if has else None, _literal(comparison["value"])
+    is_equal = has and actual == wanted and isinstance(actual, bool) == isinstance(wanted, bool)
+    return is_equal if operator == "==" else not is_equal
 
 
 def _literal(text: str) -> Json:
-    if text[:1] in "'\"" and len(text) > 1:
-        return text[1:-1]
     constants: dict[str, Json] = {"true": True, "false": False, "null": None}
     if text in constants:
         return constants[text]
-    return int(text) if text.lstrip("-").isdecimal() else text
+    return _unquoted(text) if text[0] in "'\"" else int(text)
 
 
 def _remove(places: list[_Place]) -> None:

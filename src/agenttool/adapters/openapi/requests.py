@@ -22,7 +22,9 @@ from agenttool.adapters.source_settings import fill_credentials
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
 
-_RESERVED = ":/?#[]@!$&'()*+,;="
+_RESERVED = ":/?@!$'()*,;="
+"""The reserved characters that a value may have: `#` and `&` would end it, and `+` would be read as a space."""
+
 _SEPARATOR = re.compile(r"[/\\]")
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _JSON = "application/json"
@@ -41,7 +43,7 @@ class Style(NamedTuple):
     allows_reserved: bool = False
 
     def encode(self, text: str) -> str:
-        """Return a text as part of a URL; with `allows_reserved` its reserved characters stay."""
+        """Return a text as part of a URL; with `allows_reserved` most reserved characters stay."""
         return quote(text, safe=_RESERVED if self.allows_reserved else "")
 
 
@@ -66,7 +68,7 @@ def path_text(parameter: ApiParameter, value: Json) -> str:
         ArgumentError: the text would change the path.
     """
     style = style_of(parameter)
-    name, encode = parameter.name, style.encode
+    name = parameter.name
     if parameter.content_type is not None:
         found = quote(_content(value, parameter.content_type), safe="")
     elif style.style == "label":
@@ -77,7 +79,7 @@ def path_text(parameter: ApiParameter, value: Json) -> str:
         found = ",".join(_items(value, style, encode_pairs=style.explode))
     if not found or any(map(_is_dots, _SEPARATOR.split(unquote(found)))):
         raise ArgumentError(f"{name} must not be empty, '.' or '..', got {value!r}; it is a part of the path")
-    if parameter.allows_reserved and any(each in encode(text_of(value)) for each in "/?#"):
+    if parameter.allows_reserved and any(each in text_of(value) for each in "/?#"):
         raise ArgumentError(f"{name} must have no '/', '?' or '#', got {value!r}; it is a part of the path")
     return found
 
@@ -93,7 +95,7 @@ def _items(value: Json, style: Style, *, encode_pairs: bool) -> list[str]:
     if isinstance(value, list):
         return [style.encode(text_of(each)) for each in value]
     if isinstance(value, dict):
-        pairs = [(style.encode(name), style.encode(text_of(each))) for name, each in value.items()]
+        pairs = [(quote(name, safe=""), style.encode(text_of(each))) for name, each in value.items()]
         if encode_pairs:
             return [f"{name}={each}" for name, each in pairs]
         return [part for pair in pairs for part in pair]
@@ -118,7 +120,7 @@ def query_pairs(name: str, value: Json, style: Style) -> list[str]:
     if style.style == "deepObject" and isinstance(value, dict | list):
         return list(_deep(label, value, style))
     if isinstance(value, dict):
-        pairs = [(encode(key), encode(text_of(each))) for key, each in value.items() if each is not None]
+        pairs = [(quote(key, safe=""), encode(text_of(each))) for key, each in value.items() if each is not None]
         if style.explode:
             return [f"{key}={each}" for key, each in pairs]
         items = [part for pair in pairs for part in pair]
