@@ -1,4 +1,4 @@
-// Call a tool through the gateway from TypeScript. Needs only `fetch`: Node 18 or newer, Deno, Bun.
+// Call a tool through the gateway from TypeScript. Needs only `fetch`: Node 22.6 or newer, Deno, Bun.
 // AGENTTOOL_URL=http://127.0.0.1:8642 AGENTTOOL_KEY=atk_… node --experimental-strip-types examples/gateway_client.ts
 const url = process.env.AGENTTOOL_URL ?? "http://127.0.0.1:8642";
 const key = process.env.AGENTTOOL_KEY;

@@ -17,7 +17,7 @@ Call tools, answer approvals and read what happened, from any language.
 
 ```sh
 curl http://127.0.0.1:8642/v1/calls -H "Content-Type: application/json" \\
-  -d '{"tool": "files.read_file", "arguments": {"path": "a.txt"}}'
+  -d '{"tool": "files.read_file", "arguments": {"name": "welcome.txt"}}'
 curl http://127.0.0.1:8642/v1/approvals -H "Authorization: Bearer $AGENTTOOL_KEY"
 curl http://127.0.0.1:8642/healthz
 ```

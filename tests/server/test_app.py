@@ -29,6 +29,8 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         (source,) = told["sources"]
         assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", told["faults"][0])
         assert source["since_ns"] < source["next_try_at_ns"]
+        listed = [json.loads(ask(url + "/v1/sources", headers=each)[1]) for each in (None, auditor_key(tmp_path))]
+        assert [each["items"][0]["last_error"] for each in listed] == [None, told["faults"][0]]
         assert ask(url + "/v1/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 401
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
         assert ask(url + "/rap/callbacks/x")[0] == 405

@@ -82,6 +82,24 @@ def test_a_batch_that_waits_for_an_approval_is_answered_with_the_state_of_each_c
         assert ended[2]["result"]["structured_content"] == 6
 
 
+def test_a_call_that_waits_for_an_approval_shows_when_that_expires(open_app):
+    with open_app() as http:
+        made = http.post("/v1/calls", json=CALLS[1]).json()
+        (approval,) = http.get("/v1/approvals", headers=key_of(http, "approver")).json()["items"]
+        read = http.get(f"/v1/calls/{made['invocation_id']}").json()
+        assert made["expires_at"] == read["expires_at"] == approval["expires_at"]
+        allow(http, key_of(http, "approver"))
+        ended = http.get(f"/v1/calls/{made['invocation_id']}?wait=30").json()
+        assert (ended["approval_id"], ended["expires_at"]) == (None, None)
+
+
+def test_a_batch_with_an_idempotency_key_is_refused(open_app):
+    with open_app() as http:
+        made = http.post("/v1/batches", json={"calls": CALLS}, headers={"idempotency-key": "k1"})
+        assert (made.status_code, made.json()["pointer"]) == (400, "header:idempotency-key")
+        assert http.get("/v1/calls").json()["items"] == []
+
+
 def test_a_batch_without_a_wait_is_answered_once_nothing_continues_without_an_approver(open_app, monkeypatch):
     monkeypatch.setattr("agenttool.server.call_routes.DEFAULT_WAIT_S", 3600.0)
     with open_app() as http:

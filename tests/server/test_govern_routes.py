@@ -47,6 +47,13 @@ def call(http, headers=None, tool="mail.send"):
     return http.post("/v1/calls", json={"tool": tool, "arguments": {"to": "ada"}}, headers=headers).json()
 
 
+def test_the_log_of_a_namespace_of_local_tools_is_empty(open_app):
+    with open_app() as http:
+        operator = key_of(http, "user:ada", "operator")
+        assert http.get("/v1/sources/mail/log", headers=operator).json() == {"lines": []}
+        assert http.get("/v1/sources/post/log", headers=operator).status_code == 404
+
+
 def test_an_allow_for_a_role_of_keys_covers_no_key_without_it(open_app):
     with open_app(OPERATORS_SEND, ANY_KEY_NESTS) as http:
         operator, caller = key_of(http, "bob", "caller", "operator"), key_of(http, "bob", "caller")

@@ -23,7 +23,7 @@ from agenttool.history.listed_call import (
 from agenttool.history.reader import JournalReader
 from agenttool.history.recorded_call import RecordedCall, read_call
 from agenttool.journal.projection import records_of
-from agenttool.policy.approvals import Approver
+from agenttool.policy.approvals import Approver, Question
 from agenttool.ports.calls import StartedCall, ToolCall
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.identity import Principal
@@ -32,6 +32,7 @@ from agenttool.records import (
     AbortReason,
     Digest,
     InvocationId,
+    InvocationStatus,
     OrderingPolicy,
     Record,
     Ref,
@@ -78,7 +79,10 @@ _BATCH_POLICY = SchedulerPolicy(
 )
 """No call waits for the results of others, because clients read each result by its call."""
 
-_NOT_RECORDED = "the call was not recorded in time; send it again with the same Idempotency-Key"
+_NOT_RECORDED = (
+    "the call was not recorded in time; send it again with the same Idempotency-Key, or look for it with GET /v1/calls"
+)
+_NO_BATCH_KEY = "a batch has no idempotency key; leave the header out, or make each call with a key by POST /v1/calls"
 _RANGE = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))", re.ASCII)
 _MAX_RANGE = 16_000_000
 _PAYLOAD_HEADERS = {
@@ -95,6 +99,9 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     Without `wait`, the response comes once the call has ended or waits for an answer. With `wait`, it comes once the
     call has ended, or after so many seconds. A call that has not ended is stored, and answered with 202. A call that
     failed is a result, too. The header `Idempotency-Key` makes a repeated request return the first call.
+
+    The status is 503 with `Retry-After` if a busy server did not record the call in time. It may be recorded later, so
+    send the request again with the same `Idempotency-Key`.
     """
     body, runtime = request.body, request.space.conversation(request.principal, request.body.thread)
     begun, wait = time.monotonic(), request.query.wait
@@ -165,20 +172,32 @@ async def _read_state(
     if invocation is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
     if not invocation.status.is_terminal:
-        return _state(invocation_id, invocation, None), False
+        return _state(invocation_id, invocation, None, await _question_of(space, invocation)), False
     return _state(invocation_id, invocation, known or await journal.result(invocation_id)), True
 
 
-def _state(invocation_id: str, known: ToolInvocation | StartedCall, result: ToolResult | None) -> CallReply:
-    is_open = result is None
+async def _question_of(space: TenantSpace, invocation: ToolInvocation) -> Question | None:
+    """Return the open approval that a call waits for."""
+    asked = invocation.approval_request_ref
+    if asked is None or invocation.status is not InvocationStatus.AWAITING_APPROVAL:
+        return None
+    return await space.runtime.approvals.get(asked)
+
+
+def _state(
+    invocation_id: str,
+    known: ToolInvocation | StartedCall,
+    result: ToolResult | None,
+    question: Question | None = None,
+) -> CallReply:
     asked = known.approval_request_ref if isinstance(known, ToolInvocation) else None
-    status = known.status.value
+    is_asked = result is None and known.status is InvocationStatus.AWAITING_APPROVAL
     return CallReply(
         invocation_id=invocation_id,
-        status=status,
+        status=known.status.value,
         tool=tool_name(known.tool_id),
-        approval_id=asked if is_open and status == "awaiting_approval" else None,
-        expires_at=None,
+        approval_id=asked if is_asked else None,
+        expires_at=None if question is None else question.expires_at,
         result=raw(None) if result is None else raw_record(result),
     )
 
@@ -254,7 +273,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
         call = await request.space.read(read)
     except ConfigError as error:
         raise _unknown_call(invocation_id) from error
-    return Reply(value=_detail(call))
+    return Reply(value=_detail(call, await _question_of(request.space, call.invocation)))
 
 
 def _unknown_call(invocation_id: str) -> Problem:
@@ -274,10 +293,10 @@ async def _own_invocation(space: TenantSpace, principal: Principal, invocation_i
     return invocation
 
 
-def _detail(call: RecordedCall) -> CallDetail:
+def _detail(call: RecordedCall, question: Question | None) -> CallDetail:
     invocation = call.invocation
     result = next((each for each in reversed(call.records) if isinstance(each, ToolResult)), None)
-    state = _state(invocation.invocation_id, invocation, result)
+    state = _state(invocation.invocation_id, invocation, result, question)
     end_ns = call.facts[-1].at_ns if invocation.status.is_terminal else time.time_ns()
     return CallDetail(
         **asdict(state),
@@ -352,7 +371,13 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     202, and `GET /v1/calls/{invocation_id}` returns the state of each call. The status of a call that has not started,
     because it depends on another one, is `planned`. With 202, all calls are stored: those that wait continue in the
     next server if this one stops or dies.
+
+    A batch cannot be repeated: the header `Idempotency-Key` is refused with 400. Calls that must run once have a key
+    each and are made by `POST /v1/calls`. The status is 503 if a busy server did not record the calls in time; some of
+    them may still run, and `GET /v1/calls` shows which.
     """
+    if "idempotency-key" in request.headers:
+        raise Problem(HTTPStatus.BAD_REQUEST, _NO_BATCH_KEY, pointer="header:idempotency-key")
     space = request.space
     runtime = space.conversation(request.principal, request.body.thread)
     calls = [

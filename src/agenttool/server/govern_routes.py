@@ -39,7 +39,7 @@ from agenttool.server.messages import (
     raw,
 )
 from agenttool.server.problem import Problem
-from agenttool.server.route import ApiRequest, EmptyBody, EmptyQuery, Reply
+from agenttool.server.route import AUDITING, ApiRequest, EmptyBody, EmptyQuery, Reply
 from agenttool.world import SystemClock
 
 LOG_LINES = 200
@@ -62,8 +62,11 @@ class LoggingSource(Protocol):
 
 
 async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """List the sources of tools with their states and faults: servers first, then the namespaces of local tools."""
-    runtime = request.space.runtime
+    """List the sources of tools with their states and faults: servers first, then the namespaces of local tools.
+
+    `last_error` needs the role operator or auditor; for others it is null.
+    """
+    runtime, is_auditing = request.space.runtime, request.principal.has(*AUDITING)
     declarations = [each.tool.declaration for each in runtime.inspection.tools()]
     usable = (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
     counts = Counter(each.namespace for each in declarations if each.lifecycle in usable)
@@ -79,7 +82,7 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
                 kind=_kind(source, is_rap=rap is not None and server is None),
                 state=status.state.value,
                 since=timestamp(status.since_ns) if status.since_ns else None,
-                last_error=status.fault,
+                last_error=status.fault if is_auditing else None,
                 tries=status.tries,
                 next_try_at=None if status.next_try_at_ns is None else timestamp(status.next_try_at_ns),
                 tools=counts[status.source],
@@ -105,10 +108,11 @@ def _kind(source: object, *, is_rap: bool) -> str | None:
 
 
 async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
-    """Return the last lines of the log of a source."""
-    name = request.path["name"]
-    source = request.space.runtime.sources.get(name)
-    if source is None and name not in {each.source for each in await request.space.runtime.sources.status()}:
+    """Return the last lines of the log of a source; a source without a log has none."""
+    name, runtime = request.path["name"], request.space.runtime
+    source = runtime.sources.get(name)
+    local = {each.tool.declaration.namespace for each in runtime.inspection.tools()}
+    if source is None and name not in local | {each.source for each in await runtime.sources.status()}:
         raise Problem(HTTPStatus.NOT_FOUND, f"no source is named {name!r}; GET /v1/sources lists all")
     lines = source.log if isinstance(source, LoggingSource) else ()
     return Reply(value=LogReply(lines=[*lines[-LOG_LINES:]]))

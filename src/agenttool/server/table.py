@@ -58,7 +58,13 @@ _CANCELERS = CALLER | OPERATOR
 
 ROUTES = (
     Route(
-        "POST", "/v1/calls", make_call, CALLER, CallReply, statuses=_OK_OR_ACCEPTED, problems=(S.NOT_FOUND, S.CONFLICT)
+        "POST",
+        "/v1/calls",
+        make_call,
+        CALLER,
+        CallReply,
+        statuses=_OK_OR_ACCEPTED,
+        problems=(S.NOT_FOUND, S.CONFLICT, S.SERVICE_UNAVAILABLE),
     ),
     Route("GET", "/v1/calls", list_calls, EVERY_ROLE, CallList),
     Route("GET", "/v1/calls/{invocation_id}", get_call, EVERY_ROLE, CallDetail, problems=_NOT_FOUND),
@@ -71,7 +77,15 @@ ROUTES = (
         statuses=(S.ACCEPTED,),
         problems=_NOT_FOUND,
     ),
-    Route("POST", "/v1/batches", make_batch, CALLER, BatchReply, statuses=_OK_OR_ACCEPTED, problems=_NOT_FOUND),
+    Route(
+        "POST",
+        "/v1/batches",
+        make_batch,
+        CALLER,
+        BatchReply,
+        statuses=_OK_OR_ACCEPTED,
+        problems=(S.BAD_REQUEST, S.NOT_FOUND, S.SERVICE_UNAVAILABLE),
+    ),
     Route(
         "GET",
         "/v1/results/{invocation_id}/payloads/{digest}",
