@@ -221,6 +221,15 @@ async def test_a_response_that_violates_its_own_schema_is_returned_and_reported(
     assert right.text == '{"id":7}'
 
 
+@pytest.mark.parametrize("kind", ["*/*", "application/*", "application/json;charset=UTF-8", "Application/JSON"])
+async def test_a_response_is_checked_by_the_media_range_that_it_matches(open_service, service, kind):
+    content = {"text/*": {"schema": False}, kind: {"schema": {"type": "array"}}}
+    service.answers["/list"] = {"id": 7}
+    async with open_service(listing(responses={"200": {"content": content}})) as rt:
+        result = await rt.call("probe.list", {})
+    assert "does not fit the schema of the service's own document at /: expected array" in result.text
+
+
 async def test_pages_that_violate_their_schema_are_reported(open_service, service):
     schema = {"type": "array", "items": {"type": "integer"}}
     found = listing("page", responses={"200": {"content": {"application/json": {"schema": schema}}}})

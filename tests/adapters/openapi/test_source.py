@@ -299,3 +299,30 @@ async def test_a_document_that_takes_long_is_read_while_the_runtime_runs(open_se
         result = await rt.call("probe.deletePet", {"id": "1"})
     assert "is still being read after 0 s; its tools follow" in status.fault
     assert result.ok
+
+
+@pytest.mark.parametrize("text", [None, "Pet: [unclosed"])
+async def test_a_reference_to_an_unreadable_file_skips_only_the_operations_that_need_it(open_service, tmp_path, text):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "good.yaml").write_text('Pet: {type: object, properties: {next: {$ref: "bad.yaml#/Pet"}}}')
+    if text is not None:
+        (tmp_path / "parts" / "bad.yaml").write_text(text)
+
+    def posting(reference):
+        return {"content": {"application/json": {"schema": {"$ref": reference}}}}
+
+    paths = {
+        "/a": {"post": operation(operationId="direct", body=posting("parts/bad.yaml#/Pet"))},
+        "/b": {"post": operation(operationId="nested", body=posting("parts/good.yaml#/Pet"))},
+        "/c": {"post": operation(operationId="again", body=posting("parts/good.yaml#/Pet"))},
+        "/d": {"get": operation(operationId="free")},
+    }
+    async with open_service(document(paths), references=[f"{tmp_path}/parts/"]) as rt:
+        source = rt.sources.get("probe")
+        assert [each.name for each in source.imported.tools] == ["free"]
+        assert (await rt.call("probe.free", {})).ok
+        [status] = await rt.sources.status()
+        assert "parts/bad.yaml' that it refers to cannot be read: " in status.fault
+        (tmp_path / "parts" / "bad.yaml").write_text("Pet: {type: object}")
+        assert await source.refresh()
+        assert [each.name for each in source.imported.tools] == ["direct", "nested", "again", "free"]

@@ -50,6 +50,10 @@ class DocumentError(AgentToolError):
         self.pointer = pointer
 
 
+class UnreadableDocument(DocumentError):
+    """A document that another one refers to cannot be read; what needs it cannot be used."""
+
+
 def object_of(value: Json) -> JsonObject:
     """Return a value that is an object, and an empty object for any other value."""
     return cast("JsonObject", value) if isinstance(value, dict) else {}
@@ -301,8 +305,8 @@ def external_references(data: bytes) -> set[str]:
 class References:
     """Resolves `$ref` in a document, and in the documents that it may refer to."""
 
-    def __init__(self, root: JsonObject, place: str, documents: Mapping[str, JsonObject]) -> None:
-        """Take the document, its place, and other documents by their places."""
+    def __init__(self, root: JsonObject, place: str, documents: Mapping[str, JsonObject | UnreadableDocument]) -> None:
+        """Take the document, its place, and other documents by their places, or why they cannot be read."""
         self.root = root
         self._place = place
         self._documents = documents
@@ -325,7 +329,10 @@ class References:
             where = absolute_url(self._place, place)
             if where not in self._documents and where != self._place:
                 raise DocumentError(f"the document may not refer to {place!r}; add it to references if you trust it")
-            found = self._documents.get(where, self.root)
+            other = self._documents.get(where, self.root)
+            if isinstance(other, UnreadableDocument):
+                raise UnreadableDocument(str(other))
+            found = other
         if fragment and not fragment.startswith("/"):
             raise DocumentError(f"the reference {reference!r} is not a JSON pointer; write '#/components/…'")
         steps = fragment.split("/")[1:]
@@ -352,7 +359,7 @@ class References:
             try:
                 value = self.target(reference)
             except DocumentError as error:
-                raise DocumentError(str(error), pointer) from error
+                raise type(error)(str(error), pointer) from error
         raise DocumentError("its references lead in a circle; correct them", pointer)
 
 
@@ -369,13 +376,15 @@ def _member(value: Json, step: str, reference: str) -> Json:
 
 async def load_external(
     data: bytes, place: str, is_allowed: Callable[[str], bool], fetch: Callable[[str], Awaitable[bytes]]
-) -> dict[str, JsonObject]:
+) -> dict[str, JsonObject | UnreadableDocument]:
     """Return the documents that a document refers to and that are allowed, with absolute references.
 
+    One that cannot be read is an error that names it.
+
     Raises:
-        DocumentError: one cannot be read, or there are too many.
+        DocumentError: there are too many.
     """
-    found: dict[str, JsonObject] = {}
+    found: dict[str, JsonObject | UnreadableDocument] = {}
     waiting = _places(place, data)
     while waiting:
         where = waiting.pop()
@@ -383,9 +392,13 @@ async def load_external(
             continue
         if len(found) >= MAX_EXTERNAL:
             raise DocumentError(f"the document refers to more than {MAX_EXTERNAL} other documents; bundle them")
-        body = await fetch(where)
-        waiting += _places(where, body)
-        found[where] = cast("JsonObject", _absolute(parse(body), where))
+        try:
+            body = await fetch(where)
+            found[where] = cast("JsonObject", _absolute(parse(body), where))
+            waiting += _places(where, body)
+        except (AgentToolError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            found[where] = UnreadableDocument(f"the document {where!r} that it refers to cannot be read: {reason}")
     return found
 
 

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from agenttool.adapters.openapi import swagger2
 from agenttool.adapters.openapi.declare import OperationTool, ToolMaker, facts_of, matches, tool_names
 from agenttool.adapters.openapi.definition import definition_of, digests_of
-from agenttool.adapters.openapi.document import DocumentError, References, object_of, parse
-from agenttool.adapters.openapi.operations import ApiOperation, OperationReader
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, object_of, parse
+from agenttool.adapters.openapi.operations import ApiOperation, OperationReader, media_type
 from agenttool.adapters.openapi.overlay import apply_overlay
 from agenttool.adapters.openapi.schemas import SchemaConverter
 from agenttool.adapters.openapi.security import SecuritySchemes
@@ -104,8 +104,10 @@ class ResponseCheckers:
         if found is None:
             return None
         content = object_of(self._references.resolve(found, tool.operation.pointer).get("content"))
-        media = object_of(content.get(content_type))
-        if "schema" not in media:
+        kinds = {media_type(each): object_of(media) for each, media in content.items()}
+        patterns = (content_type, f"{content_type.partition('/')[0]}/*", "*/*")
+        media = next((kinds[each] for each in patterns if each in kinds), None)
+        if media is None or "schema" not in media:
             return None
         schema, names = self._schemas.convert(media["schema"], tool.operation.pointer)
         if not isinstance(schema, dict):
@@ -118,7 +120,7 @@ def import_document(
     data: bytes,
     place: str,
     *,
-    external: Mapping[str, JsonObject] | None = None,
+    external: Mapping[str, JsonObject | UnreadableDocument] | None = None,
     overlays: Sequence[bytes] = (),
 ) -> ImportedDocument:
     """Return the tools of a document; an invalid operation is skipped and reported.

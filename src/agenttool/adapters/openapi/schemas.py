@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NoReturn, cast
 
-from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
 from agenttool.adapters.openapi.shapes import OBJECT, PART_IGNORED, TEXT, TEXTS, Shape, SkippedPart, escape
 from agenttool.codec import write_own
 from agenttool.records import Json, JsonObject
@@ -183,6 +183,9 @@ class SchemaConverter:
         before, self._used = self._used, []
         try:
             found = self._schema(self._references.target(reference), place, 0)
+        except UnreadableDocument:
+            del self._definitions[name]
+            raise
         except DocumentError as error:
             found = self._loosen(place, str(error))
         known.schema = found if isinstance(found, dict) else {"not": {}} if found is False else {}
@@ -254,6 +257,8 @@ class SchemaConverter:
     def _reference(self, reference: str, value: JsonObject, place: _Place, depth: int) -> JsonObject:
         try:
             self._references.target(reference)
+        except UnreadableDocument as error:
+            raise UnreadableDocument(str(error), _pointer_of(place)) from error
         except DocumentError as error:
             return self._loosen(place, str(error))
         siblings = value if self._has_siblings else {"description": value.get("description")}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.declare import OperationTool, base_url, declare
 from agenttool.adapters.openapi.definition import DECISIVE, SHOWN
-from agenttool.adapters.openapi.document import DocumentError, external_references, load_external
+from agenttool.adapters.openapi.document import DocumentError, UnreadableDocument, external_references, load_external
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
 from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
 from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
@@ -101,6 +101,7 @@ class OpenApiSource(SourceWithReview):
         self._cached: CachedDocument | None = None
         self._body = b""
         self._fault: str | None = None
+        self._unreadable: str | None = None
         self._watch: asyncio.Task[None] | None = None
         self._review = ToolReview(service.name, "openapi_tools", DECISIVE, SHOWN)
         self._reading, self._declaring = asyncio.Lock(), asyncio.Lock()
@@ -169,9 +170,9 @@ class OpenApiSource(SourceWithReview):
         async with self._reading:
             try:
                 data, etag = await self._read_document()
-                if data != self._body:
+                if data != self._body or self._unreadable is not None:
                     await self._use(data, etag)
-                self._fault = None
+                self._fault = self._unreadable
             except (DocumentError, RequestFailed, OSError, CredentialMissing, StoreError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
                 self._fault = f"the document of {self.name!r} cannot be read: {reason}"
@@ -227,14 +228,18 @@ class OpenApiSource(SourceWithReview):
     async def _use(self, data: bytes, etag: str | None) -> None:
         """Import a document, and declare its tools."""
         service, place = self.service, self.service.document
-        external: Mapping[str, JsonObject] = {}
+        external: Mapping[str, JsonObject | UnreadableDocument] = {}
         if service.references and external_references(data):
             external = await load_external(data, place, self._is_allowed, self._fetch)
+        unreadable = [str(each) for each in external.values() if isinstance(each, UnreadableDocument)]
         overlays = [_read_file(each, service.max_document_bytes) for each in service.overlays]
         imported = await asyncio.to_thread(import_document, service, data, place, external=external, overlays=overlays)
         self._check_origins(imported)
         imported.advice += tuple(_refused(service.name, self._policy, imported.tools))
         self.imported, self._body = imported, data
+        self._unreadable = "; ".join(unreadable[:_SHOWN]) or None
+        if self._unreadable is not None:
+            log.warning("the document of %r: %s", self.name, self._unreadable)
         for each in imported.advice:
             log.warning("the settings of %r: %s", self.name, each)
         self._state = ServiceState(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agenttool.adapters.openapi.document import DocumentError, References, list_of, object_of
+from agenttool.adapters.openapi.document import DocumentError, References, UnreadableDocument, list_of, object_of
 from agenttool.adapters.openapi.operations import FORM, METHODS, MULTIPART
 from agenttool.adapters.openapi.shapes import OBJECT, OBJECTS, TEXT, TEXTS, Report, Shape, escape
 from agenttool.records import Json, JsonObject
@@ -36,7 +36,9 @@ _SCHEMA_WORDS = (
 )
 
 
-def convert(root: JsonObject, place: str, external: Mapping[str, JsonObject], report: Report) -> JsonObject:
+def convert(
+    root: JsonObject, place: str, external: Mapping[str, JsonObject | UnreadableDocument], report: Report
+) -> JsonObject:
     """Return a document in the form of OpenAPI 3.0; the targets of references stay where they are.
 
     An operation that cannot be converted is copied, and `x-agenttool-error` in it has the reason.
