@@ -5,12 +5,14 @@ import re
 import tomllib
 from importlib.resources import files
 
+import msgspec
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from agenttool.console.pages import PAGES, console_response, is_console_path
+from agenttool.server.messages import CallListQuery
 
 STATIC = files("agenttool.console") / "static"
 SOURCES = sorted(path for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
@@ -96,6 +98,12 @@ def test_no_module_makes_markup_or_code_from_text_or_names_an_outside_address():
         text = path.read_text()
         assert not re.search(forbidden, text), path.name
         assert not re.search(r"[\"'(]https?://|url\(", text.replace("http://www.w3.org/2000/svg", "")), path.name
+
+
+def test_the_console_has_words_for_every_status_that_the_api_documents():
+    listed = re.findall(r"^  (\w+): \{ tone", (STATIC / "statuses.js").read_text(), re.MULTILINE)
+    query = msgspec.json.schema(CallListQuery)["$defs"]["CallListQuery"]["properties"]["status"]
+    assert listed == next(each["enum"] for each in query["anyOf"] if "enum" in each)
 
 
 def test_a_module_of_the_console_is_one_concept_and_says_which():

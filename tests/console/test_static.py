@@ -273,3 +273,20 @@ def test_filters_live_in_the_address_and_keys_navigate(gateway, visitor):
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url("**/tools")
+
+
+def test_a_planned_call_is_not_counted_as_running_and_names_the_calls_that_it_waits_for(gateway, visitor):
+    invoice = {"tool": "demo.send_invoice", "arguments": {"customer": "Acme", "amount": 1}}
+    echo = {"tool": "demo.echo", "arguments": {"text": "sent"}, "depends_on": [0]}
+    _, batch = gateway.request("POST", "/v1/batches?wait=0", {"calls": [invoice, echo]})
+    page = visitor.go(f"{gateway.url}/")
+    page.get_by_text("1 planned").wait_for()
+    assert page.locator(".now").inner_text().split() == ["0", "running", "1", "waiting", "1", "planned"]
+    page.get_by_text("No call has ended in the last day.").wait_for()
+    page.goto(f"{gateway.url}/calls?status=planned")
+    page.get_by_role("link", name="demo.echo").click()
+    notice = page.get_by_role("note")
+    notice.get_by_text("waiting for approval").wait_for()
+    link = notice.get_by_role("link", name="demo.send_invoice")
+    assert link.get_attribute("href").endswith(batch["items"][0]["invocation_id"])
+    assert page.locator(".waterfall tbody th").all_inner_texts() == ["wait for other calls"]

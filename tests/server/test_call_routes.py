@@ -76,7 +76,10 @@ def test_a_batch_that_waits_for_an_approval_is_answered_with_the_state_of_each_c
         assert (asked["status"], asked["result"], dependent["status"]) == ("awaiting_approval", None, "planned")
         planned = http.get(f"/v1/calls/{dependent['invocation_id']}").json()
         assert (planned["status"], planned["actor"], planned["is_open"]) == ("planned", "local", True)
-        allow(http, key_of(http, "approver"))
+        approver = key_of(http, "approver")
+        now = http.get("/v1/stats", headers=approver).json()["now"]
+        assert now == {"running": 0, "planned": 1, "waiting": 1, "deferred": 0}
+        allow(http, approver)
         ended = [http.get(f"/v1/calls/{each['invocation_id']}?wait=30").json() for each in made.json()["items"]]
         assert [each["status"] for each in ended] == ["succeeded"] * 3
         assert ended[2]["result"]["structured_content"] == 6

@@ -1,5 +1,6 @@
 """Statistics of recorded calls: how many, how long, how they ended, in equal spans of time."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from agenttool.records import InvocationStatus
 MAX_COUNTED = 50_000
 """So many calls are counted; of more, only the newest."""
 
+_NOT_STARTED = (InvocationStatus.PLANNED, InvocationStatus.QUEUED)
 _DENIED = (InvocationStatus.DENIED, InvocationStatus.BLOCKED)
 
 
@@ -46,7 +48,8 @@ class CallStatistics:
 
     Attributes:
         spans: the counts of each span, the oldest first.
-        running: the open calls that wait for no answer.
+        running: the open calls that wait for nothing.
+        planned: the calls that wait for other calls, or for their turn.
         waiting: the calls that wait for an approval.
         deferred: the calls that wait for a result.
         is_cut: whether there were more calls than were counted.
@@ -55,6 +58,7 @@ class CallStatistics:
     spans: Sequence[CallCounts]
     total: CallCounts
     running: int
+    planned: int
     waiting: int
     deferred: int
     is_cut: bool
@@ -73,14 +77,21 @@ def count_calls(reader: JournalReader, *, until_ns: int, span_ns: int, spans: in
         seen += 1
         total.add(call)
         counted[(call.at_ns - since_ns) // span_ns].add(call)
-    waits = [call.owner.waits_for for call in open_calls(reader) if call.owner is not None]
-    deferred = sum(each is not None and each.startswith(RESULT_PREFIX) for each in waits)
-    waiting = sum(each is not None for each in waits) - deferred
+    opened = Counter(_state(call) for call in open_calls(reader))
     return CallStatistics(
         spans=counted,
         total=total,
-        running=len(waits) - waiting - deferred,
-        waiting=waiting,
-        deferred=deferred,
+        running=opened["running"],
+        planned=opened["planned"],
+        waiting=opened["waiting"],
+        deferred=opened["deferred"],
         is_cut=seen == MAX_COUNTED,
     )
+
+
+def _state(call: ListedCall) -> str:
+    """Return how an open call is counted: by what it waits for, or else by its status."""
+    awaited = None if call.owner is None else call.owner.waits_for
+    if awaited is not None:
+        return "deferred" if awaited.startswith(RESULT_PREFIX) else "waiting"
+    return "planned" if call.status in _NOT_STARTED else "running"

@@ -230,7 +230,9 @@ async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> Reply:
                 for place, each in enumerate(found.spans)
             ],
             totals=_totals(found.total),
-            now=OpenCounts(running=found.running, waiting=found.waiting, deferred=found.deferred),
+            now=OpenCounts(
+                running=found.running, planned=found.planned, waiting=found.waiting, deferred=found.deferred
+            ),
             is_cut=found.is_cut,
         )
     )

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from agenttool.codec import json_bytes, to_json, write
-from agenttool.records import Json, Record
+from agenttool.records import InvocationStatus, Json, Record
 
 MAX_WAIT_S = 60.0
 MAX_PAGE = 200
@@ -33,6 +33,7 @@ Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
 Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
+Status: TypeAlias = Annotated[Name, Meta(extra_json_schema={"enum": [each.value for each in InvocationStatus]})]
 RoleName: TypeAlias = Literal["caller", "approver", "operator", "auditor"]
 
 
@@ -102,7 +103,7 @@ class CallReply(ApiReply):
 class CallListQuery(ApiQuery, frozen=True):
     """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`."""
 
-    status: Name | None = None
+    status: Status | None = None
     tool: Name | None = None
     actor: Name | None = None
     since: Name | None = None
@@ -491,9 +492,10 @@ class StatsBucket(StatsTotals):
 
 
 class OpenCounts(ApiReply):
-    """The open calls of this moment."""
+    """The open calls of this moment; planned ones wait for other calls or for their turn."""
 
     running: int
+    planned: int
     waiting: int
     deferred: int
 

@@ -1,19 +1,13 @@
 // The phases of a call over time, as bars and as words.
 import { html } from "./html.js";
+import { STATUSES, wordsOf } from "./statuses.js";
 import { Text } from "./text.js";
 import { duration, moment, seconds } from "./time.js";
 
-const WORDS = {
-  planned: "receive", selected: "find the tool", arguments_ready: "check the arguments", pre_hooks_running: "hooks before",
-  awaiting_approval: "wait for approval", approved: "approved", queued: "wait for its turn", running: "run the tool", needs_input: "wait for input",
-  partial_result: "part of the result", post_hooks_running: "hooks after", yielded: "deliver the result",
-};
-const WAITS = ["awaiting_approval", "needs_input", "queued"];
-const ENDS = ["succeeded", "failed", "canceled", "timed_out", "denied", "blocked", "schema_parse_failed", "validation_failed"];
-
-/** @param {{phases: {name: string, at: string, duration_s: number|null}[], isOpen: boolean}} props the end of a call is no phase of its own */
-export function Waterfall({ phases: all, isOpen }) {
-  const phases = all.filter(({ name }) => !ENDS.includes(name));
+/** @param {{phases: {name: string, at: string, duration_s: number|null}[], isOpen: boolean, isDependent: boolean}} props the end of a call is no phase of its own */
+export function Waterfall({ phases: all, isOpen, isDependent }) {
+  const phases = all.filter(({ name }) => !STATUSES[name]?.isEnd);
+  const words = (name) => (name === "planned" && isDependent ? "wait for other calls" : STATUSES[name]?.phase ?? wordsOf(name));
   if (phases.length === 0) return html`<p class="muted">No phases are recorded.</p>`;
   const begin = Math.min(...phases.map(({ at }) => seconds(at)));
   const ends = phases.map(({ at, duration_s: took }) => (took === null ? (isOpen ? Date.now() / 1000 : seconds(at)) : seconds(at) + took));
@@ -23,9 +17,9 @@ export function Waterfall({ phases: all, isOpen }) {
         <span class="sr-only">Bar</span></th></tr></thead>
     <tbody>${phases.map(({ name, at, duration_s: took }, index) => {
       const left = ((seconds(at) - begin) / span) * 100, width = ((ends[index] - seconds(at)) / span) * 100;
-      const kind = WAITS.includes(name) ? "wait" : name === "running" ? "busy" : "plain";
+      const kind = STATUSES[name]?.isWait || (name === "planned" && isDependent) ? "wait" : name === "running" ? "busy" : "plain";
       return html`<tr key=${index}>
-        <th scope="row"><${Text} value=${WORDS[name] ?? name.replaceAll("_", " ")} /></th>
+        <th scope="row"><${Text} value=${words(name)} /></th>
         <td class="number" title=${moment(at, { withMillis: true })}>+${duration(seconds(at) - begin)}</td>
         <td class="number">${took === null ? (isOpen ? "still" : "–") : duration(took)}</td>
         <td class="track" aria-hidden="true"><span class="fill ${kind}"

@@ -1,21 +1,15 @@
 // Small parts of every page: status chips, notices, empty states, copyable ids, toasts.
 import { html, signal, useState } from "./html.js";
+import { STATUSES, wordsOf } from "./statuses.js";
 import { Text, short, visible } from "./text.js";
 
 const TONES = {
-  succeeded: "good", allow: "good", ready: "good", loaded: "good", approved: "good",
-  running: "busy", queued: "busy", planned: "busy", selected: "busy", connecting: "busy", arguments_ready: "busy",
-  pre_hooks_running: "busy", post_hooks_running: "busy", yielded: "busy", partial_result: "busy",
-  awaiting_approval: "wait", needs_input: "wait", ask: "wait", deferred: "plain",
-  failed: "bad", deny: "bad", denied: "bad", blocked: "bad", timed_out: "bad", unavailable: "bad",
-  schema_parse_failed: "bad", validation_failed: "bad", canceled: "plain", excluded: "plain", unoffered: "plain",
+  allow: "good", ready: "good", loaded: "good", connecting: "busy", ask: "wait", deny: "bad", unavailable: "bad",
 };
-const WORDS = { awaiting_approval: "waiting for approval", needs_input: "waiting for input", timed_out: "timed out" };
 
 /** A word with a color; the word alone has the meaning. */
 export function Chip({ value, tone, title }) {
-  const text = WORDS[value] ?? String(value).replaceAll("_", " ");
-  return html`<span class="chip ${tone ?? TONES[value] ?? "plain"}" title=${title}>${visible(text)}</span>`;
+  return html`<span class="chip ${tone ?? STATUSES[value]?.tone ?? TONES[value] ?? "plain"}" title=${title}>${visible(wordsOf(value))}</span>`;
 }
 
 /** An id or digest: its start, all of it as the title, copied on click. */

@@ -44,8 +44,9 @@ function Detail({ call, reload }) {
     </dl>
     ${call.approval_id && call.is_open && call.status === "awaiting_approval" && html`<${Notice} tone="warn" title="This call waits for an answer">
       <${Link} to=${`/approvals/${encodeURIComponent(call.approval_id)}`} class="button primary">Decide<//><//>`}
+    ${call.is_open && call.status === "planned" && html`<${Dependencies} ids=${invocation.depends_on ?? []} />`}
     <div class="card"><h2>Result</h2><${ResultView} call=${call} isPending=${call.is_open} /></div>
-    <div class="card"><h2>Phases</h2><${Waterfall} phases=${call.phases} isOpen=${call.is_open} /></div>
+    <div class="card"><h2>Phases</h2><${Waterfall} phases=${call.phases} isOpen=${call.is_open} isDependent=${invocation.depends_on?.length > 0} /></div>
     <div class="card"><h2>Arguments</h2><${Arguments}
         input=${invocation.call_input ?? invocation.permission_input ?? invocation.observable_input ?? invocation.model_input ?? null} />
       <${Inputs} invocation=${invocation} mutations=${of("tool_input_mutation")} /></div>
@@ -58,6 +59,17 @@ function Detail({ call, reload }) {
         to=${`/calls/${id}`}><${Text} value=${id} /><//></li>`)}</ul></div>`}
     <${Events} events=${call.events} />
     <details class="card"><summary>All records as JSON</summary><${JsonTree} value=${{ invocation, records }} open=${1} /></details>`;
+}
+
+function Dependencies({ ids }) {
+  return html`<${Notice} title=${ids.length > 0 ? "This call starts once these calls have succeeded" : "This call waits for other calls of its batch"}>
+    ${ids.length > 0 && html`<ul class="plain-list">${ids.map((id) => html`<${Dependency} key=${id} id=${id} />`)}</ul>`}<//>`;
+}
+
+function Dependency({ id }) {
+  const { data } = useResource(`/v1/calls/${encodeURIComponent(id)}`, { when: ({ event, data: { invocation_id: changed } }) => event === "call" && changed === id });
+  return html`<li><${Link} to=${`/calls/${encodeURIComponent(id)}`}><${Text} value=${data?.tool ?? id} /><//> ${data && html`<${Chip}
+      value=${data.status} />`}</li>`;
 }
 
 function Cancel({ id, reload }) {

@@ -5,9 +5,9 @@ import { CallRows, concernsCalls } from "../call_rows.js";
 import { useResource } from "../resource.js";
 import { query, setQuery } from "../router.js";
 import { isReader } from "../session.js";
+import { STATUSES, wordsOf } from "../statuses.js";
 import { Empty, Failure, Loading, Notice } from "../widgets.js";
 
-const STATUSES = ["awaiting_approval", "running", "queued", "succeeded", "failed", "denied", "blocked", "canceled", "timed_out", "validation_failed", "needs_input"];
 const SPANS = [["", "any time"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last 7 days"], ["30d", "last 30 days"]];
 const FILTERS = ["status", "tool", "actor", "since", "containing", "open"];
 
@@ -35,8 +35,8 @@ function Filters({ filters, isFiltered }) {
   return html`<form class="filters" role="search" aria-label="filter calls" onSubmit=${(event) => event.preventDefault()}>
     ${field("containing", "Text", "in arguments or result", true)}
     <label>Status <select value=${filters.status} onChange=${(event) => setQuery({ status: event.target.value })}>
-      <option value="">any</option>${STATUSES.map((name) => html`<option value=${name}
-          selected=${filters.status === name}>${name.replaceAll("_", " ")}</option>`)}</select></label>
+      <option value="">any</option>${Object.keys(STATUSES).map((name) => html`<option value=${name}
+          selected=${filters.status === name}>${wordsOf(name)}</option>`)}</select></label>
     ${field("tool", "Tool", "files.*")}
     ${field("actor", "Caller", "agent:*")}
     <label>Time <select value=${filters.since} onChange=${(event) => setQuery({ since: event.target.value })}>

@@ -40,6 +40,7 @@ function Now({ now }) {
   if (!now) return html`<p class="now muted">…</p>`;
   return html`<p class="now"><span><b>${now.running}</b> running</span><span class=${now.waiting > 0 ? "is-waiting" : ""}>
       <b>${now.waiting}</b> waiting</span>
+    ${now.planned > 0 && html`<span><b>${now.planned}</b> planned</span>`}
     ${now.deferred > 0 && html`<span><b>${now.deferred}</b> deferred</span>`}</p>`;
 }
 
@@ -95,7 +96,8 @@ function Failed() {
     <${Failure} error=${error} />
     ${data && (failed.length > 0 ? html`<${CallRows} calls=${failed} isShort />`
       : latest.length > 0 ? html`<p class="muted">No call failed in the last day.</p><${CallRows} calls=${latest} isShort />`
-      : html`<${Empty} title="No calls yet">Connect an agent below, or try a tool on the page <${Link} to="/tools">Tools<//>.<//>`)}</section>`;
+      : data.items.length > 0 ? html`<p class="muted">No call has ended in the last day.</p>`
+      : html`<${Empty} title="No calls in the last day">Connect an agent below, or try a tool on the page <${Link} to="/tools">Tools<//>.<//>`)}</section>`;
 }
 
 function Connect() {
