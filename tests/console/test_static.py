@@ -290,3 +290,10 @@ def test_a_planned_call_is_not_counted_as_running_and_names_the_calls_that_it_wa
     link = notice.get_by_role("link", name="demo.send_invoice")
     assert link.get_attribute("href").endswith(batch["items"][0]["invocation_id"])
     assert page.locator(".waterfall tbody th").all_inner_texts() == ["wait for other calls"]
+
+
+def test_every_page_is_reachable_in_the_menu_of_a_phone(gateway, visitor):
+    page = visitor.go(f"{gateway.url}/")
+    page.set_viewport_size({"width": 390, "height": 844})
+    edges = page.locator("nav a").evaluate_all("links => links.map((each) => each.getBoundingClientRect().right)")
+    assert (len(edges), max(edges) <= 390) == (7, True)
