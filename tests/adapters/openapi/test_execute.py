@@ -76,6 +76,13 @@ async def test_pages_are_followed_by_links_up_to_the_limit(open_service, service
         ("page", [{"items": [1], "total_pages": 2}, {"items": [2], "total_pages": 2}]),
         ("offset", [{"items": [1], "next": "/list?offset=1"}, {"items": [2], "next": None}]),
         ("page", [[1], [2], []]),
+        ("cursor", [{"items": [1], "next_cursor": 7}, {"items": [2], "next_cursor": 0}]),
+        ("page", [{"items": [1], "next_page": 2}, {"items": [2], "next_page": None}]),
+        ("offset", [{"items": [1, 2], "total": 3}, {"items": [3], "total": 3}]),
+        ("page", [{"items": [1, 2], "total": 3}, {"items": [3], "total": 3}]),
+        ("offset", [[1, 2], [3], []]),
+        ("page", [{"items": [1], "has_more": True, "warnings": []}, {"items": [2], "has_more": False}]),
+        ("page", [{"people": [1, 2], "total_pages": 2, "flags": [0]}, {"people": [3], "total_pages": 2, "flags": [0]}]),
     ],
 )
 async def test_pages_are_followed_by_cursor_number_and_url(open_service, service, parameter, pages):
@@ -89,6 +96,66 @@ async def test_pages_are_followed_by_cursor_number_and_url(open_service, service
     found = next(each for each in value.values() if isinstance(each, list)) if isinstance(value, dict) else value
     assert found == [item for each in lists for item in each]
     assert len(service.requests) == len(pages)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "integer", "default": 0}, {"type": "integer", "minimum": 0}, {"type": "integer"}]
+)
+async def test_pages_that_are_counted_from_zero_are_complete(open_service, service, schema):
+    def page(request):
+        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 0
+        return {"content": [number], "totalPages": 3, "number": number, "last": number == 2}
+
+    service.answers["/list"] = page
+    found = listing("size")
+    found["paths"]["/list"]["get"]["parameters"].append({"name": "page", "in": "query", "schema": schema})
+    async with open_service(found) as rt:
+        results = [await rt.call("probe.list", {"pages": 5}), await rt.call("probe.list", {"pages": 5, "page": 0})]
+    assert [each.value["content"] for each in results] == [[0, 1, 2]] * 2
+    assert not [each for each in results if "Note" in each.text]
+    assert len(service.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("parameter", "answers", "note"),
+    [
+        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "is at another host"),
+        ("page", [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])], "is at another host"),
+        ("start", [{"items": [1], "has_more": True}], "does not name the next one"),
+        ("start", [{"items": [1], "next_cursor": "b"}], "has no parameter for their cursor"),
+        ("page", [{"items": [1]}], "does not say whether this is the last one"),
+        ("page", [[1], [1]], "the same page again"),
+        ("page", [[1], (404, {}, {})], "page 2 was not found"),
+        ("page", [[1], (200, {"Content-Type": "application/json"}, b"{")], "page 2 is not JSON"),
+    ],
+)
+async def test_pages_that_cannot_be_fetched_are_reported(open_service, service, parameter, answers, note):
+    service.answers["/list"] = [*answers]
+    async with open_service(listing(parameter)) as rt:
+        result = await rt.call("probe.list", {"pages": 5})
+    value = result.structured_content
+    assert (value["items"] if isinstance(value, dict) else value) == [1]
+    assert note in result.text
+
+
+async def test_the_lists_of_all_pages_are_joined(open_service, service):
+    service.answers["/list"] = [
+        {"warnings": [], "fields": ["id"], "items": [1], "total_pages": 2},
+        {"warnings": ["slow"], "fields": ["id"], "items": [2], "total_pages": 2},
+    ]
+    async with open_service(listing("page")) as rt:
+        result = await rt.call("probe.list", {"pages": 2})
+    assert result.value == {"warnings": ["slow"], "fields": ["id"], "items": [1, 2], "total_pages": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["<" * 60_000, "<a>;" + " x" * 29_000, "<a> ;" * 12_000, '<a>"' * 15_000, "<a>;rel " * 7_000]
+)
+async def test_a_long_link_header_is_read_in_one_pass(open_service, service, text):
+    service.answers["/list"] = (200, {"Link": text}, [])
+    async with open_service(listing("page"), timeout_s=5) as rt:
+        result = await rt.call("probe.list", {"pages": 2})
+    assert result.value == []
 
 
 async def test_accepted_work_is_polled_until_it_is_done(open_service, service):

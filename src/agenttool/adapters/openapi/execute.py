@@ -8,25 +8,29 @@ from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.openapi.declare import OperationTool
 from agenttool.adapters.openapi.document import DocumentError
-from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, without_secrets
+from agenttool.adapters.openapi.http import (
+    HttpRequest,
+    HttpResponse,
+    RequestFailed,
+    ServiceClient,
+    resolve_in_origin,
+    without_secrets,
+)
 from agenttool.adapters.openapi.importer import ResponseCheckers
 from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
+from agenttool.adapters.openapi.pages import FetchedPages
 from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
 from agenttool.adapters.openapi.security import RequestCredentials, TokenCache
 from agenttool.adapters.openapi.settings import OpenApiService
 from agenttool.adapters.openapi.translate import (
     failure_of,
-    join_pages,
-    next_page,
     output_of,
     read_value,
-    resolve_in_origin,
 )
 from agenttool.adapters.polled_work import PolledWork
-from agenttool.codec import write_own
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.ports.executor import Job, call_failure
-from agenttool.records import AbortReason, ErrorClass, Json, JsonObject, OpenApiMapping
+from agenttool.records import AbortReason, ErrorClass, JsonObject, OpenApiMapping
 from agenttool.records import replace as replace_record
 
 Build = Callable[[], Awaitable[HttpRequest]]
@@ -36,7 +40,7 @@ log = logging.getLogger("agenttool.openapi")
 FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 _REPEATED = (408, 425, 429, 500, 502, 503, 504)
 _REPEATED_FAULTS = ("not_connected", "connection_lost", "timeout")
-_ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (403, 429, 503)
+_ACCEPTED, _UNAUTHORIZED, _NOT_FOUND, _BUSY = 202, 401, 404, (403, 429, 503)
 _POLLED = ("location", "operation-location", "azure-asyncoperation")
 _RUNNING = frozenset(
     {"running", "pending", "inprogress", "in_progress", "queued", "accepted", "notstarted", "processing"}
@@ -230,32 +234,27 @@ class OperationExecutor:
     async def _fetch_pages(
         self, job: Job, response: HttpResponse, pages: int, sent: HttpRequest, build: Build
     ) -> object:
-        """Return the join_pages pages of a list."""
-        names = {each.name.lower(): each.name for each in self.tool.operation.parameters if each.where == "query"}
-        found: list[Json] = []
-        notes: list[str] = []
-        url, limit, size = sent.url, min(pages, self.state.service.max_pages), 0
+        """Return the joined pages of a list, with a note if there may be more."""
+        service = self.state.service
+        fetched = FetchedPages(
+            self.tool.operation.parameters, min(pages, service.max_pages), service.max_response_bytes
+        )
+        violation: list[str] = []
         while True:
-            try:
-                value = read_value(response)
-            except RecordError:
-                return output_of(without_secrets(response, sent.secrets), self._mapping)
-            notes = notes or self._violation(response)
-            found.append(value)
-            size += len(response.body)
-            following = next_page(response, value, url, names)
-            following = None if following == url else following
-            if following is None or len(found) >= limit or size > self.state.service.max_response_bytes:
-                if following is not None:
-                    notes = [*notes, f"there are more pages than the {len(found)} that were fetched"]
-                whole = replace(response, body=write_own(join_pages(found)))
-                return output_of(without_secrets(whole, sent.secrets), self._mapping, *notes)
-            job.report(f"page {len(found) + 1}")
-            following_request = replace(sent, url=following)
-            response, sent = await self._send_authorized(job, following_request, build, has_begun=True)
-            url = following
+            violation = violation or self._violation(response)
+            following = fetched.add(response, sent.url)
+            if following is None:
+                break
+            job.report(f"page {len(fetched.pages) + 1}")
+            request = replace(sent, url=following)
+            response, sent = await self._send_authorized(job, request, build, has_begun=True)
+            if response.status == _NOT_FOUND:
+                fetched.notes.append(f"page {len(fetched.pages) + 1} was not found, so there may be more")
+                break
             if not response.is_success:
                 raise self._error_response(response, sent)
+        whole = without_secrets(fetched.joined(), sent.secrets)
+        return output_of(whole, self._mapping, *violation, *fetched.notes)
 
     def _violation(self, response: HttpResponse) -> list[str]:
         """Return how a response violates the schema of the document; nothing if it fits or has none."""

@@ -119,6 +119,15 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
+def resolve_in_origin(url: str, target: str) -> str | None:
+    """Return the URL that a response names; None if it is invalid or has another origin."""
+    try:
+        found = absolute_url(url, target)
+    except DocumentError:
+        return None
+    return found if origin_of(found) == origin_of(url) else None
+
+
 class ServiceClient:
     """Sends requests to one service."""
 

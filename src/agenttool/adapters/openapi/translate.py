@@ -1,12 +1,9 @@
-"""Responses as outputs: content by media type, errors with a remedy, and the next page."""
+"""Responses as outputs: content by media type, and errors with a remedy."""
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import cast
-from urllib.parse import parse_qsl, quote, urlsplit
 
-from agenttool.adapters.openapi.document import DocumentError, absolute_url, list_of, object_of
-from agenttool.adapters.openapi.http import HttpResponse, mask, origin_of
+from agenttool.adapters.openapi.http import HttpResponse, mask
 from agenttool.adapters.openapi.operations import is_json
 from agenttool.codec import parse_value, write_own
 from agenttool.errors import RecordError, ToolFailure
@@ -54,18 +51,6 @@ _CLASSES = {
     429: (ErrorClass.RATE_LIMITED, "too many requests; wait before the next call"),
 }
 _SERVER_ERROR, _FORBIDDEN, _TOO_MANY = 500, 403, 429
-_MAX_PAGE_DIGITS = 18
-_LINK = re.compile(r'<([^>]*)>\s*;[^,]*?\brel="?([^",;]+)"?')
-_CURSORS = (
-    *("next_cursor", "nextCursor", "next_page_token", "nextPageToken", "next_token", "nextToken", "cursor", "after"),
-)
-_CURSOR_PARAMETERS = (
-    *("cursor", "page_token", "pageToken", "next_token", "nextToken", "after", "starting_after", "page[cursor]"),
-    *("page[after]", "continue", "marker", "NextToken"),
-)
-_NEXT_URLS = ("next", "next_url", "nextLink", "@odata.nextLink", "next_page_url", "next_page")
-_PAGE_PARAMETERS = ("page", "pageNumber", "page_number", "page[number]")
-_META = ("response_metadata", "meta", "metadata", "pagination", "paging", "links", "_links", "page_info", "cursors")
 
 
 def read_value(response: HttpResponse) -> Json:
@@ -189,109 +174,3 @@ def _entries(entries: list[Json] | JsonObject) -> str:
         where = ".".join(map(str, place)) if isinstance(place, list) else place
         found.append(f"{where}: {_message_in(each)}" if where else _message_in(each) or str(each))
     return "; ".join(found)
-
-
-def next_page(response: HttpResponse, value: Json, url: str, parameters: Mapping[str, str]) -> str | None:
-    """Return the URL of the next page; None if this is the last one or the service does not say.
-
-    Args:
-        response: the response of this page.
-        value: its JSON value.
-        url: the URL of this page.
-        parameters: the names of the query parameters of the operation, by their names in lower case.
-    """
-    for target, relation in _LINK.findall(response.headers.get("link", "")):
-        if "next" in relation.split():
-            return resolve_in_origin(url, target)
-    if isinstance(value, dict):
-        return _next_in_object(value, url, parameters)
-    return _next_number(url, parameters) if isinstance(value, list) and value else None
-
-
-def _next_in_object(value: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
-    """Return the next page by a URL or cursor in the body, the id of its last item, or a page number."""
-    places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
-    for place in places:
-        found = _next_url(place, url) or _next_cursor(place, url, parameters)
-        if found is not None:
-            return found
-    has_more = value.get("has_more", value.get("hasMore"))
-    items = next((each for each in value.values() if isinstance(each, list) and each), None)
-    if has_more is False or items is None:
-        return None
-    last = items[-1]
-    if has_more is True and "starting_after" in parameters and isinstance(last, dict) and "id" in last:
-        return _with_query(url, parameters["starting_after"], str(last["id"]))
-    return _next_number(url, parameters) if has_more is not None or _counts_more(places, url) else None
-
-
-def _next_url(place: JsonObject, url: str) -> str | None:
-    for name in _NEXT_URLS:
-        target = place.get(name)
-        target = target.get("href") if isinstance(target, dict) else target
-        if isinstance(target, str) and target.startswith(("http://", "https://", "/")):
-            return resolve_in_origin(url, target)
-    return None
-
-
-def _next_cursor(place: JsonObject, url: str, parameters: Mapping[str, str]) -> str | None:
-    known = next((parameters[each.lower()] for each in _CURSOR_PARAMETERS if each.lower() in parameters), None)
-    cursor = next((each for name in _CURSORS if isinstance(each := place.get(name), str) and each), None)
-    return None if known is None or cursor is None else _with_query(url, known, cursor)
-
-
-def _counts_more(places: Iterable[JsonObject], url: str) -> bool:
-    """Return whether the body says that there are pages after this one."""
-    written = next((each for name, each in parse_qsl(urlsplit(url).query) if name in _PAGE_PARAMETERS), "1")
-    page = _page_number(written)
-    for place in places:
-        for name in ("total_pages", "totalPages", "page_count", "pages", "last_page"):
-            total = place.get(name)
-            if isinstance(total, int) and not isinstance(total, bool):
-                return page is not None and page < total
-    return False
-
-
-def _next_number(url: str, parameters: Mapping[str, str]) -> str | None:
-    known = next((parameters[each.lower()] for each in _PAGE_PARAMETERS if each.lower() in parameters), None)
-    if known is None:
-        return None
-    page = _page_number(dict(parse_qsl(urlsplit(url).query)).get(known, "1"))
-    return None if page is None else _with_query(url, known, str(page + 1))
-
-
-def _page_number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= _MAX_PAGE_DIGITS else None
-
-
-def resolve_in_origin(url: str, target: str) -> str | None:
-    """Return the URL that a response names; None if it is invalid or has another origin."""
-    try:
-        found = absolute_url(url, target)
-    except DocumentError:
-        return None
-    return found if origin_of(found) == origin_of(url) else None
-
-
-def _with_query(url: str, name: str, value: str) -> str:
-    """Return a URL with another value of one query parameter."""
-    head, _, query = url.partition("?")
-    label = quote(name, safe="")
-    remaining = [each for each in query.split("&") if each and each.partition("=")[0] not in (label, name)]
-    return f"{head}?{'&'.join((*remaining, f'{label}={quote(value, safe=chr(45))}'))}"
-
-
-def join_pages(pages: list[Json]) -> Json:
-    """Return the pages as one value: lists one after the other, and of objects their first list."""
-    first = pages[0]
-    if isinstance(first, list):
-        return [item for page in pages if isinstance(page, list) for item in page]
-    if not isinstance(first, dict):
-        return pages
-    name = next((key for key, each in first.items() if isinstance(each, list)), None)
-    if name is None:
-        return pages
-    items: list[Json] = []
-    for page in pages:
-        items += list_of(object_of(page).get(name))
-    return {**first, **object_of(pages[-1]), name: items}
