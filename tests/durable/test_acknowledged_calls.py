@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -72,7 +73,7 @@ class Shop:
     """A folder with tools, which one server after another serves."""
 
     def __init__(self, folder):
-        self.folder = folder
+        self.folder, self.file = folder, folder / "calls.db"
         (folder / "shop.py").write_text(SHOP)
         write_settings(folder / "agenttool.toml", RULES)
 
@@ -81,12 +82,12 @@ class Shop:
 
     def owners(self):
         """The processes that have a lease."""
-        with closing(sqlite3.connect(self.folder / "calls.db")) as file:
+        with closing(sqlite3.connect(self.file)) as file:
             return [owner for (owner,) in file.execute("SELECT owner FROM processes")]
 
     def expire_lease(self, *owners):
         """Let another server recover the calls of killed ones at once."""
-        with closing(sqlite3.connect(self.folder / "calls.db")) as file, file:
+        with closing(sqlite3.connect(self.file)) as file, file:
             file.executemany("DELETE FROM processes WHERE owner = ?", [(each,) for each in owners or self.owners()])
 
     def allow(self):
@@ -110,6 +111,9 @@ def shop(tmp_path):
 def call(name, number, *depends_on):
     known = {"tool": f"shop.{name}", "arguments": {"number": number}}
     return {**known, "depends_on": depends_on} if depends_on else known
+
+
+HELD_AND_QUEUED = (call("hold", 1), call("pay", 2))
 
 
 def post_batch(url, *calls, wait=0):
@@ -220,6 +224,25 @@ def test_a_call_that_is_canceled_before_its_killed_server_is_taken_for_dead_does
             assert ends(other, *canceled) == [("canceled", "canceled")] * 3
             assert ends(other, items[2]) == [("canceled", "sibling_canceled")]
     assert shop.written == {held["invocation_id"]: 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [kill, stop])
+def test_calls_of_a_tenant_continue_in_the_next_server_without_a_request_of_the_tenant(shop, end):
+    add = ["keys", "add", "agent:t", "--tenant", "acme", "--role", "caller", "--store", "calls.db", "--json"]
+    program = [sys.executable, "-m", "agenttool", *add]
+    added = subprocess.run(program, cwd=shop.folder, capture_output=True, text=True, check=True).stdout
+    headers = {**JSON, "authorization": f"Bearer {json.loads(added)['key']}"}
+    shop.file = shop.folder / "calls.acme.db"
+    with shop.serve() as (child, url):
+        sent = [ask(f"{url}/v1/calls?wait=0", json.dumps(each).encode(), headers) for each in HELD_AND_QUEUED]
+        held, queued = (json.loads(body)["invocation_id"] for _, body in sent)
+        until(lambda: shop.written)
+        end(shop, child)
+        shutil.copy(shop.file, shop.folder / "calls.copy.db")  # its calls must not run a second time
+    with shop.serve():
+        until(lambda: queued in shop.written)
+    assert shop.written == {held: 1, queued: 1}
 
 
 @pytest.mark.slow

@@ -39,6 +39,21 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
+def test_a_callback_for_a_tenant_arrives_after_a_restart_and_creates_no_tenant(tmp_path):
+    source = '[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:9"\nallow = ["127.0.0.0/8"]\n'
+    write_settings(tmp_path / "agenttool.toml", f'[store]\nurl = "sqlite:state.db"\n\n{source}')
+    add = [sys.executable, "-m", "agenttool", "keys", "add", "agent:t", "--tenant", "acme", "--json"]
+    added = subprocess.run(add, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    with serving(tmp_path) as (_, url):
+        assert ask(url + "/t/acme/rap/callbacks/x")[0] == 404
+        assert ask(url + "/v1/tools", headers={"authorization": f"Bearer {json.loads(added)['key']}"})[0] == 200
+    with serving(tmp_path) as (_, url):
+        assert ask(url + "/t/acme/rap/callbacks/x")[0] == 405
+        assert ask(url + "/t/other/rap/callbacks/x")[0] == 404
+    assert sorted(each.name for each in tmp_path.glob("state*.db")) == ["state.acme.db", "state.db"]
+
+
 PROVIDER = """
 from agenttool.rap import Provider
 

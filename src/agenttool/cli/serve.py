@@ -144,7 +144,7 @@ def server_options(server: ServerSetting, url: str) -> ServerOptions:
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeOpener:
-    """Opens the runtimes of a server: that of the default tenant at once, others when a request needs them.
+    """Opens the runtimes of a server: that of the default tenant at once, others when a request or a call needs them.
 
     Attributes:
         watch: applies changed settings.

@@ -116,7 +116,7 @@ async def serve_runtime(
         mcp_url=None if mcp is None else f"{options.url}/mcp",
     )
     default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
-    async with Tenants.open(default, open_space or _no_tenants) as tenants, asyncio.TaskGroup() as group:
+    async with Tenants.open(default, open_space or _no_tenants, documents) as tenants, asyncio.TaskGroup() as group:
         state = ServerState(tenants, authenticator, options, info, document_of(ROUTES), settings)
         watch = group.create_task(state.end_revoked_waits())
         try:

@@ -249,7 +249,7 @@ class Gateway:
             rest = f"/{rest}"
         if not rest.startswith(f"{CALLBACKS}/") or not is_tenant_name(tenant):
             return None
-        space = next((each for each in self.tenants.opened() if each.tenant == tenant), None)
+        space = await self.tenants.find(tenant)
         rap = None if space is None else space.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
 

@@ -1,9 +1,10 @@
 """Tenants: each has its own runtime and store, so no query can read the data of another tenant."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -11,23 +12,40 @@ from typing import TypeVar, Unpack
 
 from starlette.types import ASGIApp
 
+from agenttool.errors import StoreError
 from agenttool.history.reader import JournalReader, MemoryReader
 from agenttool.journal.steps import STEPS
 from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.deferred import Thread
 from agenttool.ports.identity import DEFAULT_TENANT, AccessRole, Principal
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.server.event_hub import EventHub
 from agenttool.server.lazy_app import LazyContext
 from agenttool.server.problem import Problem
 from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.world import SystemClock
 
 MAX_TENANTS = 100
 """The maximum number of open tenants."""
 
 MAX_CALLERS = 10_000
 """The maximum number of surfaces, and of conversations, that are cached; further ones replace old ones."""
+
+RECOVER_EVERY_S = 10.0
+"""How often the stores of tenants that are not open are searched for calls of dead processes."""
+
+_MAX_OPENING = 4
+"""How many tenants are opened at the same time to continue their calls."""
+
+_TENANT = "tenant"
+"""The kind of the documents of the default tenant that name the tenants of the store; the key is the name.
+
+The names of files do not say so: a copy of a store would be taken for a tenant, and its calls would run twice.
+"""
+
+log = logging.getLogger("agenttool.server")
 
 _OWNER = "caller:"
 _T = TypeVar("_T")
@@ -139,33 +157,80 @@ class TenantSpace:
 
 
 class Tenants:
-    """The tenants of a server. The default one is open; others open with their first request."""
+    """The tenants of a server. The default one is open; others open with their first request, or to continue calls."""
 
     def __init__(
         self,
         default: TenantSpace,
         open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]],
+        documents: DocumentStore,
         group: asyncio.TaskGroup,
     ) -> None:
-        """Take the default tenant, what opens another, and the group for the tasks that keep them open."""
+        """Take the default tenant, what opens another, where to name it, and the group for the tasks of the others."""
         self.default = default
         self._open_space = open_space
+        self._documents = documents
         self._group = group
         self._others: dict[str, LazyContext[TenantSpace]] = {}
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, default: TenantSpace, open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]]
+        cls,
+        default: TenantSpace,
+        open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]],
+        documents: DocumentStore,
     ) -> AsyncGenerator["Tenants"]:
         """Yield the tenants; leaving this closes those that were opened."""
         async with asyncio.TaskGroup() as group, default.running():
-            tenants = cls(default, open_space, group)
+            tenants = cls(default, open_space, documents, group)
+            recovering = group.create_task(tenants._recover())
             try:
                 yield tenants
             finally:
+                recovering.cancel()
                 for each in tenants._others.values():
                     each.close()
+
+    async def _recover(self) -> None:
+        """Open the tenants whose stores have calls of dead processes, so that they continue; runs until canceled."""
+        file, tried = self.default.file, set[str]()
+        if file is None:
+            return
+        limit = asyncio.Semaphore(_MAX_OPENING)
+
+        async def open_one(tenant: str) -> None:
+            async with limit:
+                try:
+                    if await asyncio.to_thread(_has_calls_to_recover, tenant_store(file, tenant)):
+                        tried.add(tenant)
+                        await self.get(tenant)
+                except Exception as error:  # noqa: BLE001 -- it must not stop the server, which serves other tenants
+                    tried.add(tenant)
+                    log.warning("the calls of the tenant %r wait for its next request: %s", tenant, error)
+
+        while True:
+            with suppress(StoreError):  # the disk may work again the next time
+                names = await self._documents.keys(_TENANT, limit=10_000)
+                await asyncio.gather(*(open_one(each) for each in names if each not in self._others.keys() | tried))
+            await asyncio.sleep(RECOVER_EVERY_S)
+
+    @asynccontextmanager
+    async def _opened(self, tenant: str) -> AsyncGenerator[TenantSpace]:
+        """Open a tenant; its name is stored before it has any call."""
+        if await self._documents.get(_TENANT, tenant) is None:
+            await self._documents.put(_TENANT, tenant, b"{}")
+        async with self._open_space(tenant) as space:
+            yield space
+
+    async def find(self, tenant: str) -> TenantSpace | None:
+        """Return the space of a tenant that the store has; None if there is no such tenant.
+
+        Raises:
+            Problem: too many tenants are open.
+        """
+        is_known = tenant == DEFAULT_TENANT or await self._documents.get(_TENANT, tenant) is not None
+        return await self.get(tenant) if is_known else None
 
     async def get(self, tenant: str) -> TenantSpace:
         """Return the space of a tenant.
@@ -180,10 +245,18 @@ class Tenants:
             if len(self._others) >= MAX_TENANTS:
                 detail = f"{MAX_TENANTS} tenants are open; use another server for more"
                 raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "60"})
-            space = self._others[tenant] = LazyContext(lambda: self._open_space(tenant), self._group)
+            space = self._others[tenant] = LazyContext(lambda: self._opened(tenant), self._group)
         return await space.get()
 
     def opened(self) -> list[TenantSpace]:
         """Return the tenants that are open."""
         others = (each.entered for each in self._others.values())
         return [self.default, *(each for each in others if each is not None)]
+
+
+def _has_calls_to_recover(file: Path) -> bool:
+    """Return whether a store has open calls that no living process owns."""
+    if not file.is_file():
+        return False
+    with SqliteReader.open(file, steps=STEPS) as reader:
+        return any(not owned.is_alive for _, owned in reader.open_owners(SystemClock().moment()))
