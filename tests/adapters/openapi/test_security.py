@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from urllib.parse import parse_qs
 
 from openapi_documents import document, operation
@@ -148,6 +149,30 @@ async def test_a_token_that_expires_during_a_call_is_fetched_again(open_service,
         paged = await rt.call("probe.get1", {"pages": 2})
     assert polled.value == {"done": "[redacted]"}
     assert paged.value["items"] == ["/1", "/1?cursor=b"]
+
+
+async def test_a_fetched_token_is_masked_however_the_service_encodes_it(open_service, service):
+    token = 'tok/SECRET"abc'  # noqa: S105 -- of this test
+    service.answers |= {
+        "/token": {"access_token": token},
+        "/0": (200, {"Content-Type": "application/json"}, json.dumps({"t": token}).replace("/", "\\/").encode()),
+        "/1": (201, {"Location": f"/x?access_token={token}"}, b""),
+        "/2": (200, {"Content-Type": "text/plain; charset=utf-16"}, token.encode("utf-16")),
+        "/3": (400, {"Content-Type": "application/json"}, json.dumps({"a": [token]}).replace("/", "\\/").encode()),
+        "/4": (200, {"Content-Type": "application/json"}, json.dumps({token: 1}).replace("S", "\\u0053").encode()),
+    }
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    found = secured(*([{"oauth": []}] for _ in range(5)))
+    async with open_service(found, security={"oauth": grant}, credentials=SECRETS) as rt:
+        results = [await rt.call(f"probe.get{number}", {}) for number in range(5)]
+    assert [each.text for each in results[:3]] == [
+        '{"t":"[redacted]"}',
+        "status 201, no content, location /x?access_token=[redacted]",
+        "[redacted]",
+    ]
+    assert results[3].error.native_error_ref["body"] == {"a": ["[redacted]"]}
+    assert results[4].value == {"[redacted]": 1}
+    assert not [each for each in results if "SECRET" in repr(each)]
 
 
 async def test_parallel_calls_use_a_refresh_token_once(open_service, service):

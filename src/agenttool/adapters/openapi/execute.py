@@ -14,7 +14,6 @@ from agenttool.adapters.openapi.http import (
     RequestFailed,
     ServiceClient,
     resolve_in_origin,
-    without_secrets,
 )
 from agenttool.adapters.openapi.importer import ResponseCheckers
 from agenttool.adapters.openapi.operations import IDEMPOTENT_METHODS, is_json
@@ -102,7 +101,7 @@ class OperationExecutor:
             raise self._error_response(response, request)
         if pages > 1 and is_json(response.content_type):
             return await self._fetch_pages(job, response, pages, request, build)
-        return output_of(without_secrets(response, request.secrets), self._mapping, *self._violation(response))
+        return output_of(response, self._mapping, *self._violation(response), secrets=request.secrets)
 
     @property
     def _mapping(self) -> OpenApiMapping:
@@ -253,8 +252,7 @@ class OperationExecutor:
                 break
             if not response.is_success:
                 raise self._error_response(response, sent)
-        whole = without_secrets(fetched.joined(), sent.secrets)
-        return output_of(whole, self._mapping, *violation, *fetched.notes)
+        return output_of(fetched.joined(), self._mapping, *violation, *fetched.notes, secrets=sent.secrets)
 
     def _violation(self, response: HttpResponse) -> list[str]:
         """Return how a response violates the schema of the document; nothing if it fits or has none."""

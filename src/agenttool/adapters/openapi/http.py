@@ -253,15 +253,6 @@ async def _read(parts: AsyncIterator[bytes], headers: Mapping[str, str], max_byt
     return bytes(body)
 
 
-def without_secrets(response: HttpResponse, secrets: Iterable[str]) -> HttpResponse:
-    """Return a response without secrets in its body; the runtime cannot mask fetched tokens."""
-    body = response.body
-    for each in secrets:
-        if len(each) > 3:  # noqa: PLR2004 -- as in `mask`
-            body = body.replace(each.encode(), b"[redacted]")
-    return replace(response, body=body)
-
-
 def mask(text: str, secrets: Iterable[str]) -> str:
     """Return a text without secrets."""
     for secret in secrets:

@@ -62,33 +62,44 @@ def read_value(response: HttpResponse) -> Json:
     return parse_value(response.body) if response.body.strip() else None
 
 
-def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str) -> NativeOutput:
-    """Return the output of a successful response, with remarks about it for the caller."""
+def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, secrets: tuple[str, ...]) -> NativeOutput:
+    """Return the output of a successful response, with remarks about it for the caller.
+
+    Secrets are masked after decoding; the runtime cannot mask fetched tokens.
+    """
     kind, notes = response.content_type, [*remarks, *filter(None, [response.note])]
     value: object = UNSET
     content: list[object] = []
     if not response.body:
         location = response.headers.get("location")
         text = f"status {response.status}, no content" + (f", location {location}" if location else "")
-        content.append(text_item(text))
+        content.append(text_item(mask(text, secrets)))
     elif is_json(kind) or not kind:
         try:
-            value = read_value(response)
+            value = _masked(read_value(response), secrets)
         except RecordError:
             notes.append(f"the response is declared as {kind or 'JSON'} and is not JSON")
-            content.append(text_item(_decoded(response)))
+            content.append(text_item(mask(_decoded(response), secrets)))
     elif kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS:
-        content.append(text_item(_decoded(response)))
+        content.append(text_item(mask(_decoded(response), secrets)))
     else:
-        content.append(Media(response.body, kind))
+        body = mask(response.body.decode("latin-1"), secrets).encode("latin-1")
+        content.append(Media(body, kind))
     if not notes and not content:
         return NativeOutput(value=value, external_mappings=(mapping,))
     items = [text_item(write_own(value).decode())] if value is not UNSET else content
     return NativeOutput(
-        content=cast("tuple[Media, ...]", (*items, *(text_item(f"Note: {each}.") for each in notes))),
+        content=cast("tuple[Media, ...]", (*items, *(text_item(f"Note: {mask(each, secrets)}.") for each in notes))),
         structured_content=value,
         external_mappings=(mapping,),
     )
+
+
+def _masked(value: Json, secrets: tuple[str, ...]) -> Json:
+    """Return a JSON value without secrets in its texts and names."""
+    text = write_own(value).decode()
+    masked = mask(text, (write_own(each).decode()[1:-1] for each in secrets))
+    return value if masked == text else parse_value(masked.encode())
 
 
 def _decoded(response: HttpResponse) -> str:
@@ -109,10 +120,11 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     error_class, advice = _CLASSES.get(_TOO_MANY if is_limited else status, (default, advice))
     try:
         found = read_value(response) if is_json(response.content_type) else _decoded(response)
+        found = _masked(found, secrets)
     except RecordError:
-        found = _decoded(response)
-    words = mask(_message_in(found), secrets)[:MAX_ERROR_CHARS]
-    native: JsonObject = {"status": status, "body": _shortened(found, secrets)}
+        found = mask(_decoded(response), secrets)
+    words = _message_in(found)[:MAX_ERROR_CHARS]
+    native: JsonObject = {"status": status, "body": _shortened(found)}
     message = f"{service!r} answered {status}" + (f": {words.rstrip('.')}" if words else "") + f"; {advice}"
     if wait:
         message += f", at least {wait:.0f} s"
@@ -129,12 +141,9 @@ def failure_of(response: HttpResponse, *, service: str, is_safe: bool, secrets: 
     )
 
 
-def _shortened(value: Json, secrets: tuple[str, ...]) -> Json:
+def _shortened(value: Json) -> Json:
     text = value if isinstance(value, str) else write_own(value).decode()
-    masked = mask(text, secrets)
-    if masked == text and len(text) <= MAX_ERROR_CHARS:
-        return value
-    return masked[:MAX_ERROR_CHARS]
+    return value if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS]
 
 
 def _message_in(value: Json) -> str:
