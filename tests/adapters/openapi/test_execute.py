@@ -119,8 +119,12 @@ async def test_pages_that_are_counted_from_zero_are_complete(open_service, servi
 @pytest.mark.parametrize(
     ("parameter", "answers", "note"),
     [
-        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "is at another host"),
-        ("page", [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])], "is at another host"),
+        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "has another scheme or host"),
+        (
+            "page",
+            [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])],
+            "has another scheme or host",
+        ),
         ("start", [{"items": [1], "has_more": True}], "does not name the next one"),
         ("start", [{"items": [1], "next_cursor": "b"}], "has no parameter for their cursor"),
         ("page", [{"items": [1]}], "does not say whether this is the last one"),

@@ -151,6 +151,21 @@ async def test_a_token_that_expires_during_a_call_is_fetched_again(open_service,
     assert paged.value["items"] == ["/1", "/1?cursor=b"]
 
 
+async def test_accepted_work_whose_token_cannot_be_renewed_is_not_reported_as_unsent(open_service, service):
+    service.answers |= {
+        "/token": [{"access_token": "token-a"}, (400, {}, {})],
+        "/x": (202, {"Location": "/job"}, {}),
+        "/job": (401, {}, {"message": "expired"}),
+    }
+    found = document({"/x": {"post": operation(operationId="op", security=[{"oauth": []}])}})
+    found["components"] = {"securitySchemes": SCHEMES}
+    grant = {"client_id": "me", "client_secret": "${credentials.one}", "token_url": f"{service.url}/token"}
+    async with open_service(found, security={"oauth": grant}, credentials=SECRETS) as rt:
+        result = await rt.call("probe.op", {})
+    assert "answered 401: expired" in result.error.message
+    assert result.error.retry.safe is False
+
+
 async def test_a_fetched_token_is_masked_however_the_service_encodes_it(open_service, service):
     token = 'tok/SECRET"abc'  # noqa: S105 -- of this test
     service.answers |= {

@@ -122,7 +122,12 @@ class OperationExecutor:
         if response.status != _UNAUTHORIZED or all(use.client is None for use in self.tool.uses):
             return response, request
         self.state.tokens.forget(request.secrets)
-        fresh = await build()
+        try:
+            fresh = await build()
+        except ToolFailure:
+            if has_begun:  # its message would deny the request that was sent
+                return response, request
+            raise
         headers = {name: fresh.headers.get(name, each) for name, each in request.headers.items()}
         request = replace(request, headers=headers, secrets=tuple(dict.fromkeys((*request.secrets, *fresh.secrets))))
         return await self._send(job, request, has_begun=has_begun), request

@@ -253,9 +253,7 @@ def _is_count(value: Json) -> TypeGuard[int]:
 def _resolve(url: str, target: str) -> str:
     found = resolve_in_origin(url, target)
     if found is None:
-        raise UnknownNextPage(
-            f"there are more pages; the next one, {target[:200]!r}, is at another host and not fetched"
-        )
+        raise UnknownNextPage(f"there are more pages; the next one, {target[:200]!r}, has another scheme or host")
     return found
 
 
