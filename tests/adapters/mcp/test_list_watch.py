@@ -63,6 +63,11 @@ def opened(url: str, **options: str) -> Runtime:
     return Runtime.open(sources=[McpServer("far", url=f"{url}/mcp", **options)], approve=lambda _: True)
 
 
+def is_refused(result):
+    """Return whether a changed tool was refused: before the decision, or because its list was read after it."""
+    return "waits for a review" in result.error.message or result.error.error_code == "declaration_changed"
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -82,7 +87,7 @@ async def test_tools_of_an_old_list_are_checked_before_a_call(serve_app, monkeyp
         changed = await rt.call("far.book", {}), await rt.call("far.book", {})
         server.stream_ends.set()
     assert ([each.text for each in first], lists) == (["Book a room."] * 2, 1)
-    assert ["waits for a review" in each.error.message for each in changed] == [True, True]
+    assert [is_refused(each) for each in changed] == [True, True]
     assert server.seen.count("tools/call") == 2
 
 
@@ -97,7 +102,7 @@ async def test_a_server_that_cannot_report_changes_is_checked_when_its_list_is_n
         server.change()
         after = await rt.call("far.book", {})
     assert (before.text, after.is_error) == ("Book a room.", True)
-    assert "waits for a review" in after.error.message
+    assert is_refused(after)
 
 
 async def test_changes_are_reported_again_after_the_stream_of_changes_was_lost(serve_app, monkeypatch):
@@ -115,7 +120,7 @@ async def test_changes_are_reported_again_after_the_stream_of_changes_was_lost(s
                 await asyncio.sleep(0.01)
         after = await rt.call("far.book", {})
     assert (before.text, lists, server.seen.count("tools/call")) == ("Book a room.", 1, 1)
-    assert "waits for a review" in after.error.message
+    assert is_refused(after)
 
 
 @pytest.mark.parametrize("sessions", ["shared", "actor"])
