@@ -60,6 +60,9 @@ class CancelRequest(Part, frozen=True, kw_only=True):
     by: Approver
 
 
+_Claimed = tuple[OpenCall, CancelRequest | None]
+
+
 @dataclass(slots=True, eq=False)
 class Recovery:
     """The recovery of one runtime. It runs in a task of its own from the first use to the close.
@@ -130,9 +133,23 @@ class Recovery:
                 self._warn_of_missing_tools(due)
                 await self._lease.keep()
                 # A slow owner may have renewed its lease, or released the call, since `due` was read.
-                claimed = await asyncio.gather(*(self._claim(each, if_due=True) for each in resumable))
-                count += sum(each is not None for each in claimed)
+                claiming = (self._claim(each, if_due=True) for each in resumable)
+                count += self._resume_all(await asyncio.gather(*claiming, return_exceptions=True))
             return count + await self._resume_unanswered()
+
+    def _resume_all(self, claimed: Sequence[_Claimed | BaseException | None]) -> int:
+        """Resume claimed calls in their order, whichever was claimed first, then raise the fault of one that was not.
+
+        Raises:
+            StoreError: a call could not be claimed.
+        """
+        calls = [each for each in claimed if isinstance(each, tuple)]
+        for opened, canceled in calls:
+            self._resume(opened, canceled)
+        for fault in claimed:
+            if isinstance(fault, BaseException):
+                raise fault
+        return len(calls)
 
     def _warn_of_missing_tools(self, due: Sequence[OpenCall]) -> None:
         """Log the tools that calls of dead processes wait for and that this process does not have, each tool once."""
@@ -156,7 +173,7 @@ class Recovery:
             others = (each for each in page if each.owner != self.calls.owner)
             for waiting in filter(self._can_recover, others):
                 await self._lease.keep()
-                count += await self._claim(waiting.invocation_id) is not None
+                count += await self._recover_one(waiting.invocation_id) is not None
         return count
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
@@ -188,9 +205,9 @@ class Recovery:
         async with self._claiming:
             await self._lease.keep()
             if opened.answer is None and self._can_recover(opened):
-                claimed = await self._claim(opened.invocation_id)
-                if claimed is not None:
-                    await claimed
+                resumed = await self._recover_one(opened.invocation_id)
+                if resumed is not None:
+                    await resumed
 
     async def cancel(self, invocation_id: InvocationId, reason: AbortReason, by: Approver) -> bool:
         """Cancel a call of another process; return whether it was ended, or its owner was asked to cancel it.
@@ -205,8 +222,8 @@ class Recovery:
         await self.core.durability.documents.put(CANCEL_REQUEST, invocation_id, request)
         async with self._claiming:
             await self._lease.keep()
-            claimed = await self._claim(invocation_id)
-        return claimed is None or (await claimed).error is not None  # its process may have made a result
+            resumed = await self._recover_one(invocation_id)
+        return resumed is None or (await resumed).error is not None  # its process may have made a result
 
     def _can_cancel(self, opened: OpenCall) -> bool:
         """Return whether a call can be canceled without its tool; the server of a deferred call must be asked."""
@@ -234,7 +251,7 @@ class Recovery:
             elif opened.owner != self.calls.owner and self._can_cancel(opened):
                 await self._lease.keep()
                 if self._lease.is_valid:
-                    await self._claim(invocation_id)
+                    await self._recover_one(invocation_id)
 
     async def _poll(self) -> None:
         now = self.core.timing.deadlines.now
@@ -339,13 +356,18 @@ class Recovery:
             self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
         return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
 
-    async def _claim(self, invocation_id: InvocationId, *, if_due: bool = False) -> "asyncio.Task[ToolResult] | None":
-        """Claim a call and resume it, or end it if its cancellation was requested; none if it cannot be claimed."""
+    async def _recover_one(self, invocation_id: InvocationId) -> "asyncio.Task[ToolResult] | None":
+        """Claim a call and resume or cancel it; none if it cannot be claimed."""
+        claimed = await self._claim(invocation_id)
+        return None if claimed is None else self._resume(*claimed)
+
+    async def _claim(self, invocation_id: InvocationId, *, if_due: bool = False) -> _Claimed | None:
+        """Claim a call; return it with the request to cancel it, or none if it cannot be claimed."""
         opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment(), if_due=if_due)
         if opened is None:
             return None
         body = await self.core.durability.documents.get(CANCEL_REQUEST, invocation_id)
-        return self._resume(opened, None if body is None else read_stored(body, CancelRequest))
+        return opened, None if body is None else read_stored(body, CancelRequest)
 
     def _resume(self, opened: OpenCall, canceled: CancelRequest | None) -> "asyncio.Task[ToolResult]":
         checkpoint = None if opened.kind == NO_CHECKPOINT else checkpoint_in(opened)
