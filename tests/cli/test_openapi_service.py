@@ -74,7 +74,7 @@ def test_parts_that_are_ignored_are_printed_with_their_pointers_and_json_lists_a
     place = "/paths/~1pets/post/requestBody/content/application~1json/schema/properties"
     shown = run("add", "openapi", "pets.json").output
     assert "/paths/~1pets/post/tags: it must be a list, got str (part ignored)" in shown
-    assert "12 parts of schemas are not checked:" in shown
+    assert "parts of schemas that are not checked (12):" in shown
     assert f"{place}/p0/minimum: it must be a number, got 'x' (part ignored), and 11 more like it" in shown
     assert "--json lists all with their pointers" in shown
     [listed] = map(json.loads, run("--json").stdout.splitlines())
@@ -89,7 +89,8 @@ def test_adding_a_service_says_what_its_first_call_needs(run, tmp_path, monkeypa
     local = {**DOCUMENT, "servers": [{"url": "http://127.0.0.1:9/v1"}]}
     (tmp_path / "pets.json").write_text(json.dumps(local))
     shown = run("add", "openapi", "pets.json", "--dry-run")
-    assert 'requests to 127.0.0.1 are not allowed; write allow = ["127.0.0.1"] into [sources.pets]' in shown.output
+    assert "requests to 'http://127.0.0.1:9/v1' are not allowed: a URL must " in shown.output
+    assert '(allow = ["127.0.0.1"] in [sources.pets])' in shown.output
     assert (
         "security key (apiKey header): no credential; the same command with --security key=VARIABLE adds one"
         in shown.output
@@ -120,8 +121,24 @@ def test_a_document_without_operations_says_so(run, tmp_path, members):
 def test_a_document_that_cannot_be_read_is_not_added(run, tmp_path):
     found = run("add", "openapi", "none.json")
     assert found.exit_code == 1
-    assert "cannot be read: No such file" in found.output
+    assert f"cannot be read: No such file or directory: '{tmp_path / 'none.json'}'" in "".join(found.output.split("\n"))
     assert not (tmp_path / "agenttool.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the document is empty; name another one"),
+        ("<!DOCTYPE html><html></html>", "it is HTML or XML; name the JSON or YAML document itself"),
+        ('{"openapi": "3.1.0", ', "it must be JSON: Input data was truncated; complete or repair it"),
+        ('{"name": "x"}', "it has neither the member openapi nor swagger; name a document of OpenAPI 3.0 to 3.2"),
+        ('{"openapi": "4.0.0"}', "its version is '4.0.0'; name a document of OpenAPI 3.0 to 3.2"),
+    ],
+)
+def test_a_file_that_is_no_document_says_what_it_is(run, tmp_path, text, reason):
+    (tmp_path / "x.json").write_text(text)
+    shown = run("add", "openapi", "x.json", "--dry-run").output
+    assert f"x: the document of 'x' cannot be read: {reason}" in shown
 
 
 def test_the_same_command_with_another_option_changes_the_source_and_keeps_its_other_lines(run, tmp_path):

@@ -18,6 +18,7 @@ from agenttool.cli.client_settings import ImportedServer, source_name
 from agenttool.cli.output import escape_markup, indented, print_blocks
 from agenttool.errors import AgentToolError
 from agenttool.ports.source import ReviewedSource, Source, SourceSettings
+from agenttool.ports.surfacing import ProviderState
 from agenttool.records import Json, JsonObject, ToolDeclaration
 from agenttool.runtime import Runtime
 
@@ -156,7 +157,8 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
         source = rt.sources.get(service.name)
         if not isinstance(source, ServiceSource):
             return ServiceTrial(fault="it is not an OpenAPI service")
-        await source.check()
+        if source.health()[0].state is ProviderState.CONNECTING:
+            await source.check()
         found = source.imported
         if found is None:
             return ServiceTrial(fault=source.health()[0].fault or "it cannot be read")
@@ -215,8 +217,9 @@ def print_trial(server: ImportedServer, trial: ServiceTrial) -> None:
     blocks.append(f"{tools}, {trial.tokens:,} tokens in all; a model sees {trial.surface_tokens:,} tokens")
     if trial.excluded:
         blocks.append(f"{trial.excluded:,} operations are left out by include and exclude")
-    blocks += _first_parts(f"[yellow]{len(trial.skipped):,} parts of the document cannot be used:[/]", trial.skipped)
-    blocks += _first_parts(f"{len(trial.findings):,} parts of schemas are not checked:", trial.findings)
+    skipped = f"[yellow]parts of the document that cannot be used ({len(trial.skipped):,}):[/]"
+    blocks += _first_parts(skipped, trial.skipped)
+    blocks += _first_parts(f"parts of schemas that are not checked ({len(trial.findings):,}):", trial.findings)
     blocks += [f"[yellow]{escape_markup(each)}[/]" for each in trial.advice]
     blocks += [
         f"security {escape_markup(scheme)} ({escape_markup(kind)}): "

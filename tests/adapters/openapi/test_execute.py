@@ -67,6 +67,13 @@ async def test_pages_are_followed_by_links_up_to_the_limit(open_service, service
     assert many.error.error_class.value == "schema_validation_failed"
 
 
+async def test_the_first_page_without_a_link_ends_a_list_whose_pages_have_links(open_service, service):
+    service.answers["/list"] = [(200, {"Link": '</list?page=2>; rel="next"'}, [1]), [2], [3]]
+    async with open_service(listing("page")) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert result.text == "[1,2]"
+
+
 @pytest.mark.parametrize(
     ("parameter", "pages"),
     [
@@ -278,6 +285,23 @@ async def test_responses_become_content_by_their_media_type(open_service, servic
     assert results["none"].text == "status 204, no content"
     assert results["broken"].text.startswith("{not json\nNote: the response is declared as application/json")
     assert results["wrong"].text == "<html>"
+
+
+async def test_a_page_where_the_document_lists_only_json_is_returned_with_a_note(open_service, service):
+    service.answers["/list"] = (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Log in</html>")
+    async with open_service(listing(responses={"200": {"content": {"application/json": {}}}})) as rt:
+        result = await rt.call("probe.list", {})
+    note = "Note: the response is text/html, and the service's own document lists application/json."
+    assert result.text == f"<html>Log in</html>\n{note}"
+
+
+@pytest.mark.parametrize(("status", "is_safe"), [(400, True), (422, True), (429, True), (404, False), (500, False)])
+async def test_a_request_that_the_service_did_not_accept_had_no_effect(open_service, service, status, is_safe):
+    service.answers["/x"] = (status, {}, {"message": "no"})
+    async with open_service(both(), attempts=1) as rt:
+        result = await rt.call("probe.write", {})
+    assert result.error.retry.safe is is_safe
+    assert ("may have taken effect" in result.text) is not is_safe
 
 
 async def test_a_response_that_violates_its_own_schema_is_returned_and_reported(open_service, service):

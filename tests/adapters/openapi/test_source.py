@@ -193,7 +193,7 @@ async def test_other_documents_are_read_only_where_the_settings_allow_it(service
     assert short.ok
     assert service.last["path"] == "/a?q=abc"
     assert (
-        "1 parts of its document cannot be used: /paths/~1b/get/parameters/0: the document may not refer to"
+        "1 part of its document cannot be used: /paths/~1b/get/parameters/0: the document may not refer to"
         in status.fault
     )
 

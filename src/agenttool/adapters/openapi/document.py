@@ -54,6 +54,13 @@ class UnreadableDocument(DocumentError):
     """A document that another one refers to cannot be read; what needs it cannot be used."""
 
 
+def error_reason(error: Exception) -> str:
+    """Return why a file or a document cannot be read, with the name of the file."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
+    return str(error)
+
+
 def object_of(value: Json) -> JsonObject:
     """Return a value that is an object, and an empty object for any other value."""
     return cast("JsonObject", value) if isinstance(value, dict) else {}
@@ -97,6 +104,8 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
     start = body.lstrip()[:1]
     if not start:
         raise DocumentError("the document is empty; name another one")
+    if start == b"<":
+        raise DocumentError("it is HTML or XML; name the JSON or YAML document itself, which such a page often links")
     if is_lazy and start == b"{":
         with suppress(RecordError):
             return _parse_lazily(body, repeated)
@@ -106,13 +115,13 @@ def parse(data: bytes, *, is_lazy: bool = False, repeated: list[tuple[str, ...]]
     json_fault = ""
     if start in b"{[":
         try:
-            found = parse_value(body)
+            found = parse_value(body, what="it")
         except RecordError as error:
-            json_fault = f"it is not JSON ({error})"
+            json_fault = str(error)
     if found is None:
         found = _parse_yaml(body, json_fault, repeated)
     if not isinstance(found, dict):
-        raise DocumentError(f"the document is not an object but {type(found).__name__}; name another one")
+        raise DocumentError(f"it must be an object, got {type(found).__name__}; name an OpenAPI or Swagger document")
     return cast("JsonObject", found)
 
 
@@ -207,7 +216,7 @@ def _parse_yaml(data: bytes, json_fault: str, repeated: list[tuple[str, ...]] | 
         raise DocumentError("the document is not UTF-8; convert it") from error
     except (yaml.YAMLError, RecursionError) as error:
         line = " ".join(str(error).split())[:200] or "it is nested too deeply"
-        raise DocumentError(f"the document cannot be read: {json_fault or line}; correct it") from error
+        raise DocumentError(json_fault or f"it is not YAML: {line}; correct it") from error
     if repeated is not None:
         repeated += reader.repeated
     return found
@@ -397,7 +406,7 @@ async def load_external(
             found[where] = cast("JsonObject", _absolute(parse(body), where))
             waiting += _places(where, body)
         except (AgentToolError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            reason = error_reason(error)
             found[where] = UnreadableDocument(f"the document {where!r} that it refers to cannot be read: {reason}")
     return found
 

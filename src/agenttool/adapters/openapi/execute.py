@@ -40,6 +40,9 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 _REPEATED = (408, 425, 429, 500, 502, 503, 504)
 _REPEATED_FAULTS = ("not_connected", "connection_lost", "timeout")
 _ACCEPTED, _UNAUTHORIZED, _NOT_FOUND, _BUSY = 202, 401, 404, (403, 429, 503)
+_REJECTED = (400, 401, 405, 413, 415, 422, 429)
+"""The service did not accept the request, so it had no effect."""
+
 _POLLED = ("location", "operation-location", "azure-asyncoperation")
 _RUNNING = frozenset(
     {"running", "pending", "inprogress", "in_progress", "queued", "accepted", "notstarted", "processing"}
@@ -260,9 +263,9 @@ class OperationExecutor:
         return output_of(fetched.joined(), self._mapping, *violation, *fetched.notes, secrets=sent.secrets)
 
     def _violation(self, response: HttpResponse) -> list[str]:
-        """Return how a response violates the schema of the document; nothing if it fits or has none."""
+        """Return how a response violates the document; nothing if it fits or the document has no schema for it."""
         if not is_json(response.content_type):
-            return []
+            return self._other_type(response)
         checker = self.state.responses.checker_of(self.tool, response.status, response.content_type)
         try:
             value = read_value(response) if checker is not None else None
@@ -280,8 +283,20 @@ class OperationExecutor:
             log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
         return [note]
 
+    def _other_type(self, response: HttpResponse) -> list[str]:
+        """Return a remark about a response that should be JSON, such as the page of a login or of a proxy."""
+        try:
+            listed = self.state.responses.content_of(self.tool, response.status)
+        except DocumentError:
+            return []
+        if not response.body or not response.content_type or not listed or not all(map(is_json, listed)):
+            return []
+        return [f"the response is {response.content_type}, and the service's own document lists {', '.join(listed)}"]
+
     def _error_response(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
-        is_safe = self.tool.operation.method in IDEMPOTENT_METHODS
+        method = self.tool.operation.method
+        is_rejected = response.status in _REJECTED and sent.method == method and not response.note
+        is_safe = is_rejected or method in IDEMPOTENT_METHODS
         name = self.state.service.name
         failure = failure_of(response, service=name, is_safe=is_safe, secrets=sent.secrets)
         if response.status != _UNAUTHORIZED or not self.tool.missing:
@@ -298,7 +313,9 @@ class OperationExecutor:
         elif error.code == "too_large":
             message = f"the call of {name!r} was made, but {error}; ask for less, or raise max_response_bytes"
         else:
-            message = f"{name!r} did not answer{count}: {error}; it may have acted, so check before you call again"
+            message = (
+                f"{name!r} gave no usable response{count}: {error}; it may have acted, so check before you call again"
+            )
         error_class = _FAULT_CLASSES.get(error.code, ErrorClass.DEPENDENCY_UNAVAILABLE)
         is_safe = not is_sent or self._may_repeat(self.tool.operation.method)
         return call_failure(error_class, message, code=error.code, is_safe=is_safe)

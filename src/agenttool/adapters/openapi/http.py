@@ -199,7 +199,9 @@ class ServiceClient:
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise RequestFailed("no connection", "not_connected", is_sent=False) from error
         except (httpx2.TimeoutException, TimeoutError) as error:
-            raise RequestFailed("it sent nothing for too long", "timeout", is_sent=True) from error
+            raise RequestFailed(
+                f"its response took more than {self._timeout_s:g} s", "timeout", is_sent=True
+            ) from error
         except httpx2.LocalProtocolError as error:
             raise RequestFailed("a header of the request is invalid", "refused", is_sent=False) from error
         except httpx2.HTTPError as error:

@@ -96,15 +96,20 @@ class ResponseCheckers:
                 self._checkers[key] = None
         return self._checkers[key]
 
-    def _compile(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
+    def content_of(self, tool: OperationTool, status: int) -> dict[str, JsonObject]:
+        """Return what the document has for the content of a response, by media type.
+
+        Raises:
+            DocumentError: a reference leads nowhere.
+        """
         responses = tool.operation.responses
-        found = next(
-            (responses[each] for each in (str(status), f"{status // 100}XX", "default") if each in responses), None
-        )
-        if found is None:
-            return None
-        content = object_of(self._references.resolve(found, tool.operation.pointer).get("content"))
-        kinds = {media_type(each): object_of(media) for each, media in content.items()}
+        names = (str(status), f"{status // 100}XX", "default")
+        found = next((responses[each] for each in names if each in responses), None)
+        content = object_of(self._references.resolve(found or {}, tool.operation.pointer).get("content"))
+        return {media_type(each): object_of(media) for each, media in content.items()}
+
+    def _compile(self, tool: OperationTool, status: int, content_type: str) -> Checker | None:
+        kinds = self.content_of(tool, status)
         patterns = (content_type, f"{content_type.partition('/')[0]}/*", "*/*")
         media = next((kinds[each] for each in patterns if each in kinds), None)
         if media is None or "schema" not in media:
@@ -138,7 +143,10 @@ def import_document(
         if root.get("swagger") is not None:
             root = swagger2.convert(root, place, external or {}, skipped.append)
         elif not version.startswith(_VERSIONS):
-            raise DocumentError(f"it is not an OpenAPI 3 or Swagger 2.0 document, its version is {version!r}; name one")
+            raise DocumentError(
+                (f"its version is {version!r}" if version else "it has neither the member openapi nor swagger")
+                + "; name a document of OpenAPI 3.0 to 3.2 or Swagger 2.0"
+            )
         references = References(root, place, external or {})
         reader = OperationReader(references)
         operations = reader.read()

@@ -55,6 +55,7 @@ class FetchedPages:
         self._limit = limit
         self._bytes_left = max_bytes
         self._first: HttpResponse | None = None
+        self._is_linked = False
 
     def add(self, response: HttpResponse, url: str) -> str | None:
         """Add a page, and return the URL of the next page to fetch; None if there is none or it is not fetched."""
@@ -78,7 +79,11 @@ class FetchedPages:
         size = len(_items_in(self.pages[0]) or []) if self.pages else None
         self.pages.append(value)
         self._bytes_left -= len(response.body)
-        following = _next_page(response, value, url, self._parameters, size)
+        links, was_linked = _links(response), self._is_linked
+        self._is_linked = "next" in links
+        if was_linked and not self._is_linked:
+            return None  # each page but the last one names the next one
+        following = _next_page(links, value, url, self._parameters, size)
         if following is None or following == url:
             return None
         if len(self.pages) >= self._limit or self._bytes_left < 0:
@@ -92,13 +97,23 @@ class FetchedPages:
         return replace(self._first, body=write_own(_join(self.pages))) if self.pages else self._first
 
 
+def _links(response: HttpResponse) -> dict[str, str]:
+    """Return the targets of the `Link` header by their relations."""
+    found: dict[str, str] = {}
+    for target, members in _LINK.findall(response.headers.get("link", "")):
+        relation = _RELATION.search(members)
+        for name in relation[1].lower().split() if relation else ():
+            found.setdefault(name, target)
+    return found
+
+
 def _next_page(
-    response: HttpResponse, value: Json, url: str, parameters: Mapping[str, ApiParameter], size: int | None
+    links: Mapping[str, str], value: Json, url: str, parameters: Mapping[str, ApiParameter], size: int | None
 ) -> str | None:
     """Return the URL of the next page; None if this is the last one.
 
     Args:
-        response: the response of this page.
+        links: the targets of its `Link` header.
         value: its JSON value.
         url: the URL of this page.
         parameters: the query parameters of the operation, by their names in lower case.
@@ -107,16 +122,11 @@ def _next_page(
     Raises:
         UnknownNextPage: there may be another page; says why it cannot be fetched.
     """
-    relations: set[str] = set()
-    for target, members in _LINK.findall(response.headers.get("link", "")):
-        relation = _RELATION.search(members)
-        names = relation[1].lower().split() if relation else []
-        if "next" in names:
-            return _resolve(url, target)
-        relations.update(names)
+    if "next" in links:
+        return _resolve(url, links["next"])
     if isinstance(value, dict):
         return _next_in_object(value, url, parameters, size)
-    if not isinstance(value, list) or not value or relations & _OTHER_PAGES:
+    if not isinstance(value, list) or not value or links.keys() & _OTHER_PAGES:
         return None
     return _next_number(url, parameters, [], len(value))
 

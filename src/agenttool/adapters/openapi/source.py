@@ -12,9 +12,15 @@ from urllib.parse import urlsplit
 
 from agenttool.adapters.openapi.declare import OperationTool, base_url, declare
 from agenttool.adapters.openapi.definition import DECISIVE, SHOWN
-from agenttool.adapters.openapi.document import DocumentError, UnreadableDocument, external_references, load_external
+from agenttool.adapters.openapi.document import (
+    DocumentError,
+    UnreadableDocument,
+    error_reason,
+    external_references,
+    load_external,
+)
 from agenttool.adapters.openapi.execute import OperationExecutor, ServiceState
-from agenttool.adapters.openapi.http import HttpRequest, RequestFailed, ServiceClient, origin_of
+from agenttool.adapters.openapi.http import HttpRequest, HttpResponse, RequestFailed, ServiceClient, origin_of
 from agenttool.adapters.openapi.importer import Difference, ImportedDocument, difference, import_document
 from agenttool.adapters.openapi.requests import ArgumentError, arguments_of, build_request
 from agenttool.adapters.openapi.schemas import loosen
@@ -51,6 +57,8 @@ _ACCEPTED = "202"
 _DECLARED_AT_A_TIME = 50
 _SHOWN = 3
 _NOT_MODIFIED = 304
+_LIMITS = {"too_large": "max_document_bytes", "timeout": "timeout_s"}
+"""The settings that limit the read of a document."""
 
 
 class CachedDocument(Part, frozen=True, kw_only=True):
@@ -143,7 +151,8 @@ class OpenApiSource(SourceWithReview):
             return None
         lines = grouped(skipped)
         named = "; ".join(lines[:_SHOWN]) + ("; …" if len(lines) > _SHOWN else "")
-        return f"{len(skipped)} parts of its document cannot be used: {named}"
+        count = "1 part" if len(skipped) == 1 else f"{len(skipped):,} parts"
+        return f"{count} of its document cannot be used: {named}"
 
     async def close(self) -> None:
         """Stop to refresh, and close the connections."""
@@ -170,11 +179,11 @@ class OpenApiSource(SourceWithReview):
         async with self._reading:
             try:
                 data, etag = await self._read_document()
-                if data != self._body or self._unreadable is not None:
+                if self.imported is None or data != self._body or self._unreadable is not None:
                     await self._use(data, etag)
                 self._fault = self._unreadable
             except (DocumentError, RequestFailed, OSError, CredentialMissing, StoreError) as error:
-                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                reason = error_reason(error)
                 self._fault = f"the document of {self.name!r} cannot be read: {reason}"
                 log.warning("%s", self._fault)
                 if self.imported is None and self._cached is not None and self._cached.body:
@@ -209,7 +218,7 @@ class OpenApiSource(SourceWithReview):
         known = {"If-None-Match": cached.etag} if cached is not None and cached.etag is not None else {}
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5", **known, **await self._document_headers()}
         request = HttpRequest(method="GET", url=service.document, headers=headers)
-        response = await self._client.send(request, service.max_document_bytes)
+        response = await self._get(request)
         if response.status == _NOT_MODIFIED and cached is not None:
             return await asyncio.to_thread(zlib.decompress, cached.body), cached.etag
         if not response.is_success:
@@ -349,10 +358,24 @@ class OpenApiSource(SourceWithReview):
     async def _fetch(self, where: str) -> bytes:
         if "://" not in where:
             return await asyncio.to_thread(_read_file, where, self.service.max_document_bytes)
-        response = await self._client.send(HttpRequest(method="GET", url=where), self.service.max_document_bytes)
+        response = await self._get(HttpRequest(method="GET", url=where))
         if not response.is_success:
             raise DocumentError(f"{where!r} answered {response.status}; correct the reference")
         return response.body
+
+    async def _get(self, request: HttpRequest) -> HttpResponse:
+        """Return the response to a request for a document.
+
+        Raises:
+            DocumentError: it is too long, or takes too long.
+            RequestFailed: there was no response.
+        """
+        try:
+            return await self._client.send(request, self.service.max_document_bytes)
+        except RequestFailed as error:
+            if error.code not in _LIMITS:
+                raise
+            raise DocumentError(f"{error}; raise {_LIMITS[error.code]}") from error
 
     async def _post_form(self, url: str, headers: Mapping[str, str], form: bytes) -> bytes:
         request = HttpRequest(method="POST" if form else "GET", url=url, headers=headers, body=form or None)
@@ -391,9 +414,9 @@ def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) ->
     for url in dict.fromkeys(each.base_url for each in tools):
         try:
             check_url(url, policy)
-        except RecordError:
-            host = urlsplit(url).hostname
-            yield f'requests to {host} are not allowed; write allow = ["{host}"] into [sources.{source}]'
+        except RecordError as error:
+            allowed = f'allow = ["{urlsplit(url).hostname}"] in [sources.{source}]'
+            yield f"requests to {url!r} are not allowed: {error} ({allowed})"
 
 
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
