@@ -15,7 +15,8 @@ from typing import cast
 import tantivy
 from tantivy import SchemaBuilder
 
-from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_model
+from agenttool.adapters.embedding.bundled import open_bundled_index
+from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.index import ToolIndex
@@ -92,7 +93,7 @@ def by_tantivy(rows: Sequence[Sequence[str]], requests: Sequence[Request]) -> Ra
     return found
 
 
-def by_us(entries: Sequence[Entry], requests: Sequence[Request], model: BundledIndex | None = None) -> Rankings:
+def by_us(entries: Sequence[Entry], requests: Sequence[Request], model: EmbeddingIndex | None = None) -> Rankings:
     """Rank by words, or by words and a model."""
     index, places = ToolIndex(model), dict[ToolId, int]()
     for place, entry in enumerate(entries):
@@ -113,7 +114,6 @@ def main() -> None:
     """Print one line of a table for each collection."""
     print("| Collection | tools | requests | bm25s | bm25s, stems | tantivy | by words | with the model |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    files = find_bundled_model()
     for folder in sorted(each for each in Path(sys.argv[1]).iterdir() if (each / "tools.jsonl").is_file()):
         collection = Collection(folder)
         requests, rows, entries = collection.requests, collection.rows(), collection.entries()
@@ -123,8 +123,8 @@ def main() -> None:
             sys.exit(f"bm25s cannot run here: {error}")
         rankings = [peers["bm25s, plain"], peers["bm25s, stems and split names"], by_tantivy(rows, requests)]
         rankings.append(by_us(entries, requests))
-        if files is not None:
-            model = BundledIndex(files)
+        model = open_bundled_index()
+        if model is not None:
             rankings.append(by_us(entries, requests, model))
             model.close()
         cells = [f"{100 * gain(each, requests):.1f}" for each in rankings]

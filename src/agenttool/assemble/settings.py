@@ -8,7 +8,9 @@ from pathlib import Path
 from random import random
 from typing import cast
 
-from agenttool.adapters.embedding.bundled import BundledIndex, find_bundled_model
+from agenttool.adapters.embedding.bundled import open_bundled_index
+from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
+from agenttool.adapters.embedding.model import open_model
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.assemble.approving import Approval, is_answered
@@ -252,14 +254,8 @@ def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
     if model == WORDS_ONLY:
         return None
     if model is None:
-        files = find_bundled_model()
-        return None if files is None else BundledIndex(files)
-    from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- slow to load, and rarely used
-
-    opened = open_model(Path(model))
-    from agenttool.adapters.embedding.embedding_index import EmbeddingIndex  # noqa: PLC0415 -- needs the extra
-
-    return EmbeddingIndex(opened, Path(model))
+        return open_bundled_index()
+    return EmbeddingIndex(open_model(Path(model)), Path(model))
 
 
 def find_store(settings: Config, store: str | Path | None, payloads: str | None) -> tuple[str, str | None]:

@@ -60,9 +60,9 @@ async def test_a_model_that_cannot_be_loaded_leaves_search_by_words(monkeypatch,
     def broken(files):
         raise ValueError("other format")
 
-    monkeypatch.setattr(bundled, "_open_index", broken)
+    monkeypatch.setattr(bundled, "_load", broken)
     assert await found("hire") == ["people.hire_employee"]
-    assert caplog.messages == ["the search model of wordllama cannot be used (other format); tools are found by words"]
+    assert caplog.messages == ["the search model cannot be used (other format); tools are found by words"]
 
 
 async def test_a_query_in_another_script_is_searched_by_words():

@@ -43,7 +43,7 @@ def use(monkeypatch):
         changed = dataclasses.replace(
             model, encode=encode or model.encode, encode_query=encode_query or model.encode_query
         )
-        monkeypatch.setattr("agenttool.adapters.embedding.model.open_model", lambda _: changed)
+        monkeypatch.setattr("agenttool.assemble.settings.open_model", lambda _: changed)
 
     return use_instead
 

@@ -5,14 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.embedding.vectors import (
-    CACHE_FILE,
-    EXACT_LIMIT,
-    VectorCache,
-    VectorTable,
-    content_key,
-    quantize,
-)
+from agenttool.adapters.embedding.model import EmbeddingModel
+from agenttool.adapters.embedding.vectors import CACHE_FILE, EXACT_LIMIT, VectorCache, VectorTable
 
 
 def vectors(seed, count, dimensions):
@@ -24,7 +18,7 @@ def vectors(seed, count, dimensions):
 def test_quantized_vectors_have_the_same_similarity_to_two_places(seed, dimensions):
     one, other = vectors(seed, 2, dimensions)
     rows = VectorTable(dimensions)
-    rows.put(7, quantize(one))
+    rows.put(7, rows.quantized(one))
     assert rows.similarity(other, [7])[7] == pytest.approx(float(one @ other), abs=0.02)
 
 
@@ -34,7 +28,7 @@ def test_only_vectors_that_were_put_and_not_removed_are_found(steps):
     rows, there = VectorTable(5), set()
     for number, stays in steps:
         if stays:
-            rows.put(number, quantize(row))
+            rows.put(number, rows.quantized(row))
             there.add(number)
         else:
             rows.remove(number)
@@ -47,7 +41,7 @@ def test_selection_by_signs_finds_nearly_the_same_vectors_as_an_exact_search():
     made = kinds[np.arange(len(noise)) % 40] + noise
     rows = VectorTable(256)
     for number, row in enumerate(made):
-        rows.put(number, quantize(row))
+        rows.put(number, rows.quantized(row))
     exact = np.argsort(-(made @ kinds[0]) / np.linalg.norm(made, axis=1))[:64]
     found = rows.nearest(kinds[0], 64)
     assert found[:5] == exact[:5].tolist()
@@ -58,13 +52,13 @@ def test_selection_by_signs_works_with_equal_vectors():
     (row,) = vectors(4, 1, 100)
     rows = VectorTable(100)
     for number in range(EXACT_LIMIT + 1):
-        rows.put(number, quantize(row))
+        rows.put(number, rows.quantized(row))
     assert len(rows.nearest(-row, 5)) == 5
 
 
 def test_a_zero_vector_is_similar_to_nothing():
     rows = VectorTable(3)
-    rows.put(0, quantize(np.zeros(3, np.float32)))
+    rows.put(0, rows.quantized(np.zeros(3, np.float32)))
     assert rows.similarity(np.array([1, 0, 0], np.float32), [0]) == {0: 0.0}
 
 
@@ -97,5 +91,6 @@ def test_an_unusable_cache_file_is_replaced_by_memory(tmp_path):
 
 
 def test_the_cache_key_depends_on_model_and_text():
-    assert content_key("small", "rain") != content_key("large", "rain")
-    assert content_key("small", "rain\ud800") != content_key("small", "rain")
+    small, large = (EmbeddingModel(digest, 3, encode=list, encode_query=list) for digest in ("small", "large"))
+    assert small.content_key("rain") != large.content_key("rain")
+    assert small.content_key("rain\ud800") != small.content_key("rain")

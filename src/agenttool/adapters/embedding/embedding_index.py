@@ -3,7 +3,7 @@
 # The library of the optional extra may be missing where types are checked.
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import islice
@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event, Lock
 
 from agenttool.adapters.embedding.model import EmbeddingModel
-from agenttool.adapters.embedding.vectors import VectorCache, VectorTable, content_key, quantize
 
 BATCH_SIZE = 32
 """How many texts are encoded together."""
@@ -22,26 +21,69 @@ CACHED_SENTENCES = 256
 MAX_FAILURES = 3
 """After this many consecutive texts that fail one by one, the model is not used for texts again."""
 
+FIRST_WAIT_S = 0.5
+"""How long the search that loads the model waits for vectors; a static model encodes a few thousand texts meanwhile."""
+
 _log = logging.getLogger("agenttool.search")
 
 
 class EmbeddingIndex:
-    """Implements `ports.semantic_index.SemanticIndex` with a model in this process."""
+    """Implements `ports.semantic_index.SemanticIndex` with a model in this process.
 
-    def __init__(self, model: EmbeddingModel, folder: Path | None = None) -> None:
-        """Start with no texts; vectors are cached in a file in `folder`, if it is given."""
-        self._model = model
-        self._query_vector = lru_cache(CACHED_SENTENCES)(lambda sentence: model.encode_query([sentence])[0])
-        self._table = VectorTable(model.dimensions)
-        self._cache = VectorCache(folder)
+    If the model is given as a function, the first search calls it in its own thread.
+    """
+
+    def __init__(
+        self,
+        model: EmbeddingModel | Callable[[], EmbeddingModel],
+        folder: Path | None = None,
+        *,
+        can_read: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Start with no texts.
+
+        Args:
+            model: the model, or a function that loads it.
+            folder: where a file caches vectors; None for memory.
+            can_read: returns whether the model understands a sentence of a query; others are searched by words.
+        """
+        self._folder = folder
+        self._can_read = can_read
         self._waiting: dict[int, str] = {}
         self._failures = 0
         self._has_warned = False
+        self._is_open = False
         self._is_stopped = False
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedding")
         self._idle = Event()
         self._idle.set()
+        if isinstance(model, EmbeddingModel):
+            self._open(model)
+        else:
+            self._load = model
+
+    def _open(self, model: EmbeddingModel) -> None:
+        from agenttool.adapters.embedding.vectors import VectorCache, VectorTable  # noqa: PLC0415 -- it loads numpy
+
+        self._model = model
+        self._query_vector = lru_cache(CACHED_SENTENCES)(lambda sentence: model.encode_query([sentence])[0])
+        self._table = VectorTable(model.dimensions)
+        self._cache = VectorCache(self._folder)
+        self._is_open = True
+
+    def _load_once(self) -> None:
+        """Load the model, unless it is loaded; if that fails, tools are found by words."""
+        with self._lock:
+            if self._is_open or self._is_stopped:
+                return
+            try:
+                self._open(self._load())
+            except Exception as error:  # noqa: BLE001 -- another version of a library may fail in any way
+                _log.warning("the search model cannot be used (%s); tools are found by words", error)
+                self._is_stopped = True
+                self._waiting.clear()
+            self._start_encoding()
 
     @property
     def pending(self) -> bool:
@@ -51,18 +93,22 @@ class EmbeddingIndex:
     def put(self, number: int, text: str) -> None:
         """Add a text, or replace the one with this number; it is encoded in the background."""
         with self._lock:
-            self._table.remove(number)
-            if self._is_stopped:
-                return
-            self._waiting[number] = text
-            if self._idle.is_set():
-                self._idle.clear()
-                self._worker.submit(self._encode_waiting)
+            if self._is_open:
+                self._table.remove(number)
+            if not self._is_stopped:
+                self._waiting[number] = text
+                self._start_encoding()
+
+    def _start_encoding(self) -> None:
+        if self._is_open and self._waiting and self._idle.is_set():
+            self._idle.clear()
+            self._worker.submit(self._encode_waiting)
 
     def remove(self, number: int) -> None:
         """Remove a text, if there is one with this number."""
         with self._lock:
-            self._table.remove(number)
+            if self._is_open:
+                self._table.remove(number)
             self._waiting.pop(number, None)
 
     def _encode_waiting(self) -> None:
@@ -93,11 +139,13 @@ class EmbeddingIndex:
 
     def _vectors(self, texts: list[str]) -> dict[str, bytes]:
         """Return the quantized vectors of texts, from the cache where possible."""
-        keys = {text: content_key(self._model.digest, text) for text in texts}
+        keys = {text: self._model.content_key(text) for text in texts}
         cached = self._cache.find(keys.values())
         new = [text for text in texts if len(cached.get(keys[text], b"")) != self._model.dimensions]
         if new:
-            made = {keys[text]: quantize(row) for text, row in zip(new, self._model.encode(new), strict=True)}
+            made = {
+                keys[text]: self._table.quantized(row) for text, row in zip(new, self._model.encode(new), strict=True)
+            }
             self._cache.store(made)
             cached |= made
         return {text: cached[keys[text]] for text in texts}
@@ -119,11 +167,16 @@ class EmbeddingIndex:
                 self._waiting.pop(each, None)
 
     def wait(self, seconds: float) -> None:
-        """Block until no text waits to be encoded, or until the time is over."""
+        """Block until no text waits to be encoded, or until the time is over; loads the model first."""
+        self._load_once()
         self._idle.wait(seconds)
 
     def encode_query(self, sentences: Sequence[str]) -> bool:
-        """Encode the sentences of a query; return whether any of them has a vector."""
+        """Encode the sentences of a query and return whether any has a vector; the first call loads the model."""
+        if not self._is_open:
+            self.wait(FIRST_WAIT_S)
+        if not self._is_open or not any(map(self._can_read, sentences)):
+            return False
         try:
             return any(self._query_vector(each).any() for each in sentences)
         except Exception as error:  # noqa: BLE001 -- as above
@@ -147,5 +200,6 @@ class EmbeddingIndex:
         with self._lock:
             self._is_stopped = True
             self._waiting.clear()
-        self._worker.submit(self._cache.close)
+        if self._is_open:
+            self._worker.submit(self._cache.close)
         self._worker.shutdown(wait=False)

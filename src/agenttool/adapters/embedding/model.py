@@ -32,6 +32,10 @@ class EmbeddingModel:
     encode: "Encode"
     encode_query: "Encode"
 
+    def content_key(self, text: str) -> bytes:
+        """Return the key under which the vector of a text is cached."""
+        return sha256(f"{self.digest}\n{text}".encode(errors="surrogatepass")).digest()
+
 
 def open_model(folder: Path) -> EmbeddingModel:
     """Load the model in a folder and encode a test sentence with it.

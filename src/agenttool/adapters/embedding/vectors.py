@@ -5,7 +5,6 @@
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +35,6 @@ _CREATE = "CREATE TABLE IF NOT EXISTS vectors (content BLOB UNIQUE NOT NULL, vec
 _TRIM = "DELETE FROM vectors WHERE rowid <= (SELECT max(rowid) FROM vectors) - ?"
 
 
-def quantize(vector: np.ndarray) -> bytes:
-    """Return a vector with one signed byte per dimension; its direction is preserved, not its length."""
-    largest = float(np.abs(vector).max())
-    return np.rint(vector * (INT8_MAX / largest if largest else 0)).astype(np.int8).tobytes()
-
-
 class VectorTable:
     """Quantized vectors by number. Not thread-safe."""
 
@@ -50,6 +43,12 @@ class VectorTable:
         self._signs = [np.zeros(0, np.uint64) for _ in range(-(-dimensions // WORD_BITS))]
         self._lengths = np.zeros(0, np.float32)  # zero where there is no vector
         self._end = 0
+
+    @staticmethod
+    def quantized(vector: np.ndarray) -> bytes:
+        """Return a vector with one signed byte per dimension; its direction is preserved, not its length."""
+        largest = float(np.abs(vector).max())
+        return np.rint(vector * (INT8_MAX / largest if largest else 0)).astype(np.int8).tobytes()
 
     def put(self, number: int, row: bytes) -> None:
         """Add a quantized vector, or replace the one with this number."""
@@ -106,11 +105,6 @@ class VectorTable:
 def _sign_bits(vector: np.ndarray) -> np.ndarray:
     bits = np.packbits(vector > 0)
     return np.concatenate([bits, np.zeros(-len(bits) % 8, np.uint8)]).view(np.uint64)
-
-
-def content_key(model_digest: str, text: str) -> bytes:
-    """Return the cache key of a text as one model encodes it."""
-    return sha256(f"{model_digest}\n{text}".encode(errors="surrogatepass")).digest()
 
 
 class VectorCache:
