@@ -217,6 +217,18 @@ async def test_a_call_that_waits_for_its_approval_continues_in_another_process(t
     assert SENT == ["ada"]
 
 
+async def test_a_waiting_call_is_continued_in_one_of_several_processes(tmp_path, mode):
+    store = tmp_path / "calls.db"
+    async with served([send], mode, store=store) as (_, client):
+        await client.call_tool("send", {"to": "ada"})
+    async with served([send], mode, store=store) as (runtime, client), served([send], mode, store=store) as (_, other):
+        (question,) = await runtime.approvals.list()
+        await runtime.approvals.decide(question, "allow")
+        assert text_of(await client.call_tool("send", {"to": "ada"})) == "sent to ada"
+        assert "approval_required" in text_of(await other.call_tool("send", {"to": "ada"}))
+    assert SENT == ["ada"]
+
+
 async def test_a_form_that_was_shown_before_a_restart_is_answered_after_it(tmp_path):
     store, person = tmp_path / "calls.db", Person(decision="allow")
     async with served([send], NEW, person, store=store) as (_, client):

@@ -129,7 +129,7 @@ class ToolRun:
         Raises:
             MCPError: it waits for an approval; the message names the place to approve it.
         """
-        waiting = self.waiting.take(self.identity, self.exchange)
+        waiting = await self.waiting.take(self.identity, self.exchange)
         shown = await self.resume(await self.start(tool) if waiting is None else waiting)
         result = self._result or await self.runtime.journal.result(cast("InvocationId", self.invocation_id))
         if result is None:

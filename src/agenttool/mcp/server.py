@@ -257,7 +257,7 @@ class RuntimeMcpServer:
         refuse_without_tasks(context, found)
         exchange = self._find_exchange(context, params, identity)
         if exchange.task is None:
-            run, started = self._new_run(exchange, identity), self._waiting.take(identity, exchange)
+            run, started = self._new_run(exchange, identity), await self._waiting.take(identity, exchange)
             if started is None:
                 started = await run.start(tool)
                 if not declares_tasks(context) and await self._ends_plainly(run):

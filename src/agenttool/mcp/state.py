@@ -105,10 +105,22 @@ class RequestStates:
 
 @dataclass(frozen=True, slots=True)
 class WaitingClientCall:
-    """A call that waits for an approval, and the time until which the same call continues it."""
+    """A call that waits for an approval.
+
+    Attributes:
+        until: the time until which the same call continues it.
+        stored: its document, as this process read or wrote it last.
+    """
 
     invocation_id: InvocationId
     until: Timestamp
+    stored: bytes
+
+    @classmethod
+    def of(cls, invocation_id: InvocationId, until: Timestamp) -> "WaitingClientCall":
+        """Return a call with a document that no other process has written."""
+        members: JsonObject = {"invocation_id": invocation_id, "until": until, "nonce": secrets.token_hex(8)}
+        return cls(invocation_id, until, json_bytes(members))
 
     @property
     def has_expired(self) -> bool:
@@ -129,7 +141,8 @@ class WaitingCalls:
     """The calls that wait for an approval; the same call by the same actor continues the one that waits.
 
     Each is continued once, and until its question expires. A call that still belongs to a request of a client is not
-    continued by another request. On a durable store they survive the process.
+    continued by another request. On a durable store they survive the process, and a process continues only a call that
+    no other one has continued since it was read.
     """
 
     def __init__(self, documents: DocumentStore | None) -> None:
@@ -154,20 +167,29 @@ class WaitingCalls:
                 else:
                     self._waiting.setdefault(key.partition(" ")[0], {})[found.invocation_id] = found
 
-    def find(self, call: CallIdentity) -> InvocationId | None:
-        """Return the invocation that waits, and that the same call continues; None if there is none."""
+    def find(self, call: CallIdentity) -> WaitingClientCall | None:
+        """Return the call that waits, and that the same call continues; None if there is none."""
         for each in self._waiting.get(call.digest, {}).values() if self._waiting else ():
             holder = self._holders.get(each.invocation_id)
             if not each.has_expired and (holder is None or holder.has_ended):
-                return each.invocation_id
+                return each
         return None
 
-    def take(self, call: CallIdentity, holder: CallHolder) -> InvocationId | None:
-        """Return the invocation that the same call continues, as `find` does; it belongs to the holder from now on."""
-        found = self.find(call)
-        if found is not None:
-            self._holders[found] = holder
-        return found
+    async def take(self, call: CallIdentity, holder: CallHolder) -> InvocationId | None:
+        """Return the invocation that the same call continues, as `find` does; it belongs to the holder from now on.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        while (found := self.find(call)) is not None:
+            invocation_id, known = found.invocation_id, self._waiting[call.digest]
+            self._holders[invocation_id] = holder
+            taken = known[invocation_id] = WaitingClientCall.of(invocation_id, found.until)
+            key, documents = _key(call, invocation_id), self._documents
+            if documents is None or await documents.swap(_WAITING_KIND, key, before=found.stored, after=taken.stored):
+                return invocation_id
+            known.pop(invocation_id, None)  # another process has continued it
+        return None
 
     async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp, holder: CallHolder) -> None:
         """Record that a call waits until some time, and belongs to a holder until that has ended.
@@ -176,12 +198,12 @@ class WaitingCalls:
             StoreError: it could not be stored.
         """
         self._holders[invocation_id] = holder
-        waiting, known = WaitingClientCall(invocation_id, until), self._waiting.setdefault(call.digest, {})
-        if known.get(invocation_id) != waiting:
-            known[invocation_id] = waiting
+        known = self._waiting.setdefault(call.digest, {})
+        before = known.get(invocation_id)
+        if before is None or before.until != until:
+            waiting = known[invocation_id] = WaitingClientCall.of(invocation_id, until)
             if self._documents is not None:
-                body = json_bytes({"invocation_id": invocation_id, "until": until})
-                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), body)
+                await self._documents.put(_WAITING_KIND, _key(call, invocation_id), waiting.stored)
 
     async def remove(self, call: CallIdentity, invocation_id: InvocationId) -> None:
         """Delete the record of a call, because its client has its result.
@@ -204,6 +226,6 @@ def _key(call: CallIdentity, invocation_id: InvocationId) -> str:
 def _waiting_in(body: bytes) -> WaitingClientCall | None:
     try:
         members = parse_object(body)
-        return WaitingClientCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])))
+        return WaitingClientCall(InvocationId(str(members["invocation_id"])), Timestamp(str(members["until"])), body)
     except (RecordError, KeyError):
         return None
