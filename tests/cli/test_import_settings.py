@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -279,6 +280,20 @@ def test_agenttool_does_not_import_itself_and_no_source_has_the_name_of_the_buil
     added = run("sources", "add", "agenttool", "--", *program()["args"])
     assert added.returncode != 0
     assert "'agenttool' is the namespace of the built-in tools" in added.stderr
+
+
+def test_the_gateway_of_the_settings_is_not_imported_under_any_of_its_names(run):
+    write(run.project / "agenttool.toml", '[server]\nport = 9000\nurl = "https://tools.example/gateway"\n')
+    run("trust", "--yes")
+    own = ("http://localhost:9000/mcp", "http://127.0.1.1:9000/mcp/ops", f"http://{socket.gethostname()}:9000/mcp",
+           "http://[::1]:8642/mcp", "https://tools.example/gateway/mcp")  # fmt: skip
+    others = ("http://127.0.0.1:8000/mcp", "https://tools.example/mcp", "http://127.0.0.1:9000/api", "http://x:y/mcp")
+    servers = {url: {"url": url} for url in (*own, *others)}
+    servers["remote"] = {"command": "npx", "args": ["-y", "mcp-remote", own[0]]}
+    write(run.project / "servers.json", {"mcpServers": servers})
+    rows = rows_of(run("import", "servers.json", "--no-try", "--yes", "--json", "--dry-run"))
+    skipped = {name for name, row in rows.items() if "it is agenttool itself" in (row["reason"] or "")}
+    assert skipped == {*own, "remote"}
 
 
 def test_an_unknown_client_is_rejected_with_a_suggestion(run):

@@ -337,6 +337,17 @@ async def test_a_server_that_does_not_answer_does_not_hide_the_resource_of_anoth
         assert (await client.read_resource("memo://hidden")).contents[0].text == "the memo"
 
 
+async def test_servers_that_do_not_answer_are_asked_at_the_same_time(mode, monkeypatch, tmp_path):
+    monkeypatch.setattr("agenttool.mcp.offers.GUESS_S", 3600.0)
+    logs = [tmp_path / name for name in ("first", "second")]
+    sources = [server(log.name, "never=memo://hidden", f"log={log}") for log in logs]
+    async with Runtime.open(sources=sources, approve="wait") as rt, connected(rt, mode) as client, asyncio.timeout(60):
+        reading = asyncio.create_task(client.read_resource("memo://hidden"))
+        while not all("memo://hidden" in log.read_text() for log in logs):
+            await client.list_tools()
+        reading.cancel()
+
+
 async def test_a_uri_that_no_server_lists_reaches_only_servers_that_may_have_it(mode, tmp_path):
     logs = {name: tmp_path / name for name in ("plain", "templates")}
     sources = [server("plain", f"log={logs['plain']}"), server("templates", "offers=1", f"log={logs['templates']}")]

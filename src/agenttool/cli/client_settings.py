@@ -6,11 +6,15 @@ This module does no I/O: it takes texts and a lookup of variables, and returns w
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
+from agenttool.config import ServerSetting
 from agenttool.config.secret_words import looks_secret, replace_secrets
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject
@@ -40,8 +44,8 @@ _AUTH = {
     "headersHelper": "a program that makes headers",
 }
 """Members without which a server rejects requests, and that have no equal here."""
-_OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8642/mcp(/|$)")
-"""The URL at which `agenttool serve` has its tools by default."""
+_OWN_PATH = re.compile("/mcp(/|$)")
+_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"(?i:(bearer|basic|token|apikey) +)?(.+)", re.DOTALL)
 _URL_SECRET = re.compile(r"(//[^/\s:@]*:)([^/\s@]+)(?=@)|([?&][^=&#]*=)([^&#]+)")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -128,7 +132,26 @@ class ClientServer:
         return f"not imported: {ignored}" if ignored else ""
 
 
-def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Iterator[ClientServer]:
+def is_own_url(url: str, gateway: ServerSetting, machine: str) -> bool:
+    """Return whether a URL leads to the tools of a gateway; `machine` is the name of this machine, where it runs."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:  # the port is no number
+        return False
+    host, public = parts.hostname or "", (gateway.url or "").rstrip("/")
+    if public and url.startswith(public):
+        return _OWN_PATH.match(url.removeprefix(public)) is not None
+    is_here = host in ("localhost", machine.lower(), gateway.host) or host.endswith(".localhost")
+    with suppress(ValueError):  # it is no address
+        is_here = is_here or ip_address(host).is_loopback
+    is_served = port in (ServerSetting().port, gateway.port) and _OWN_PATH.match(parts.path) is not None
+    return is_here and is_served
+
+
+def client_servers(
+    content: JsonObject, origin: ClientFile, here: Path, is_own: Callable[[str], bool]
+) -> Iterator[ClientServer]:
     """Yield the servers in the settings of a client.
 
     Raises:
@@ -150,11 +173,11 @@ def client_servers(content: JsonObject, origin: ClientFile, here: Path) -> Itera
             reason = "disabled in the client" if name in disabled else None
             if not isinstance(members, dict):
                 reason, members = "its settings are not an object", {}  # noqa: PLW2901 -- the value is unusable
-            yield ClientServer(name, origin, members, inputs, reason or _reason_to_skip(members))
+            yield ClientServer(name, origin, members, inputs, reason or _reason_to_skip(members, is_own))
 
 
-def _reason_to_skip(members: JsonObject) -> str | None:
-    return _unusable(members) or _own_gateway(members) or _foreign_login(members)
+def _reason_to_skip(members: JsonObject, is_own: Callable[[str], bool]) -> str | None:
+    return _unusable(members) or _own_gateway(members, is_own) or _foreign_login(members)
 
 
 def _unusable(members: JsonObject) -> str | None:
@@ -172,12 +195,12 @@ def _unusable(members: JsonObject) -> str | None:
     return None if _texts(members.get("args") or []) is not None else "args is not a list of texts"
 
 
-def _own_gateway(members: JsonObject) -> str | None:
+def _own_gateway(members: JsonObject, is_own: Callable[[str], bool]) -> str | None:
     """Return why an entry that `export-config` made is skipped; None if it is another server."""
     given = [members.get(key) for key in ("command", "url", "serverUrl", "httpUrl")]
     words = [str(each) for each in (*given, *(_texts(members.get("args")) or ())) if each is not None]
     starts_us = ("agenttool", "mcp") in pairwise(Path(each).stem for each in words)
-    if starts_us or any(map(_OWN_URL.match, words)):
+    if starts_us or any(map(is_own, words)):
         return "it is agenttool itself, which cannot be its own source; import the servers behind it"
     return None
 

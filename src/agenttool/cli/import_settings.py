@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from agenttool.cli.client_settings import (
     client_files,
     client_servers,
     import_server,
+    is_own_url,
     named_file,
     read_json,
     source_name,
@@ -39,7 +41,7 @@ from agenttool.cli.openapi_service import (
 from agenttool.cli.options import JsonOption, SettingsOption
 from agenttool.cli.output import escape_markup, figures, fixed, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
-from agenttool.config import environment, load_config, settings_layers
+from agenttool.config import ServerSetting, environment, load_config, settings_layers
 from agenttool.config.layers import AUTO
 from agenttool.config.table import suggestion
 from agenttool.config.writer import append_tables, change_table, toml_table
@@ -133,6 +135,7 @@ class ImportTarget:
     sources: dict[str, JsonObject]
     credentials: Credentials
     configured: frozenset[str] = field(default_factory=frozenset[str])
+    gateway: ServerSetting = field(default_factory=ServerSetting)
 
     @classmethod
     def find(cls, settings: Path | None) -> "ImportTarget":
@@ -146,7 +149,11 @@ class ImportTarget:
         others = {f"[{name}]": name for name in config.credentials if name not in variables.values()}
         known = Credentials(lambda name: environment([name]).get(name), {**others, **variables})
         sources = {name: each.members for name, each in config.sources.items()}
-        return cls(file, sources, known, frozenset(config.credentials))
+        return cls(file, sources, known, frozenset(config.credentials), config.server or ServerSetting())
+
+    def is_own(self, url: str) -> bool:
+        """Return whether a URL leads to the gateway that these settings are for."""
+        return is_own_url(url, self.gateway, socket.gethostname())
 
     def check_new(self, name: str) -> None:
         """Reject a name that no source can have, or that one has.
@@ -197,7 +204,7 @@ def import_settings(  # noqa: PLR0913 -- one for each option of the command
     that is read from an environment variable.
     """
     target = ImportTarget.find(settings)
-    given, faulty = _read_clients(source)
+    given, faulty = _read_clients(source, target)
     rows = [*_rows(given, target), *faulty]
     usable = [each for each in rows if each.state == "untried"]
     can_ask = sys.stdin.isatty() and not as_json
@@ -260,7 +267,7 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         return
     target.check_new(name)
     members = _server_members(words, env or (), header or (), transport)
-    given = client_servers({"mcpServers": {name: members}}, _TYPED, Path())
+    given = client_servers({"mcpServers": {name: members}}, _TYPED, Path(), target.is_own)
     [row] = rows = _rows(list(given), target)
     if tries and row.state == "untried":
         asyncio.run(_try_all(rows, target, timeout))
@@ -385,7 +392,7 @@ def _split(option: str, pairs: Iterable[str], mark: str) -> JsonObject:
     return found
 
 
-def _read_clients(source: str | None) -> tuple[list[ClientServer], list[ImportRow]]:
+def _read_clients(source: str | None, target: ImportTarget) -> tuple[list[ClientServer], list[ImportRow]]:
     """Return the servers of a file or of clients, and a row for each file that cannot be read.
 
     Raises:
@@ -410,7 +417,7 @@ def _read_clients(source: str | None) -> tuple[list[ClientServer], list[ImportRo
     for each in files:
         try:
             content = read_json(_read_text(each.path), each.path)
-            servers += client_servers(content, each, each.folder or here)
+            servers += client_servers(content, each, each.folder or here, target.is_own)
         except ConfigError as error:
             if source is not None and source not in clients:
                 raise

@@ -39,7 +39,7 @@ MAX_PAGES = 100
 """How many pages of a server's list are read."""
 
 GUESS_S = 3.0
-"""How long a source may take to answer whether it has a URI that it does not list, before the next one is asked."""
+"""How long sources may take to answer whether they have a URI that they do not list; all are asked at the same time."""
 
 OLD_NOT_FOUND = -32002
 """The code for an unknown resource before revision 2026-07-28."""
@@ -541,7 +541,7 @@ class ServerOffers:
 async def _first(
     owners: Iterable[Owner], ask: Callable[[ResourceProvider | ServerOffers, str], Awaitable[Reply | None]]
 ) -> Reply | None:
-    """Return the reply of the first owner that has one.
+    """Return the reply of the first owner that has one; those with a time limit are asked at the same time.
 
     An owner that lacks the entry says so, and then the next one is asked. Any other failure ends the search, such as
     a denial: the entry of another source may have the same URI.
@@ -551,30 +551,44 @@ async def _first(
             sources that might have the entry failed.
     """
     fault: MCPError | None = None
-    for each in owners:
+    async with asyncio.TaskGroup() as group:
+        asked = [(each, None if each.within_s is None else group.create_task(_reply_of(each, ask))) for each in owners]
         try:
-            async with asyncio.timeout(each.within_s):
-                found = await ask(each.provider, each.key)
-        except (CallerError, ConnectionError, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
-                log.warning("the source %r did not answer within %g s", each.provider.name, each.within_s or 0.0)
-            reason = str(error) or f"{each.provider.name!r} did not answer in time"
-            failure = MCPError(types.INTERNAL_ERROR, f"the source cannot answer now: {reason}")
-            if not each.is_guess:
-                raise failure from error
-            fault = fault or failure
-            continue
-        except ServerError as error:  # revision 2026-07-28 has no other code for an unknown resource
-            is_unknown = error.code == types.INVALID_PARAMS and not each.is_listed
-            if not each.is_guess and not is_unknown:
-                raise
-            fault = fault or error
-            continue
-        if found is not None:
-            return found
+            for each, reply in asked:
+                outcome = await (reply or _reply_of(each, ask))
+                if isinstance(outcome, MCPError):
+                    # Revision 2026-07-28 has no other code for an unknown resource.
+                    is_unknown = outcome.code == types.INVALID_PARAMS and not each.is_listed
+                    if not isinstance(outcome, ServerError) or not (each.is_guess or is_unknown):
+                        fault = outcome
+                        break
+                    fault = fault or outcome
+                elif outcome is not None:
+                    return outcome
+        finally:
+            for _, reply in asked:
+                if reply is not None:
+                    reply.cancel()
     if fault is not None:
         raise fault
     return None
+
+
+async def _reply_of(
+    owner: Owner, ask: Callable[[ResourceProvider | ServerOffers, str], Awaitable[Reply | None]]
+) -> Reply | MCPError | None:
+    """Return the reply of an owner, or its failure; a guess that cannot answer now fails as a server that lacks it."""
+    try:
+        async with asyncio.timeout(owner.within_s):
+            return await ask(owner.provider, owner.key)
+    except MCPError as error:
+        return error
+    except (CallerError, ConnectionError, TimeoutError) as error:
+        if isinstance(error, TimeoutError):
+            log.warning("the source %r did not answer within %g s", owner.provider.name, owner.within_s or 0.0)
+        reason = str(error) or f"{owner.provider.name!r} did not answer in time"
+        failure = ServerError if owner.is_guess else MCPError
+        return failure(types.INTERNAL_ERROR, f"the source cannot answer now: {reason}")
 
 
 def _raise_failure(error: ToolError) -> None:
