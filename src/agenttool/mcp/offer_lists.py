@@ -5,14 +5,19 @@ A source that did not reply in time delays no further request. Its last list is 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeVar
 
+from mcp.shared.exceptions import MCPError
+
+from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.resources import OPERATIONS
-from agenttool.errors import CallerError
+from agenttool.adapters.mcp.session import InvalidResult, fault_of
+from agenttool.adapters.mcp.source import McpSource
+from agenttool.errors import CallerError, ConfigError, CredentialMissing
 from agenttool.mcp.listing import is_valid
-from agenttool.ports.resources import OfferKind
+from agenttool.ports.resources import OfferChanged, OfferKind, ResourceProvider, Unsubscribe
 from agenttool.records import JsonObject
 
 log = logging.getLogger("agenttool.mcp")
@@ -22,6 +27,15 @@ LIST_S = 5.0
 
 READ_S = 60.0
 """After how long a list is requested again from a source that does not reply."""
+
+
+MAX_PAGES = 100
+"""How many pages of a server's list are read."""
+
+OLD_NOT_FOUND = -32002
+"""The code for an unknown resource before revision 2026-07-28."""
+
+Reply = TypeVar("Reply")
 
 
 class OfferList(NamedTuple):
@@ -45,17 +59,80 @@ LISTS = {
 }
 
 
-class Lister(Protocol):
-    """A source with resources or prompts."""
+class ServerError(MCPError):
+    """The error with which the server of an entry answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOffers:
+    """The resources and prompts of an MCP server that is a source; its tools read them."""
+
+    _source: McpSource
 
     @property
     def name(self) -> str:
         """The name of the source."""
-        ...
+        return self._source.name
 
-    async def list_offers(self, kind: OfferKind) -> Sequence[JsonObject]:
-        """Return all entries of one list."""
-        ...
+    def reading_tool(self, kind: OfferKind) -> str | None:
+        """Return the qualified name of the tool that reads an entry; None if the server does not have this feature."""
+        return self._tool(LISTS[kind].reader)
+
+    @property
+    def completing_tool(self) -> str | None:
+        """The qualified name of the tool that completes arguments; None if the server does not have this feature."""
+        return self._tool("complete")
+
+    def _tool(self, operation: str) -> str | None:
+        return f"{self.name}.{operation}" if self._source.has_reading_tool(operation) else None
+
+    async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
+        """Return all pages of one list; a server without this feature has none."""
+        found: list[JsonObject] = []
+        operation = LISTS[kind].operation
+        cursor: dict[str, str] = {}
+        for _ in range(MAX_PAGES):
+            try:
+                page = await self._ask(self._source.read(operation, **cursor)) or {}
+            except MCPError:  # also from a server without this feature
+                break
+            entries = page.get(kind.value)
+            found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
+            following = page.get("nextCursor")
+            if not isinstance(following, str):
+                break
+            cursor = {"cursor": following}
+        return found
+
+    def watch(self, changed: OfferChanged) -> None:
+        """Report when the lists of the server change."""
+        self._source.watch_offers(changed)
+
+    async def subscribe(self, uri: str, changed: Callable[[], None], actor: str | None) -> Unsubscribe | None:
+        """Report changes of a resource to this actor; None if the server does not notice them."""
+        return await self._ask(self._source.subscribe(uri, changed, actor))
+
+    async def _ask(self, reply: Awaitable[Reply | None]) -> Reply | None:
+        """Return the reply of the server; None if it reports an unknown resource.
+
+        Raises:
+            ConnectionError: it cannot be used now.
+            MCPError: it answers with an error.
+        """
+        try:
+            return await reply
+        except MCPError as error:
+            if fault_of(error) is not None:
+                raise ConnectionError(error.message) from error
+            if error.code == OLD_NOT_FOUND:
+                return None
+            raise ServerError(error.code, error.message, error.data) from error
+        except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
+            raise ConnectionError(str(error)) from error
+
+
+OfferProvider = ResourceProvider | ServerOffers
+"""A source with resources or prompts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +166,7 @@ class KnownLists:
         self._on_late = on_late
         self._known: dict[tuple[str, OfferKind], KnownList] = {}
 
-    async def read(self, source: Lister, kind: OfferKind) -> KnownList:
+    async def read(self, source: OfferProvider, kind: OfferKind) -> KnownList:
         """Return the list of a source, read again if it replies in time."""
         loop, key = asyncio.get_running_loop(), (source.name, kind)
         known, until = self._known.setdefault(key, KnownList()), loop.time() + LIST_S
@@ -105,7 +182,7 @@ class KnownLists:
                 break
         return known
 
-    async def _read(self, source: Lister, kind: OfferKind, known: KnownList) -> None:
+    async def _read(self, source: OfferProvider, kind: OfferKind, known: KnownList) -> None:
         try:
             async with asyncio.timeout(READ_S):
                 offered = await source.list_offers(kind)
@@ -145,7 +222,7 @@ def _stop(known: KnownList | None) -> None:
         known.reading = None
 
 
-def _note(source: Lister, kind: OfferKind, known: KnownList, fault: str) -> None:
+def _note(source: OfferProvider, kind: OfferKind, known: KnownList, fault: str) -> None:
     """Store why a list was not read, and log it once."""
     if known.fault != fault:
         log.warning("the %s of the source %r are not up to date: %s", kind.value, source.name, fault)

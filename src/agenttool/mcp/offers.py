@@ -15,13 +15,19 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from agenttool.adapters.function_calling.function_names import qualified_name
-from agenttool.adapters.mcp.connection import Unavailable
 from agenttool.adapters.mcp.content import reply_in
-from agenttool.adapters.mcp.session import InvalidResult, fault_of
 from agenttool.adapters.mcp.source import McpSource
 from agenttool.adapters.mcp.subscriptions import retry_delay
-from agenttool.errors import CallerError, ConfigError, CredentialMissing
-from agenttool.mcp.offer_lists import LISTS, KnownLists, StartTask
+from agenttool.errors import CallerError
+from agenttool.mcp.offer_lists import (
+    LISTS,
+    OLD_NOT_FOUND,
+    KnownLists,
+    OfferProvider,
+    ServerError,
+    ServerOffers,
+    StartTask,
+)
 from agenttool.mcp.profiles import has_tool
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.identity import Principal, name_of_actor
@@ -35,15 +41,8 @@ log = logging.getLogger("agenttool.mcp")
 RELIST_S = 10.0
 """The shortest time between two reads of the lists for entries that they do not have."""
 
-MAX_PAGES = 100
-"""How many pages of a server's list are read."""
-
 GUESS_S = 3.0
 """How long sources may take to answer whether they have a URI that they do not list; all are asked at the same time."""
-
-OLD_NOT_FOUND = -32002
-"""The code for an unknown resource before revision 2026-07-28."""
-
 
 MAX_SUBSCRIPTIONS = 1_000
 """To how many resources one caller can subscribe."""
@@ -73,7 +72,7 @@ class Owner:
         within_s: how long its answer is waited for; None for as long as the call takes.
     """
 
-    provider: "ResourceProvider | ServerOffers"
+    provider: OfferProvider
     key: str
     is_listed: bool = False
     is_guess: bool = False
@@ -94,7 +93,7 @@ class OfferSubscription:
     uri: str
     caller: Caller
     changed: Callable[[StillAllowed], None]
-    provider: "ResourceProvider | ServerOffers | None" = None
+    provider: OfferProvider | None = None
     notify: Callable[[], None] = lambda: None
     unsubscribe: Unsubscribe = lambda: None
     renewing: asyncio.Task[None] | None = None
@@ -114,10 +113,6 @@ class OfferPage(NamedTuple):
 
     entries: list[JsonObject]
     faults: dict[str, str]
-
-
-class ServerError(MCPError):
-    """The error with which the server of an entry answered."""
 
 
 class Offers:
@@ -140,11 +135,11 @@ class Offers:
         self._lists = KnownLists(start, self._note_change)
         self._owners: dict[OfferKind, dict[str, Owner]] = {}
         self._listed_at: dict[OfferKind, float] = {}
-        self._watched: dict[str, ResourceProvider | ServerOffers] | None = None
+        self._watched: dict[str, OfferProvider] | None = None
         self._subscriptions: set[OfferSubscription] = set()
         self._counts: Counter[str | None] = Counter()
 
-    def _providers(self, *kinds: OfferKind) -> "Iterator[ResourceProvider | ServerOffers]":
+    def _providers(self, *kinds: OfferKind) -> Iterator[OfferProvider]:
         """Yield the sources of which the role has one of these lists."""
         sources = self._runtime.sources
         servers = (ServerOffers(each) for each in sources.all_of(McpSource) if each.server.resources)
@@ -265,7 +260,7 @@ class Offers:
             MCPError: it cannot be read now, or the call is denied or waits for an approval.
         """
 
-        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
+        async def ask(provider: OfferProvider, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
                 return await provider.read_resource(key, name_of_actor(caller))
             tool = provider.reading_tool(OfferKind.RESOURCES)
@@ -357,7 +352,7 @@ class Offers:
             except MCPError:
                 return False
 
-        async def subscribe(provider: ResourceProvider | ServerOffers, key: str) -> bool | None:
+        async def subscribe(provider: OfferProvider, key: str) -> bool | None:
             changed = partial(found.changed, partial(is_allowed, Owner(provider, key)))
             unsubscribe = await provider.subscribe(key, changed, actor)
             if unsubscribe is None:
@@ -409,7 +404,7 @@ class Offers:
             MCPError: there is no such prompt, its source cannot answer now, or the call is denied or waits.
         """
 
-        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
+        async def ask(provider: OfferProvider, key: str) -> JsonObject | None:
             if not isinstance(provider, ServerOffers):
                 return await provider.get_prompt(key, arguments, actor)
             members: JsonObject = {"name": key, "arguments": {**arguments}}
@@ -440,7 +435,7 @@ class Offers:
         except MCPError:
             owners = []
 
-        async def ask(provider: ResourceProvider | ServerOffers, key: str) -> JsonObject | None:
+        async def ask(provider: OfferProvider, key: str) -> JsonObject | None:
             members: JsonObject = {**params, "ref": {**ref, member: key}}
             if not isinstance(provider, ServerOffers):
                 return await provider.complete(members, name_of_actor(caller))
@@ -470,77 +465,7 @@ def _filled(template: str, values: JsonObject) -> str:
     return template
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOffers:
-    """The resources and prompts of an MCP server that is a source; its tools read them."""
-
-    _source: McpSource
-
-    @property
-    def name(self) -> str:
-        """The name of the source."""
-        return self._source.name
-
-    def reading_tool(self, kind: OfferKind) -> str | None:
-        """Return the qualified name of the tool that reads an entry; None if the server does not have this feature."""
-        return self._tool(LISTS[kind].reader)
-
-    @property
-    def completing_tool(self) -> str | None:
-        """The qualified name of the tool that completes arguments; None if the server does not have this feature."""
-        return self._tool("complete")
-
-    def _tool(self, operation: str) -> str | None:
-        return f"{self.name}.{operation}" if self._source.has_reading_tool(operation) else None
-
-    async def list_offers(self, kind: OfferKind) -> list[JsonObject]:
-        """Return all pages of one list; a server without this feature has none."""
-        found: list[JsonObject] = []
-        operation = LISTS[kind].operation
-        cursor: dict[str, str] = {}
-        for _ in range(MAX_PAGES):
-            try:
-                page = await self._ask(self._source.read(operation, **cursor)) or {}
-            except MCPError:  # also from a server without this feature
-                break
-            entries = page.get(kind.value)
-            found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else ()
-            following = page.get("nextCursor")
-            if not isinstance(following, str):
-                break
-            cursor = {"cursor": following}
-        return found
-
-    def watch(self, changed: OfferChanged) -> None:
-        """Report when the lists of the server change."""
-        self._source.watch_offers(changed)
-
-    async def subscribe(self, uri: str, changed: Callable[[], None], actor: str | None) -> Unsubscribe | None:
-        """Report changes of a resource to this actor; None if the server does not notice them."""
-        return await self._ask(self._source.subscribe(uri, changed, actor))
-
-    async def _ask(self, reply: Awaitable[Reply | None]) -> Reply | None:
-        """Return the reply of the server; None if it reports an unknown resource.
-
-        Raises:
-            ConnectionError: it cannot be used now.
-            MCPError: it answers with an error.
-        """
-        try:
-            return await reply
-        except MCPError as error:
-            if fault_of(error) is not None:
-                raise ConnectionError(error.message) from error
-            if error.code == OLD_NOT_FOUND:
-                return None
-            raise ServerError(error.code, error.message, error.data) from error
-        except (Unavailable, InvalidResult, CredentialMissing, ConfigError) as error:
-            raise ConnectionError(str(error)) from error
-
-
-async def _first(
-    owners: Iterable[Owner], ask: Callable[[ResourceProvider | ServerOffers, str], Awaitable[Reply | None]]
-) -> Reply | None:
+async def _first(owners: Iterable[Owner], ask: Callable[[OfferProvider, str], Awaitable[Reply | None]]) -> Reply | None:
     """Return the reply of the first owner that has one; those with a time limit are asked at the same time.
 
     An owner that lacks the entry says so, and then the next one is asked. Any other failure ends the search, such as
@@ -575,7 +500,7 @@ async def _first(
 
 
 async def _reply_of(
-    owner: Owner, ask: Callable[[ResourceProvider | ServerOffers, str], Awaitable[Reply | None]]
+    owner: Owner, ask: Callable[[OfferProvider, str], Awaitable[Reply | None]]
 ) -> Reply | MCPError | None:
     """Return the reply of an owner, or its failure; a guess that cannot answer now fails as a server that lacks it."""
     try:

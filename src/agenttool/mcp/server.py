@@ -24,13 +24,8 @@ from agenttool.mcp.callers import principal_of
 from agenttool.mcp.calls import RequestedTool, ToolRun
 from agenttool.mcp.exchange import ClientExchange, RequestContext, is_stateless, reply_members
 from agenttool.mcp.listing import TOOL_CALL, TOOL_SEARCH, ToolList, ToolLister, definitions
-from agenttool.mcp.offers import (
-    MAX_SUBSCRIPTIONS,
-    OLD_NOT_FOUND,
-    GovernedCall,
-    Offers,
-    StillAllowed,
-)
+from agenttool.mcp.offer_lists import OLD_NOT_FOUND
+from agenttool.mcp.offers import MAX_SUBSCRIPTIONS, GovernedCall, Offers, StillAllowed
 from agenttool.mcp.profiles import McpOptions, has_tool
 from agenttool.mcp.results import read_stored_output, text_result
 from agenttool.mcp.sessions import ClientSessions, ListenStream
