@@ -90,6 +90,24 @@ async def test_the_first_page_without_a_link_ends_a_list_whose_pages_have_links(
         ("offset", [[1, 2], [3], []]),
         ("page", [{"items": [1], "has_more": True, "warnings": []}, {"items": [2], "has_more": False}]),
         ("page", [{"people": [1, 2], "total_pages": 2, "flags": [0]}, {"people": [3], "total_pages": 2, "flags": [0]}]),
+        ("continue", [{"metadata": {"continue": "b"}, "items": [1]}, {"metadata": {"continue": ""}, "items": [2]}]),
+        ("NextToken", [{"Things": [1], "NextToken": "b"}, {"Things": [2]}]),
+        ("after", [{"results": [1], "paging": {"next": {"after": "b"}}}, {"results": [2]}]),
+        ("offset", [{"data": [1], "next_page": {"offset": "b", "uri": "/list?offset=b"}}, {"data": [2]}]),
+        ("offset", [{"items": [1], "next": "list?offset=1"}, {"items": [2], "next": None}]),
+        ("start", [{"values": [1], "isLastPage": False, "nextPageStart": 7}, {"values": [2], "isLastPage": True}]),
+        ("startAt", [{"issues": [1, 2], "startAt": 0, "total": 3}, {"issues": [3], "startAt": 2, "total": 3}]),
+        (
+            "cursor",
+            [{"entries": [1], "cursor": "b", "has_more": True}, {"entries": [2], "cursor": "c", "has_more": False}],
+        ),
+        (
+            "after",
+            [
+                {"nodes": [1], "pageInfo": {"hasNextPage": True, "endCursor": "b"}},
+                {"nodes": [2], "pageInfo": {"hasNextPage": False, "endCursor": "c"}},
+            ],
+        ),
     ],
 )
 async def test_pages_are_followed_by_cursor_number_and_url(open_service, service, parameter, pages):
@@ -103,6 +121,38 @@ async def test_pages_are_followed_by_cursor_number_and_url(open_service, service
     found = next(each for each in value.values() if isinstance(each, list)) if isinstance(value, dict) else value
     assert found == [item for each in lists for item in each]
     assert len(service.requests) == len(pages)
+    assert "Note" not in result.text
+
+
+async def test_the_items_of_pages_are_joined_where_they_are(open_service, service):
+    def page(request):
+        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 1
+        return {"code": 0, "data": {"list": [number], "total": 3, "page": number}}
+
+    service.answers["/list"] = page
+    async with open_service(listing("page")) as rt:
+        all_pages = await rt.call("probe.list", {"pages": 9})
+        service.answers["/list"] = {"data": {"name": "no list"}}
+        no_list = await rt.call("probe.list", {"pages": 9})
+    assert all_pages.value == {"code": 0, "data": {"list": [1, 2, 3], "total": 3, "page": 3}}
+    assert no_list.value == {"data": {"name": "no list"}}
+
+
+async def test_next_pages_and_polled_work_have_the_query_of_the_settings(open_service, service):
+    def page(request):
+        if "api_key=k3y%2Fk3y%2Fk3y" not in request["path"] or "v=1" not in request["path"]:
+            return 401, {}, {}
+        return (200, {}, [2]) if "page=2" in request["path"] else (200, {"Link": '</list?page=2>; rel="next"'}, [1])
+
+    found = listing("page")
+    found["paths"]["/work"] = {"post": operation(operationId="work")}
+    found["components"] = {"securitySchemes": {"key": {"type": "apiKey", "in": "query", "name": "api_key"}}}
+    found["security"] = [{"key": []}]
+    service.answers |= {"/list": page, "/work": (202, {"Location": "/list?page=2"}, b"")}
+    settings = {"security": {"key": "${credentials.key}"}, "credentials": {"key": "k3y/k3y/k3y"}, "query": {"v": "1"}}
+    async with open_service(found, **settings) as rt:
+        results = [await rt.call("probe.list", {"pages": 3}), await rt.call("probe.work", {})]
+    assert [each.value for each in results] == [[1, 2], [2]]
 
 
 @pytest.mark.parametrize(
@@ -126,17 +176,20 @@ async def test_pages_that_are_counted_from_zero_are_complete(open_service, servi
 @pytest.mark.parametrize(
     ("parameter", "answers", "note"),
     [
-        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "has another scheme or host"),
-        (
-            "page",
-            [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])],
-            "has another scheme or host",
-        ),
-        ("start", [{"items": [1], "has_more": True}], "does not name the next one"),
-        ("start", [{"items": [1], "next_cursor": "b"}], "has no parameter for their cursor"),
+        ("page", [{"items": [1], "next": "https://api.other/list?page=2"}], "has another host"),
+        ("page", [(200, {"Link": '<https://api.other/list>; title="<"; rel="next"'}, [1])], "has another host"),
+        ("cursor", [{"items": [1], "has_more": True}], "does not name the next one"),
+        ("cursor", [{"items": [1], "next": {"token": "b"}}], "does not name the next one"),
+        ("cursor", [[1]], "does not say whether this is the last one"),
         ("page", [{"items": [1]}], "does not say whether this is the last one"),
         ("page", [[1], [1]], "the same page again"),
-        ("page", [[1], (404, {}, {})], "page 2 was not found"),
+        ("page", [[1], {"error": "no more"}], "page 2 is no list"),
+        ("page", [[1], (404, {}, {})], "page 2 is missing, so there may be more: 'probe' answered 404"),
+        (
+            "page",
+            [[1], (429, {"Retry-After": "1000"}, {})],
+            "page 2 is missing, so there may be more: 'probe' answered 429",
+        ),
         ("page", [[1], (200, {"Content-Type": "application/json"}, b"{")], "page 2 is not JSON"),
     ],
 )
@@ -351,6 +404,13 @@ async def test_the_announced_length_of_a_head_response_is_no_limit(open_service,
     async with open_service(document({"/x": {"head": operation(operationId="op")}})) as rt:
         result = await rt.call("probe.op", {})
     assert result.text == "status 200, no content"
+
+
+async def test_a_cookie_of_one_call_is_not_sent_by_another(open_service, service):
+    service.answers["/x"] = lambda _: (200, {"Set-Cookie": "session=ada; Path=/"}, {})
+    async with open_service(both()) as rt:
+        assert [(await rt.call("probe.read", {})).ok for _ in range(2)] == [True, True]
+    assert [each["headers"].get("cookie") for each in service.requests] == [None, None]
 
 
 async def test_a_service_that_is_gone_or_stalls_is_reported(open_service, service, tmp_path):

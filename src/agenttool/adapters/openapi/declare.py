@@ -18,6 +18,7 @@ from agenttool.adapters.openapi.operations import (
     RequestBody,
     media_type,
 )
+from agenttool.adapters.openapi.pages import has_pages
 from agenttool.adapters.openapi.schemas import FILE_SCHEMA, MAX_SCHEMA_BYTES, SchemaConverter, is_binary, plain_text
 from agenttool.adapters.openapi.security import SchemeUse, SecuritySchemes
 from agenttool.adapters.openapi.settings import OpenApiService, ToolFacts
@@ -65,10 +66,6 @@ BODY, PAGES = "body", "pages"
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NOT_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_ARGUMENT = 64
-_PAGED = frozenset(
-    {"page", "cursor", "after", "starting_after", "offset", "page_token", "pagetoken", "next_token", "start", "skip"}
-    | {"pagenumber", "page_number", "page[number]", "page[cursor]", "page[after]", "continue", "marker", "nexttoken"}
-)
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "$ref", "const", "enum"})
 _NO_FACTS = ToolFacts()
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
@@ -299,7 +296,7 @@ class ToolMaker:
         properties, required = arguments.properties, arguments.required
         body_argument = _argument_name(BODY, "json", properties)
         members, names, size = self._add_body(operation, properties, required, body_argument)
-        is_paged = _is_paged(operation) and PAGES not in properties
+        is_paged = operation.method == "GET" and has_pages(operation.parameters) and PAGES not in properties
         if is_paged:
             limit = self._service.max_pages
             note = f"How many pages to fetch and join, at most {limit}."
@@ -406,12 +403,6 @@ def _argument_name(name: str, where: str, taken: Mapping[str, object]) -> str:
 
 def _is_argument(name: str) -> bool:
     return 0 < len(name) <= _MAX_ARGUMENT and not _NOT_ARGUMENT.search(name)
-
-
-def _is_paged(operation: ApiOperation) -> bool:
-    return operation.method == "GET" and any(
-        each.where == "query" and each.name.lower() in _PAGED for each in operation.parameters
-    )
 
 
 def _pruned(schema: JsonObject, depth: int = 3) -> JsonObject:

@@ -39,7 +39,7 @@ log = logging.getLogger("agenttool.openapi")
 FIRST_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 _REPEATED = (408, 425, 429, 500, 502, 503, 504)
 _REPEATED_FAULTS = ("not_connected", "connection_lost", "timeout")
-_ACCEPTED, _UNAUTHORIZED, _NOT_FOUND, _BUSY = 202, 401, 404, (403, 429, 503)
+_ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (403, 429, 503)
 _REJECTED = (400, 401, 405, 413, 415, 422, 429)
 """The service did not accept the request, so it had no effect."""
 
@@ -97,9 +97,9 @@ class OperationExecutor:
             return await self._build(job, arguments, values)
 
         request = await build()
-        request = request if known is None else _follow(request, known) or request
+        request = request if known is None else _follow(request, known)
         response, request = await self._send_authorized(job, request, build, has_begun=known is not None)
-        response, request = await self._poll(job, response, request, build, is_known=known is not None)
+        response, request = await self._poll(job, response, request, build, known)
         if not response.is_success:
             raise self._error_response(response, request)
         if pages > 1 and is_json(response.content_type):
@@ -154,7 +154,8 @@ class OperationExecutor:
         header = self.state.service.idempotency_header
         if header is None:
             return request
-        return replace(request, headers={**request.headers, header: str(job.invocation_id)})
+        others = {name: text for name, text in request.headers.items() if name.lower() != header.lower()}
+        return replace(request, headers={**others, header: str(job.invocation_id)})
 
     def _may_repeat(self, method: str) -> bool:
         """Return whether a request may be sent twice: as the owner states, or by its method or its key."""
@@ -170,7 +171,7 @@ class OperationExecutor:
         attempt = 0
         while True:
             attempt += 1
-            await self._await_rate_limit(job)
+            await self._await_rate_limit(job, is_sent=has_begun or attempt > 1)
             try:
                 response = await self.state.client.send(request, service.max_response_bytes)
             except RequestFailed as error:
@@ -184,15 +185,18 @@ class OperationExecutor:
             if not is_repeated or not await self._pause(job, attempt, response.retry_after_s):
                 return response
 
-    async def _await_rate_limit(self, job: Job) -> None:
+    async def _await_rate_limit(self, job: Job, *, is_sent: bool) -> None:
         """Wait while the service asked for no requests; fail if the call would end first."""
         wait_s = (self.state.blocked_until_ns - self.state.now_ns()) / 1e9
         if wait_s <= 0:
             return
         if not self._has_time(job, wait_s):
-            name = self.state.service.name
-            message = f"nothing was sent: {name!r} asked for no requests for {wait_s:.0f} s; call again then"
-            raise call_failure(ErrorClass.RATE_LIMITED, message, code="rate_limited", retry_after=wait_s)
+            message = f"{self.state.service.name!r} asked for no requests for {wait_s:.0f} s; call again then"
+            message = message if is_sent else f"nothing was sent: {message}"
+            is_safe = not is_sent or self._may_repeat(self.tool.operation.method)
+            raise call_failure(
+                ErrorClass.RATE_LIMITED, message, code="rate_limited", is_safe=is_safe, retry_after=wait_s
+            )
         job.report(f"waits {wait_s:.1f} s, as the service asked")
         await asyncio.sleep(wait_s)
 
@@ -211,25 +215,24 @@ class OperationExecutor:
         return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
 
     async def _poll(
-        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, *, is_known: bool
+        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, place: str | None
     ) -> tuple[HttpResponse, HttpRequest]:
-        """Ask for the outcome of work that the service accepted, until it has one."""
-        poll, is_stored = (sent if is_known else None), is_known
+        """Ask for the outcome of work that the service accepted, until it has one; `place` is where, if known."""
+        is_stored = place is not None
         is_left, delay_s = False, FIRST_DELAY_S
         try:
-            while response.status == _ACCEPTED or (poll is not None and response.is_success and _is_running(response)):
+            while response.status == _ACCEPTED or (place is not None and response.is_success and _is_running(response)):
                 url = next((each for name in _POLLED if (each := response.headers.get(name))), None)
-                poll = poll if url is None else _follow(sent, url)
-                if poll is None:
+                place = place if url is None else resolve_in_origin(sent.url, url)
+                if place is None:
                     break
                 if self.work is not None:
-                    await self.work.store(job.invocation_id, poll.url)
+                    await self.work.store(job.invocation_id, place)
                     is_stored = True
                 job.report("the service works on it")
                 await asyncio.sleep(response.retry_after_s or delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
-                response, poll = await self._send_authorized(job, poll, build, has_begun=True)
-                sent = poll
+                response, sent = await self._send_authorized(job, _follow(sent, place), build, has_begun=True)
         except asyncio.CancelledError:
             is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
             raise
@@ -253,13 +256,15 @@ class OperationExecutor:
             if following is None:
                 break
             job.report(f"page {len(fetched.pages) + 1}")
-            request = replace(sent, url=following)
-            response, sent = await self._send_authorized(job, request, build, has_begun=True)
-            if response.status == _NOT_FOUND:
-                fetched.notes.append(f"page {len(fetched.pages) + 1} was not found, so there may be more")
+            try:
+                response, sent = await self._send_authorized(job, sent.at(following), build, has_begun=True)
+                failure = None if response.is_success else self._error_response(response, sent)
+            except ToolFailure as error:
+                failure = error
+            if failure is not None:
+                number = len(fetched.pages) + 1
+                fetched.notes.append(f"page {number} is missing, so there may be more: {failure.error.message}")
                 break
-            if not response.is_success:
-                raise self._error_response(response, sent)
         return output_of(fetched.joined(), self._mapping, *violation, *fetched.notes, secrets=sent.secrets)
 
     def _violation(self, response: HttpResponse) -> list[str]:
@@ -321,13 +326,10 @@ class OperationExecutor:
         return call_failure(error_class, message, code=error.code, is_safe=is_safe)
 
 
-def _follow(request: HttpRequest, url: str) -> HttpRequest | None:
-    """Return a request for another URL of the same origin; None if it is invalid or has another origin."""
-    found = resolve_in_origin(request.url, url)
-    if found is None:
-        return None
+def _follow(request: HttpRequest, place: str) -> HttpRequest:
+    """Return a request for the state of accepted work."""
     headers = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
-    return replace(request, method="GET", url=found, body=None, headers=headers)
+    return replace(request.at(place), method="GET", body=None, headers=headers)
 
 
 def _is_running(response: HttpResponse) -> bool:

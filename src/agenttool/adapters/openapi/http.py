@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx2
@@ -56,6 +57,7 @@ class HttpRequest:
 
     Attributes:
         secrets: the texts in it that no result, error or log may show.
+        fixed_query: the parts of the query from the settings and the credentials.
     """
 
     method: str
@@ -63,6 +65,15 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    fixed_query: tuple[str, ...] = field(default=(), repr=False)
+
+    def at(self, url: str) -> "HttpRequest":
+        """Return the request for another URL of the service, which need not repeat the query that all requests have."""
+        head, _, query = url.partition("#")[0].partition("?")
+        pairs = query.split("&") if query else []
+        names = {each.partition("=")[0] for each in pairs}
+        pairs += [each for each in self.fixed_query if each.partition("=")[0] not in names]
+        return replace(self, url=f"{head}?{'&'.join(pairs)}" if pairs else head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +131,17 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
 
 
 def resolve_in_origin(url: str, target: str) -> str | None:
-    """Return the URL that a response names; None if it is invalid or has another origin."""
+    """Return the URL that a response names; None if it is invalid or has another origin.
+
+    A service behind a proxy often names itself with the scheme that the proxy uses; the scheme of `url` replaces it.
+    """
     try:
         found = absolute_url(url, target)
     except DocumentError:
         return None
+    own, other = urlsplit(url), urlsplit(found)
+    if other.scheme in ("http", "https") and other.scheme != own.scheme and other.hostname == own.hostname:
+        found = other._replace(scheme=own.scheme, netloc=own.netloc).geturl()
     return found if origin_of(found) == origin_of(url) else None
 
 
@@ -139,6 +156,7 @@ class ServiceClient:
             timeout=httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             trust_env=False,
             follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # a session of one caller is not for another
             headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "gzip, deflate"},
         )
 
@@ -168,7 +186,8 @@ class ServiceClient:
                 return replace(response, note=note)
             url = _target(request.url, target)
             is_same, method = origin_of(url) == origin, _method_after(request.method, response.status)
-            if request.method not in ("GET", "HEAD") and response.status != _SEE_OTHER and not is_same:
+            is_plain = request.method in ("GET", "HEAD") and not request.body
+            if not is_plain and response.status != _SEE_OTHER and not is_same:
                 message = f"it redirects a {request.method} request to another host; check the server in the settings"
                 raise RequestFailed(message, "redirect", is_sent=True)
             if method != request.method:

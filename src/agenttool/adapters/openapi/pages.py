@@ -15,28 +15,45 @@ from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
 
 _MAX_PAGE_DIGITS = 18
+_MAX_LEVELS = 3
 _LINK = re.compile(r'<([^<>]*)>((?:[^<"]|"[^"]*")*)')
 _RELATION = re.compile(r'\brel\s*=\s*"?([^",;]+)', re.IGNORECASE)
 _OTHER_PAGES = {"prev", "previous", "first", "last"}
-_CURSORS = (
-    *("next_cursor", "nextCursor", "next_page_token", "nextPageToken", "next_token", "nextToken", "cursor", "after"),
-)
+_NOT_PLAIN = re.compile("[^a-z0-9]+")
+
+# The names of parameters and members, as `_plain` writes them.
 _CURSOR_PARAMETERS = (
-    *("cursor", "page_token", "pagetoken", "next_token", "nexttoken", "after", "starting_after", "page[cursor]"),
-    *("page[after]", "continue", "marker"),
+    *("cursor", "pagetoken", "nexttoken", "continuationtoken", "nextcursor", "nextpagetoken", "startcursor", "after"),
+    *("startingafter", "pagecursor", "pageafter", "continue", "marker"),
 )
-_NEXT_URLS = ("next", "next_url", "nextLink", "@odata.nextLink", "next_page_url", "next_page", "nextPage")
-_PAGE_PARAMETERS = ("page", "pagenumber", "page_number", "page[number]")
-_OFFSET_PARAMETERS = ("offset", "skip")
-_PAGE_TOTALS = ("total_pages", "totalPages", "page_count", "pages", "last_page")
-_ITEM_TOTALS = ("total", "total_count", "totalCount", "totalElements", "total_items", "totalItems", "total_results")
-_PAGE_NUMBERS = ("page", "number", "current_page", "currentPage", "pageNumber", "page_number")
-_META = ("response_metadata", "meta", "metadata", "pagination", "paging", "links", "_links", "page_info", "page")
+_PAGE_PARAMETERS = ("page", "pagenumber", "pageno")
+_OFFSET_PARAMETERS = ("offset", "skip", "startat", "startindex", "start")
+_CURSORS = ("nextcursor", "nextpagetoken", "nexttoken", "nextmarker", "endcursor", "aftercursor", "cursor", "after")
+_NEXT = ("next", "nexturl", "nextlink", "odatanextlink", "nextpageurl", "nextpage")
+_ADDRESSES = ("href", "url", "uri", "link")
+_MORE = ("hasmore", "hasnextpage", "hasnext", "istruncated")
+_LAST = ("last", "islast", "islastpage")
+_FLAGS = (*_MORE, *_LAST)
+_PAGE_TOTALS = ("totalpages", "pagecount", "pages", "lastpage")
+_ITEM_TOTALS = ("total", "totalcount", "totalelements", "totalitems", "totalresults")
+_PAGE_NUMBERS = ("page", "number", "currentpage", "pagenumber")
+_META = ("responsemetadata", "meta", "metadata", "pagination", "paging", "links", "pageinfo", "page", "pages")
 _ITEMS = ("items", "results", "data", "content", "value", "values", "records", "entries", "rows")
 
 
 class UnknownNextPage(AgentToolError):
     """There may be another page, and it is not fetched."""
+
+
+def _plain(name: str) -> str:
+    """Return a name as all spellings of it have it: `page[after]`, `pageAfter` and `page_after` are one."""
+    return _NOT_PLAIN.sub("", name.lower())
+
+
+def has_pages(parameters: Iterable[ApiParameter]) -> bool:
+    """Return whether a parameter selects the page of a list."""
+    known = {*_CURSOR_PARAMETERS, *_PAGE_PARAMETERS, *_OFFSET_PARAMETERS}
+    return any(each.where == "query" and _plain(each.name) in known for each in parameters)
 
 
 class FetchedPages:
@@ -51,7 +68,7 @@ class FetchedPages:
         """Take the parameters of the operation, and how many pages and bytes a call may have."""
         self.pages: list[Json] = []
         self.notes: list[str] = []
-        self._parameters = {each.name.lower(): each for each in parameters if each.where == "query"}
+        self._parameters = {_plain(each.name): each for each in parameters if each.where == "query"}
         self._limit = limit
         self._bytes_left = max_bytes
         self._first: HttpResponse | None = None
@@ -76,14 +93,20 @@ class FetchedPages:
             raise UnknownNextPage(message) from error
         if self.pages and value and value == self.pages[-1]:
             raise UnknownNextPage("the service returned the same page again, so there may be more")
-        size = len(_items_in(self.pages[0]) or []) if self.pages else None
-        self.pages.append(value)
+        if self.pages and value is not None and type(value) is not type(self.pages[0]):
+            kind = "list" if isinstance(self.pages[0], list) else "object"
+            message = f"page {len(self.pages) + 1} is no {kind} and left out, so there may be more"
+            raise UnknownNextPage(message)
+        size = len(_items_in(self.pages[0])) if self.pages else None
+        self.pages += [] if value is None and self.pages else [value]
         self._bytes_left -= len(response.body)
-        links, was_linked = _links(response), self._is_linked
+        links = _links(response)
+        if "next" in links:
+            following = _resolve(url, links["next"])
+        else:
+            is_last = self._is_linked or not _OTHER_PAGES.isdisjoint(links)
+            following = None if is_last else _next_page(value, url, self._parameters, size)
         self._is_linked = "next" in links
-        if was_linked and not self._is_linked:
-            return None  # each page but the last one names the next one
-        following = _next_page(links, value, url, self._parameters, size)
         if following is None or following == url:
             return None
         if len(self.pages) >= self._limit or self._bytes_left < 0:
@@ -91,124 +114,137 @@ class FetchedPages:
         return following
 
     def joined(self) -> HttpResponse:
-        """Return the first response with the items of all pages; unchanged if it is not JSON."""
+        """Return the first response with the items of all pages; unchanged if there are no others."""
         if self._first is None:
             raise ValueError("there is no page; add one first")
-        return replace(self._first, body=write_own(_join(self.pages))) if self.pages else self._first
+        if len(self.pages) < 2:  # noqa: PLR2004 -- one page
+            return self._first
+        return replace(self._first, body=write_own(_join(self.pages, _items_path(self.pages))))
 
 
-def _links(response: HttpResponse) -> dict[str, str]:
-    """Return the targets of the `Link` header by their relations."""
-    found: dict[str, str] = {}
-    for target, members in _LINK.findall(response.headers.get("link", "")):
-        relation = _RELATION.search(members)
-        for name in relation[1].lower().split() if relation else ():
-            found.setdefault(name, target)
-    return found
-
-
-def _next_page(
-    links: Mapping[str, str], value: Json, url: str, parameters: Mapping[str, ApiParameter], size: int | None
-) -> str | None:
-    """Return the URL of the next page; None if this is the last one.
+def _next_page(value: Json, url: str, parameters: Mapping[str, ApiParameter], size: int | None) -> str | None:
+    """Return the URL of the next page as the body names it; None if this is the last one.
 
     Args:
-        links: the targets of its `Link` header.
-        value: its JSON value.
+        value: the JSON value of this page.
         url: the URL of this page.
-        parameters: the query parameters of the operation, by their names in lower case.
+        parameters: the query parameters of the operation, by their plain names.
         size: how many items the first page had; None if this is the first page.
 
     Raises:
         UnknownNextPage: there may be another page; says why it cannot be fetched.
     """
-    if "next" in links:
-        return _resolve(url, links["next"])
-    if isinstance(value, dict):
-        return _next_in_object(value, url, parameters, size)
-    if not isinstance(value, list) or not value or links.keys() & _OTHER_PAGES:
-        return None
-    return _next_number(url, parameters, [], len(value))
-
-
-def _items_in(value: Json) -> list[Json] | None:
-    """Return the items of a page; None if it has no list."""
-    if isinstance(value, list):
-        return value
-    found = object_of(value)
-    name = _items_name([found])
-    return None if name is None else list_of(found[name])
-
-
-def _next_in_object(
-    value: JsonObject, url: str, parameters: Mapping[str, ApiParameter], size: int | None
-) -> str | None:
-    """Return the next page by a URL or cursor in the body, the id of its last item, or a number."""
-    places = [value, *(each for name in _META if isinstance(each := value.get(name), dict))]
-    for place in places:
-        found = _next_url(place, url, parameters) or _next_cursor(place, url, parameters)
-        if found is not None:
-            return found
-    items = _items_in(value)
-    stated = [each for place in places for name in ("has_more", "hasMore") if isinstance(each := place.get(name), bool)]
-    has_more = stated[0] if stated else None
-    is_end = has_more is None and any(name in place for place in places for name in (*_NEXT_URLS, *_CURSORS))
-    if has_more is False or is_end or items == [] or value.get("last") is True:
-        return None
-    count = len(items or [])
-    if has_more is None:
-        has_more = _counts_more(places, url, parameters, count, size)
-    last = items[-1] if items else None
-    if has_more and "starting_after" in parameters and isinstance(last, dict) and "id" in last:
-        return _with_query(url, parameters["starting_after"].name, str(last["id"]))
-    if has_more:
-        found = _next_number(url, parameters, places, count)
-        if found is not None:
-            return found
+    items, members = _items_in(value), _members_about_pages(value)
+    has_more = _states_more(members)
+    found = None if has_more is False else _named_next(members, url, parameters)
+    if found is None and has_more is None:
+        has_more = _names_more(members, url)
+        if has_more is None:
+            has_more = _counts_more(members, url, parameters, len(items), size) if items else False
+    if found is None and (has_more or (has_more is None and isinstance(value, list))):
+        found = _after_items(members, url, parameters, items)
+    if found is None and has_more:
         raise UnknownNextPage("the service has more pages, and does not name the next one")
-    if has_more is None and size is None and _numbered(parameters) is not None:
+    is_unknown = has_more is None and size is None and (isinstance(value, list) or _numbered(parameters) is not None)
+    if found is None and is_unknown:
         raise UnknownNextPage("there may be more pages: the response does not say whether this is the last one")
+    return found
+
+
+def _links(response: HttpResponse) -> dict[str, str]:
+    """Return the targets of a Link header by their relations."""
+    found: dict[str, str] = {}
+    for target, attributes in _LINK.findall(response.headers.get("link", "")):
+        relation = _RELATION.search(attributes)
+        for name in relation[1].lower().split() if relation else ():
+            found.setdefault(name, target)
+    return found
+
+
+_Members = list[tuple[str, Json]]
+
+
+def _members_about_pages(value: Json) -> _Members:
+    """Return the members that may name the next page: around the items, and in objects about pages."""
+    found: _Members = []
+    for step in (*_items_path([value]), ""):
+        place = object_of(value)
+        found += _members_of(place, _MAX_LEVELS)
+        value = place.get(step)
+    return found
+
+
+def _members_of(value: JsonObject, levels: int) -> _Members:
+    found = [(_plain(name), each) for name, each in value.items()]
+    for name, each in tuple(found):
+        if name in (*_META, *_NEXT) and isinstance(each, dict) and levels:
+            below = _members_of(each, levels - 1)
+            found += [(name if key in _ADDRESSES else key, text) for key, text in below]
+    return found
+
+
+def _states_more(members: _Members) -> bool | None:
+    """Return whether a flag says that there are more pages; None without one."""
+    flags = (each is (name in _MORE) for name, each in members if name in _FLAGS and isinstance(each, bool))
+    return next(flags, None)
+
+
+def _names_more(members: _Members, url: str) -> bool | None:
+    """Return whether there is a next page by its cursor, which may be empty; None without one."""
+    sent = {text for _, text in parse_qsl(urlsplit(url).query)}
+    named = [each for name, each in members if name in _NEXT or name in _CURSORS]
+    return any(_is_given(each) and str(each) not in sent for each in named) if named else None
+
+
+def _named_next(members: _Members, url: str, parameters: Mapping[str, ApiParameter]) -> str | None:
+    """Return the next page by a URL, a cursor or a number in the body."""
+    for name, each in members:
+        if name in _NEXT and isinstance(each, str) and ("?" in each or each.startswith(("http://", "https://", "/"))):
+            return _resolve(url, each)
+    cursors = [each for each in _CURSOR_PARAMETERS if each in parameters]
+    numbered = [each for each in (*_PAGE_PARAMETERS, *_OFFSET_PARAMETERS) if each in parameters]
+    wanted = [(f"{word}{each}", each) for each in (*cursors, *numbered) for word in ("next", "nextpage")]
+    wanted += [(each, each) for each in cursors] + [(each, cursors[0]) for each in _CURSORS if cursors]
+    wanted += [(each, parameter) for each in _NEXT for parameter in (*cursors, *numbered)[:1]]
+    sent = dict(parse_qsl(urlsplit(url).query))
+    for member, parameter in wanted:
+        label = parameters[parameter].name
+        for name, each in members:
+            if (
+                name == member
+                and _is_given(each)
+                and not isinstance(each, dict | list)
+                and sent.get(label) != str(each)
+            ):
+                return _with_query(url, label, str(each))
     return None
 
 
-def _next_url(place: JsonObject, url: str, parameters: Mapping[str, ApiParameter]) -> str | None:
-    for name in _NEXT_URLS:
-        target = place.get(name)
-        target = target.get("href") if isinstance(target, dict) else target
-        if isinstance(target, str) and target.startswith(("http://", "https://", "/", "?")):
-            return _resolve(url, target)
-        page = next((parameters[each] for each in _PAGE_PARAMETERS if each in parameters), None)
-        if _is_count(target) and target and page is not None:
-            return _with_query(url, page.name, str(target))
-    return None
-
-
-def _next_cursor(place: JsonObject, url: str, parameters: Mapping[str, ApiParameter]) -> str | None:
-    known = next((parameters[each] for each in _CURSOR_PARAMETERS if each in parameters), None)
-    given = (place.get(name) for name in _CURSORS)
-    cursor = next((str(each) for each in given if each and (isinstance(each, str) or _is_count(each))), None)
-    if cursor is None:
+def _after_items(members: _Members, url: str, parameters: Mapping[str, ApiParameter], items: list[Json]) -> str | None:
+    """Return the page after the last item, or with the next number."""
+    last, after = items[-1] if items else None, parameters.get("startingafter")
+    if after is not None and isinstance(last, dict) and "id" in last:
+        return _with_query(url, after.name, str(last["id"]))
+    numbered = _numbered(parameters)
+    position = None if numbered is None else _position(url, numbered, members)
+    if numbered is None or position is None:
         return None
-    if known is not None:
-        return _with_query(url, known.name, cursor)
-    if _numbered(parameters) is None:
-        raise UnknownNextPage("the service has more pages, and the operation has no parameter for their cursor")
-    return None
+    step = len(items) if _plain(numbered.name) in _OFFSET_PARAMETERS else 1
+    return _with_query(url, numbered.name, str(position + step)) if step else None
 
 
 def _counts_more(
-    places: Iterable[JsonObject], url: str, parameters: Mapping[str, ApiParameter], count: int, size: int | None
+    members: _Members, url: str, parameters: Mapping[str, ApiParameter], count: int, size: int | None
 ) -> bool | None:
     """Return whether the totals in the body say that there are pages after this one; None without totals."""
     numbered = _numbered(parameters)
-    places = [*places]
-    pages, items = _first_count(places, _PAGE_TOTALS), _first_count(places, _ITEM_TOTALS)
-    if pages is None and items is None:
+    pages, items = _first_count(members, _PAGE_TOTALS), _first_count(members, _ITEM_TOTALS)
+    position = None if numbered is None else _position(url, numbered, members)
+    if numbered is None or position is None or (pages is None and items is None):
         return None
-    position = None if numbered is None else _position(url, numbered, places)
-    if numbered is None or position is None:
-        return None
-    if numbered.name.lower() in _OFFSET_PARAMETERS:
+    name = _plain(numbered.name)
+    if name in _OFFSET_PARAMETERS:
+        position -= name == "startindex"  # it counts from one, or else one request more is sent
         return None if items is None else position + count < items
     before = position - (0 if position == 0 else _start(numbered, 1))
     if pages is not None:
@@ -216,30 +252,20 @@ def _counts_more(
     return before * (count if size is None else size) + count < (items or 0)
 
 
-def _next_number(
-    url: str, parameters: Mapping[str, ApiParameter], places: Iterable[JsonObject], count: int
-) -> str | None:
-    numbered = _numbered(parameters)
-    position = None if numbered is None else _position(url, numbered, places)
-    if numbered is None or position is None:
-        return None
-    step = count if numbered.name.lower() in _OFFSET_PARAMETERS else 1
-    return _with_query(url, numbered.name, str(position + step)) if step else None
-
-
 def _numbered(parameters: Mapping[str, ApiParameter]) -> ApiParameter | None:
     """Return the parameter that has the number of the page, or of its first item."""
     return next((parameters[each] for each in (*_PAGE_PARAMETERS, *_OFFSET_PARAMETERS) if each in parameters), None)
 
 
-def _position(url: str, numbered: ApiParameter, places: Iterable[JsonObject]) -> int | None:
+def _position(url: str, numbered: ApiParameter, members: _Members) -> int | None:
     """Return the number of this page, or of its first item: as sent, declared, or in the response."""
     written = dict(parse_qsl(urlsplit(url).query)).get(numbered.name)
     if written is not None:
         return int(written) if written.isdecimal() and len(written) <= _MAX_PAGE_DIGITS else None
-    is_offset = numbered.name.lower() in _OFFSET_PARAMETERS
-    stated = None if is_offset else _first_count(places, _PAGE_NUMBERS)
-    return _start(numbered, 0 if is_offset else 1 if stated is None else stated)
+    name = _plain(numbered.name)
+    is_offset = name in _OFFSET_PARAMETERS
+    stated = _first_count(members, (name,) if is_offset else (name, *_PAGE_NUMBERS))
+    return _start(numbered, stated if stated is not None else 0 if is_offset else 1)
 
 
 def _start(numbered: ApiParameter, fallback: int) -> int:
@@ -251,19 +277,23 @@ def _start(numbered: ApiParameter, fallback: int) -> int:
     return 0 if schema.get("minimum") == 0 else fallback
 
 
-def _first_count(places: Iterable[JsonObject], names: Iterable[str]) -> int | None:
-    found = (place.get(name) for name in names for place in places)
-    return next((each for each in found if _is_count(each)), None)
+def _first_count(members: _Members, names: Iterable[str]) -> int | None:
+    return next((each for name in names for key, each in members if key == name and _is_count(each)), None)
 
 
 def _is_count(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _is_given(value: Json) -> bool:
+    """Return whether a member names something: neither empty, nor a flag."""
+    return any(map(_is_given, value.values())) if isinstance(value, dict) else bool(value) and value is not True
+
+
 def _resolve(url: str, target: str) -> str:
     found = resolve_in_origin(url, target)
     if found is None:
-        raise UnknownNextPage(f"there are more pages; the next one, {target[:200]!r}, has another scheme or host")
+        raise UnknownNextPage(f"there are more pages; the next one, {target[:200]!r}, has another host")
     return found
 
 
@@ -271,33 +301,51 @@ def _with_query(url: str, name: str, value: str) -> str:
     """Return a URL with another value of one query parameter."""
     head, _, query = url.partition("?")
     label = quote(name, safe="")
-    remaining = [each for each in query.split("&") if each and each.partition("=")[0] not in (label, name)]
-    return f"{head}?{'&'.join((*remaining, f'{label}={quote(value, safe=chr(45))}'))}"
+    pairs = [each for each in query.split("&") if each and each.partition("=")[0] not in (label, name)]
+    return f"{head}?{'&'.join((*pairs, '='.join((label, quote(value, safe='')))))}"
 
 
-def _items_name(pages: list[JsonObject]) -> str | None:
-    """Return the name of the list that has the items: a usual one, or the one with the most items."""
+def _items_path(pages: list[Json], levels: int = _MAX_LEVELS) -> tuple[str, ...]:
+    """Return the names that lead to the list with the items: a usual one, or the longest; none if a page is a list."""
+    found = [object_of(each) for each in pages]
     lengths: dict[str, int] = {}
-    for page in pages:
+    for page in found:
         for name, each in page.items():
             if isinstance(each, list):
                 lengths[name] = lengths.get(name, 0) + len(each)
-    usual = next((name for name in _ITEMS if name in lengths), None)
-    return usual or max(lengths, key=lambda name: lengths[name], default=None)
+    usual = next((name for name in _ITEMS if name in lengths), None) or max(
+        lengths, key=lengths.__getitem__, default=None
+    )
+    if usual is not None:
+        return (usual,)
+    for name in found[0] if levels else ():
+        below = _items_path([each.get(name) for each in found], levels - 1)
+        if below:
+            return (name, *below)
+    return ()
 
 
-def _join(pages: list[Json]) -> Json:
-    """Return the pages as one value: lists one after the other, also the lists of objects that differ."""
-    first = pages[0]
-    if isinstance(first, list):
-        return [item for page in pages for item in list_of(page)]
-    found = [object_of(page) for page in pages]
-    items = _items_name(found)
-    if not isinstance(first, dict) or items is None:
-        return pages
-    joined: JsonObject = {}
-    for name in dict.fromkeys(name for page in found for name, each in page.items() if isinstance(each, list)):
-        lists = [list_of(page.get(name)) for page in found]
-        if name == items or any(each != lists[0] for each in lists):
-            joined[name] = [item for each in lists for item in each]
-    return {**first, **found[-1], **joined}
+def _items_in(value: Json) -> list[Json]:
+    for step in _items_path([value]):
+        value = object_of(value).get(step)
+    return list_of(value)
+
+
+def _join(pages: list[Json], path: tuple[str, ...] | None) -> Json:
+    """Return values of several pages as one: objects by member, the items and lists that differ one after the other.
+
+    Args:
+        pages: the values at one place of each page.
+        path: what leads from there to the items; None if nothing does.
+    """
+    last = pages[-1]
+    if all(isinstance(each, list) for each in pages):
+        return [item for each in pages for item in list_of(each)] if path == () or pages[1:] != pages[:-1] else last
+    if not all(isinstance(each, dict) for each in pages):
+        return last
+    found = [object_of(each) for each in pages]
+    names = dict.fromkeys(name for each in found for name in each)
+    return {
+        name: _join([each[name] for each in found if name in each], path[1:] if path and path[0] == name else None)
+        for name in names
+    }

@@ -339,9 +339,15 @@ def build_request(
     for each in (headers, fixed):  # later ones replace earlier ones, however their names are written
         lowered = {name.lower() for name in each}
         sent = {**{name: text for name, text in sent.items() if name.lower() not in lowered}, **each}
-    url = _url_below(tool.base_url, path, (*query, *fixed_query, *credentials.query))
-    secrets = (*credentials.secrets, *values.values())
-    return HttpRequest(method=operation.method, url=url, headers=sent, body=body, secrets=secrets)
+    all_fixed = (*fixed_query, *credentials.query)
+    return HttpRequest(
+        method=operation.method,
+        url=_url_below(tool.base_url, path, (*query, *all_fixed)),
+        headers=sent,
+        body=body,
+        secrets=(*credentials.secrets, *values.values()),
+        fixed_query=all_fixed,
+    )
 
 
 def _url_below(base: str, path: str, query: Iterable[str]) -> str:
