@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from agenttool.cli.main import app
 from agenttool.config import SETTINGS_FILE
-from agenttool.conformance.report import decode_report
-from agenttool.conformance.table import markdown_table
+from agenttool.conformance.coverage import Coverage, count_covered, decode_report
+from agenttool.conformance.ledger import Obligation, Standard
 from api_reference import API_PAGES, api_page
 from cli_reference import reference_page
 from http_reference import http_page
@@ -65,7 +65,18 @@ def with_tour(page: str) -> str:
 
 def with_figures(page: str, report: bytes) -> str:
     """Put the figures of a conformance report where they belong."""
-    return _FIGURES.sub(lambda place: f"{place[1]}\n{markdown_table(decode_report(report))}", page)
+    return _FIGURES.sub(lambda place: f"{place[1]}\n{_figures_table(decode_report(report))}", page)
+
+
+def _figures_table(coverage: Coverage) -> str:
+    """Return the figures of both standards as a Markdown table, one line each."""
+    lines = ["| Standard | MUST | SHOULD | MAY | Proved |", "| --- | ---: | ---: | ---: | ---: |"]
+    for standard in Standard:
+        findings = coverage.findings_of(standard)
+        counts = [count_covered(findings, obligation) for obligation in Obligation]
+        figures = [f"{count.covered} of {count.total}" for count in counts]
+        lines.append(f"| {' | '.join([standard.full_name, *figures, f'{count_covered(findings).percent} %'])} |")
+    return "\n".join(lines) + "\n"
 
 
 def _printed_by_command(program: str, words: list[str]) -> str:

@@ -51,7 +51,7 @@ KNOWS = {
     "griffe": {"schema/signature/"},
     "jsonschema_rs": {"schema/"},
     "rfc8785": {"codec/encode.py"},
-    "rich": {"cli/", "conformance/table.py"},
+    "rich": {"cli/"},
     "typer": {"cli/"},
     "sqlite3": {
         "conformance/validate/",

@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli.main import load_command
-from agenttool.conformance.coverage import Proof, ProofOutcome, measure_coverage
-from agenttool.conformance.ledger import load_areas
-from agenttool.conformance.report import encode_document, report_of
+from agenttool.conformance.coverage import Proof, ProofOutcome, encode_document, measure_coverage, report_of
+from agenttool.conformance.ledger import load_areas, load_requirements
 
 PASSED = Proof("tests/test_a.py::test_one", ProofOutcome.PASSED)
 FAILED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.FAILED)
+SKIPPED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.SKIPPED)
 
 
 def run(*arguments: str | Path):
@@ -114,3 +114,29 @@ def test_an_unknown_area_gives_exit_code_two_and_the_known_ones():
     result = run("--area", "nowhere")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "unknown area 'nowhere'; use one of MODEL, " in result.stderr
+
+
+def test_every_figure_is_readable_in_eighty_columns(tmp_path: Path):
+    everything = {requirement.id: [PASSED] for requirement in load_requirements()}
+    lines = [line.split() for line in run(write_report(tmp_path, everything)).stdout.splitlines()]
+    totals = [line for line in lines if line[:1] == ["all"]]
+    assert totals == [
+        ["all", "51/51", "303/303", "17/17", "■■■■■■", "100%"],
+        ["all", "139/139", "83/83", "21/21", "■■■■■■", "100%"],
+    ]
+    assert sum(line[-1:] == ["100%"] for line in lines) == len(load_areas()) + 2
+
+
+def test_an_area_shows_proved_of_all_for_each_obligation(tmp_path: Path):
+    proved = {name: [PASSED] for name in ("AT-SURF-01", "AT-MODEL-01", "AT-MODEL-02", "AT-MODEL-03")}
+    lines = [line.split() for line in run(write_report(tmp_path, proved), "--area", "MODEL").stdout.splitlines()]
+    assert ["MODEL", "Layers", "and", "core", "objects", "-", "3/6", "-", "■■■···", "50%"] in lines
+
+
+def test_the_ledger_without_a_run_shows_counts_only():
+    assert ["all", "139", "83", "21"] in [line.split() for line in run().stdout.splitlines()]
+
+
+def test_a_missing_requirement_is_shown_with_the_tests_that_did_not_prove_it(tmp_path: Path):
+    shown = " ".join(run(write_report(tmp_path, {"RAP-033": [SKIPPED]}), "--missing").stdout.split())
+    assert "RAP-033 MUST NOT Retry after a 4xx. skipped: tests/test_a.py::test_two[red]" in shown

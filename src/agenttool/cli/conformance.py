@@ -1,21 +1,34 @@
 """`agenttool conformance`: the requirements of both standards, and which of them a test run proves."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from agenttool.cli.output import fail, print_text
-from agenttool.conformance.coverage import Coverage, measure_coverage
-from agenttool.conformance.ledger import Area, Standard, load_areas
-from agenttool.conformance.report import decode_report, encode_document, report_of
-from agenttool.conformance.table import coverage_table, missing_table
+from agenttool.conformance.coverage import (
+    AreaCoverage,
+    Coverage,
+    ProofOutcome,
+    RequirementProof,
+    count_covered,
+    decode_report,
+    encode_document,
+    measure_coverage,
+    report_of,
+)
+from agenttool.conformance.ledger import Area, Obligation, Standard, load_areas
 from agenttool.errors import RecordError
 
 UNSOUND = 1
 """Exit code: a test failed, or a test names an unknown requirement."""
+
+BAR_CELLS = 6
 
 
 def conformance(
@@ -52,7 +65,6 @@ def _area(name: str) -> Area:
 
 
 def _read_coverage(path: Path) -> Coverage:
-    """Return the report in a file; an unusable file ends the command."""
     try:
         return decode_report(path.read_bytes())
     except OSError as error:
@@ -67,12 +79,62 @@ def _print_tables(coverage: Coverage, *, has_run: bool, missing: bool) -> None:
     for standard in Standard:
         found = [each for each in coverage.areas if each.area.standard is standard]
         if found:
-            console.print(coverage_table(standard, found, has_run=has_run), "")
+            console.print(_coverage_table(standard, found, has_run=has_run), "")
     if missing:
-        console.print(missing_table(finding for finding in coverage.findings if not finding.is_covered), "")
+        console.print(_missing_table(finding for finding in coverage.findings if not finding.is_covered), "")
     if not has_run:
         print_text(console, "No test run was given, so no requirement is shown as proved.")
         print_text(console, "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
+
+
+def _coverage_table(standard: Standard, areas: Sequence[AreaCoverage], *, has_run: bool) -> Table:
+    """Return how many requirements of each area, and of all, are proved; without a run, how many there are."""
+    table = Table(title=standard.full_name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("area", style="cyan", no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=28)
+    for obligation in Obligation:
+        table.add_column(obligation.value, justify="right", no_wrap=True)
+    if has_run:
+        table.add_column("proved", no_wrap=True)
+    for area in areas:
+        table.add_row(area.area.name, Text(area.area.title), *_cells(area.findings, has_run=has_run))
+    table.add_section()
+    every = [finding for area in areas for finding in area.findings]
+    table.add_row("all", "", *_cells(every, has_run=has_run), style="bold")
+    return table
+
+
+def _cells(findings: Sequence[RequirementProof], *, has_run: bool) -> Iterator[Text]:
+    """Yield one cell for each obligation, then the bar of a run."""
+    for obligation in Obligation:
+        count = count_covered(findings, obligation)
+        if not count.total:
+            yield Text("-", style="dim")
+        elif has_run:
+            yield Text(f"{count.covered}/{count.total}", style="green" if count.covered == count.total else "")
+        else:
+            yield Text(str(count.total))
+    if has_run:
+        percent = count_covered(findings).percent
+        filled = BAR_CELLS * percent // 100
+        bar = Text("■" * filled, style="green")
+        yield bar.append("·" * (BAR_CELLS - filled), style="dim").append(f"{percent:4}%")
+
+
+def _missing_table(findings: Iterable[RequirementProof]) -> Table:
+    """Return each requirement that is not proved, with its sentence and the tests that failed to prove it."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for finding in findings:
+        requirement = finding.requirement
+        sentence = Text(requirement.sentence)
+        for proof in finding.proofs:
+            if proof.outcome is not ProofOutcome.PASSED:
+                sentence.append(f"\n{proof.outcome.value}: {proof.test}", style="yellow")
+        table.add_row(requirement.id, requirement.level.value, sentence)
+    return table
 
 
 def _print_faults(coverage: Coverage) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agenttool.conformance.coverage import Coverage, Proof, ProofOutcome, measure_coverage
+from agenttool.conformance.coverage import Coverage, Proof, ProofOutcome, encode_document, measure_coverage, report_of
 from agenttool.conformance.ledger import find_requirement, load_areas, load_requirements
-from agenttool.conformance.report import encode_document, report_of
 
 MARKER = "requirement"
 WORKER_KEY = "agenttool_requirement_marks"
