@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from functools import cache
+from typing import cast
 
-from msgspec.structs import replace
+import msgspec
 
 from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw, shown_id, shown_word
 from agenttool.conformance.validate.foreign_records import ID_MEMBERS
 from agenttool.conformance.validate.record_index import RESULT, TERMINAL_EVENT, RecordIndex, Value
+from agenttool.conformance.validate.secret_checks import FieldNames, name_path
 from agenttool.records import OUTCOMES, TERMINAL_STATUSES, InvocationStatus, ResultStatus
 
 NumberedFlaw = tuple[Value, RecordFlaw]
@@ -157,7 +159,7 @@ def check_references(index: RecordIndex, *, unreadable: int) -> Iterator[Numbere
     for number, kind, record_id, pointer, requirement in index.ask(_DANGLING):
         named = f" {shown!r}" if (shown := shown_id(record_id)) else ""
         found = flaw("dangling", str(pointer), kind=kind, named=named, unreadable=hint, requirement=requirement)
-        yield number, replace(found, severity=severity)
+        yield number, msgspec.structs.replace(found, severity=severity)
 
 
 _REPEATED = """
@@ -184,3 +186,26 @@ def check_repeats(index: RecordIndex) -> Iterator[NumberedFlaw]:
     for number, first, kind in index.ask(_REPEATED):
         name = "changed_record" if kind in _MAY_CHANGE else "repeated_id"
         yield number, flaw(name, f"/{ID_MEMBERS[str(kind)]}", kind=kind, first=index.place(first))
+
+
+_STORED = """
+SELECT n, pointers, tool FROM (
+    SELECT inputs.n AS n, pointers, coalesce(inputs.tool, calls.tool) AS tool
+    FROM inputs LEFT JOIN calls ON inputs.tool IS NULL AND calls.id = inputs.invocation
+)
+WHERE tool IN (SELECT tool FROM sensitive) ORDER BY tool, n
+"""
+_NAMES = "SELECT names FROM sensitive WHERE tool = ? ORDER BY rowid DESC LIMIT 1"
+
+
+def check_stored_inputs(index: RecordIndex) -> Iterator[NumberedFlaw]:
+    """Check the inputs of calls for values of sensitive fields, now that every declaration is known (AT-IO-06)."""
+    tool, fields = None, FieldNames(())
+    for number, pointers, owner in index.ask(_STORED):
+        if owner != tool:
+            tool = owner
+            names = next(index.ask(_NAMES, tool))[0]
+            fields = FieldNames(msgspec.json.decode(cast("str", names), type=tuple[str, ...]))
+        for pointer in msgspec.json.decode(cast("str", pointers), type=list[str]):
+            if fields.are_passed_by(name_path(pointer)[1:]):
+                yield number, flaw("open_secret", pointer)

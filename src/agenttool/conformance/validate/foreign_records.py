@@ -85,6 +85,14 @@ def items_of(value: Json) -> Iterator[tuple[int, Json]]:
     return enumerate(value if isinstance(value, list) else ())
 
 
+def ids_in(value: Json) -> Iterator[tuple[int, str]]:
+    """Yield the ids in a list with their positions; an entry may be an object with an id."""
+    for index, item in items_of(value):
+        each = item.get("tool_id") if isinstance(item, dict) else item
+        if isinstance(each, str):
+            yield index, each
+
+
 _HAVE_SYNONYMS = frozenset({"tool_invocation", "tool_declaration"})
 _TRANSITION_NAMES = {"to": "status", "timestamp": "at", "time": "at"}
 

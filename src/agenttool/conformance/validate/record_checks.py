@@ -5,8 +5,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from agenttool.conformance.validate.finding import RecordFlaw, flaw
-from agenttool.conformance.validate.foreign_records import ID_MEMBERS, ForeignRecord, items_of
-from agenttool.conformance.validate.record_index import ids_in
+from agenttool.conformance.validate.foreign_records import ID_MEMBERS, ForeignRecord, ids_in, items_of
 from agenttool.conformance.validate.schema_checks import check_examples, check_internal_fields, check_schemas
 from agenttool.conformance.validate.secret_checks import check_credentials, check_example_values
 from agenttool.conformance.validate.value_checks import (
@@ -15,6 +14,7 @@ from agenttool.conformance.validate.value_checks import (
     check_own_digest,
     check_values,
     is_before,
+    whole_number,
 )
 from agenttool.records import (
     OUTCOMES,
@@ -78,16 +78,6 @@ def check_search_hint(record: ForeignRecord) -> Iterator[RecordFlaw]:
     hint = record.members.get("search_hint")
     if isinstance(hint, str) and not _FEWEST <= len(hint.split()) <= _MOST:
         yield flaw("search_hint_length", "/search_hint", fewest=_FEWEST, most=_MOST)
-
-
-_FARTHEST = (1 << 63) - 1
-
-
-def whole_number(value: Json) -> int | None:
-    """Return a whole number; 1.0 counts as 1, and a huge number is clamped."""
-    if isinstance(value, float) and not value.is_integer():
-        return None
-    return max(-_FARTHEST, min(int(value), _FARTHEST)) if isinstance(value, int | float) else None
 
 
 def check_sequence(record: ForeignRecord) -> Iterator[RecordFlaw]:

@@ -6,16 +6,24 @@ line numbers, never values.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from typing import cast
 
+import msgspec
+
+from agenttool.codec import digest_of
 from agenttool.conformance.validate.finding import Origin, requirements_of, shown_id
-from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, items_of
-from agenttool.conformance.validate.value_checks import Meaning, plan_of
-from agenttool.errors import StoreError
-from agenttool.records import RECORD_TYPES, Json
+from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS, ForeignRecord, id_of, ids_in
+from agenttool.conformance.validate.parse import walk
+from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, open_inputs
+from agenttool.conformance.validate.value_checks import Meaning, is_digest, moment_of, plan_of, whole_number
+from agenttool.errors import RecordError, StoreError
+from agenttool.ports.evidence import REDACTED
+from agenttool.records import RECORD_TYPES, TERMINAL_EVENTS, Json, JsonObject, is_unresolved
+from agenttool.schema.explain import pointer_of
 
 _TABLES = """
 CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind TEXT, id TEXT, content INTEGER);
@@ -56,6 +64,8 @@ _LONGEST_KEY = 200
 RESULT, TERMINAL_EVENT = "result", "terminal event"
 """The two things that end a call, as the table `ends` names them."""
 
+_TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
+
 Value = str | int | None
 Row = tuple[Value, ...]
 
@@ -70,11 +80,10 @@ class RecordIndex:
     def __init__(self) -> None:
         self._rows: defaultdict[str, list[Row]] = defaultdict(list)
         self._files: list[str] = []
-        try:
+        self._count = 0
+        with _store_errors():
             self._database = sqlite3.connect("")
             self._database.executescript(_SETTINGS + _TABLES)
-        except sqlite3.Error as error:
-            raise _lost(error) from error
 
     def close(self) -> None:
         """Delete the database."""
@@ -92,21 +101,70 @@ class RecordIndex:
         if len(rows) >= _BATCH:
             self._write()
 
+    def add_record(self, record: ForeignRecord, *, file: int, line: int, content: int) -> None:
+        """Add what the checks of the whole set need of a record."""
+        self._count += 1
+        number, kind, members = self._count, record.kind, record.members
+        key, tool, call = _key(id_of(kind, members)), _key(members.get("tool_id")), _key(members.get("invocation_id"))
+        self.add("records", (number, file, line, kind, key, content))
+        self._add_references(number, record)
+        if kind == "tool_event":
+            self._add_event(number, members, call, tool)
+        elif kind == "tool_progress" and (sequence := whole_number(members.get("sequence"))) is not None:
+            self.add("progress", (number, call, sequence))
+        elif kind == "tool_invocation":
+            self._add_call(number, record, key, tool)
+        elif kind == "tool_permission_decision":
+            digest, is_edit = members.get("input_digest"), members.get("user_modified") is True
+            known = digest if isinstance(digest, str) and is_digest(digest) else None
+            behavior, decided_at = _key(members.get("behavior")), moment_of(members.get("decided_at"))
+            self.add("decisions", (number, key, call, behavior, decided_at, known, is_edit))
+        elif kind == "tool_result":
+            self.add("ends", (number, call, RESULT, _key(members.get("status"))))
+        contract = members.get("input_contract")
+        fields = FieldNames.of(contract.get("sensitive_fields")) if isinstance(contract, dict) else None
+        if kind == "tool_declaration" and fields:
+            self.add("sensitive", (key, msgspec.json.encode(fields.names).decode()))
+        if (tool or call) and (inputs := open_inputs(record)):
+            self.add("inputs", (number, tool, call, msgspec.json.encode(inputs).decode()))
+
+    def _add_references(self, number: int, record: ForeignRecord) -> None:
+        for member, target in members_with_references(record.kind):
+            value = record.members.get(member)
+            ids = (
+                [((member,), value)] if isinstance(value, str) else [((member, at), each) for at, each in ids_in(value)]
+            )
+            for steps, name in ids:
+                if target != "tool_declaration" or not is_unresolved(name):
+                    pointer, requirement = pointer_of(steps), requirement_of(record.kind, member)
+                    self.add("refs", (number, target, key_of(name), pointer, requirement))
+
+    def _add_event(self, number: int, members: JsonObject, call: str | None, tool: str | None) -> None:
+        event_type, tool_id = members.get("event_type"), members.get("tool_id")
+        if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
+            self.add("ends", (number, call, TERMINAL_EVENT, event_type))
+        if call is not None and isinstance(tool_id, str) and not is_unresolved(tool_id):
+            self.add("event_tools", (number, call, tool))
+
+    def _add_call(self, number: int, record: ForeignRecord, key: str | None, tool: str | None) -> None:
+        members = record.members
+        digests = (_digest_of_input(record, "permission_input"), _digest_of_input(record, "call_input"))
+        is_changed = bool(members.get("input_mutation_refs"))
+        self.add("invocations", (number, key, tool, _key(members.get("status")), *digests, is_changed))
+        for place, decision in ids_in(members.get("permission_decision_refs")) if key is not None else ():
+            self.add("listed", (number, key, place, key_of(decision)))
+
     def settle(self) -> None:
         """Create the indexes before the first query; of a call that was added twice, the last counts."""
         self._write()
-        try:
+        with _store_errors():
             self._database.executescript(_INDEXES)
-        except sqlite3.Error as error:
-            raise _lost(error) from error
 
     def ask(self, question: str, *values: Value) -> Iterator[Row]:
         """Run a query over everything that was added."""
         self._write()
-        try:
+        with _store_errors():
             yield from self._database.execute(question, values)
-        except sqlite3.Error as error:
-            raise _lost(error) from error
 
     def origin(self, number: Value) -> Origin:
         """Return the place of the record with a number."""
@@ -120,13 +178,11 @@ class RecordIndex:
         return f"{found.file}:{found.line}"
 
     def _write(self) -> None:
-        try:
+        with _store_errors():
             for table, rows in self._rows.items():
                 places = ", ".join("?" * len(rows[0]))
                 self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 -- a name of ours
             self._rows.clear()
-        except sqlite3.Error as error:
-            raise _lost(error) from error
 
 
 def key_of(text: str) -> str:
@@ -134,8 +190,36 @@ def key_of(text: str) -> str:
     return text if len(text) <= _LONGEST_KEY else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
-def _lost(error: sqlite3.Error) -> StoreError:
-    return StoreError(f"the index of the run cannot be written: {error}; free space for temporary files (TMPDIR)")
+def _key(value: Json) -> str | None:
+    return key_of(value) if isinstance(value, str) else None
+
+
+@contextmanager
+def _store_errors() -> Generator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        remedy = "free space for temporary files (TMPDIR)"
+        raise StoreError(f"the index of the run cannot be written: {error}; {remedy}") from error
+
+
+def _digest_of_input(record: ForeignRecord, member: str) -> str | None:
+    """Return the digest of an input, or none if it was redacted or is not exact."""
+    value = record.members.get(member)
+    if not isinstance(value, dict) or not record.is_exact:
+        return None
+    # A text or a name may be redacted in part.
+    if REDACTED in str(value) or _was_redacted(value) or any(_was_redacted(each) for _, _, each in walk(value)):
+        return None
+    try:
+        return digest_of(value)
+    except RecordError:
+        return None
+
+
+def _was_redacted(value: Json) -> bool:
+    """Return whether a value was redacted; null is not a marker here, since it may be the input."""
+    return value is not None and value != "" and is_redacted(value)
 
 
 _NO_TARGETS = frozenset({"tool_namespace", "deferred_tool_ref"})
@@ -162,14 +246,6 @@ def members_with_references(kind: str) -> tuple[tuple[str, str], ...]:
     typed = ((slot.name, TARGETS[slot.meaning]) for slot in slots if slot.meaning and slot.name not in passed_over)
     untyped = ((member, target) for (owner, member), target in _UNTYPED.items() if owner == kind)
     return (*typed, *untyped)
-
-
-def ids_in(value: Json) -> Iterator[tuple[int, str]]:
-    """Yield the ids in a list with their positions; an entry may be an object with an id."""
-    for index, item in items_of(value):
-        each = item.get("tool_id") if isinstance(item, dict) else item
-        if isinstance(each, str):
-            yield index, each
 
 
 def requirement_of(kind: str, member: str) -> str:

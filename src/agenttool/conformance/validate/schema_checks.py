@@ -1,10 +1,18 @@
-"""Check the schemas and examples that declarations and interfaces carry."""
+"""Check records against the schemas of their kinds, and the schemas and examples that records carry.
+
+Our schemas accept nothing that the published ones reject, and require more. What breaks a published schema is an
+error. What breaks only what ours add (`OUR_MEMBERS`, and whatever lies inside a member) is a warning.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 
-from agenttool.conformance.validate.finding import RecordFlaw, flaw
+import msgspec
+
+from agenttool.conformance.ledger import read_table
+from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw, requirements_of
 from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.secret_checks import FieldNames
@@ -12,6 +20,19 @@ from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker, is_costly
 from agenttool.schema.explain import Misfit, pointer_of
+from agenttool.schema.record_schemas import schema_of
+
+SHAPE_ROWS = requirements_of("schema")
+"""The requirement that a record of each kind fits its schema."""
+
+CLOSED_LISTS = requirements_of("closed_enum")
+"""The requirement of each closed enum, by `record_type.member`."""
+
+OUR_MEMBERS = frozenset((row["record_type"], row["member"]) for row in read_table("validate/extensions.tsv"))
+"""Members that our schemas describe and the published ones leave open; a test compares both."""
+
+ITEMS_OF_ANYTHING = frozenset({("tool_surface", "deferred_tools"), ("tool_surface", "loaded_tools")})
+"""Lists whose items the published schemas leave open."""
 
 _SCHEMAS_OF_DECLARATION = (
     ("input_contract", "model_input_schema"),
@@ -23,6 +44,35 @@ _PLAIN_EXPECTATION = re.compile(
     r"a member '[^']{1,80}'|(?:(?:null|boolean|integer|number|string|array|object)(?: or )?){1,7}"
 )
 _KEEPS_PROPERTIES = frozenset({"properties", "patternProperties", "dependentSchemas"})
+
+
+def misfits_of(kind: str, members: JsonObject) -> Iterable[RecordFlaw]:
+    """Return the flaws of a record that does not fit the schema of its kind."""
+    checker = _checker_of(kind)
+    if checker.accepts(members):
+        return ()
+    return [_schema_flaw(kind, misfit) for misfit in checker.misfits(members)]
+
+
+@cache
+def _checker_of(kind: str) -> Checker:
+    return Checker(schema_of(kind))
+
+
+def _schema_flaw(kind: str, misfit: Misfit) -> RecordFlaw:
+    member, *inner = misfit.pointer.split("/")[1:] or [""]
+    is_item = len(inner) == 1 and inner[0].isdigit()
+    is_ours = (kind, member) in OUR_MEMBERS or (is_item and (kind, member) in ITEMS_OF_ANYTHING)
+    is_published = not is_ours and (not inner or is_item)
+    made = flaw(
+        "missing_member" if misfit.advice.startswith("add ") else "misfit",
+        misfit.pointer,
+        kind=kind,
+        expected=misfit.expected,
+        advice=misfit.advice,
+        requirement=CLOSED_LISTS.get(f"{kind}.{member}", SHAPE_ROWS[kind]),
+    )
+    return made if is_published else msgspec.structs.replace(made, severity=Severity.WARNING)
 
 
 def check_schemas(record: ForeignRecord) -> Iterator[RecordFlaw]:

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Self, cast
+from typing import Self
 
 import msgspec
 
 from agenttool.conformance.validate.finding import RecordFlaw, Severity, flaw
 from agenttool.conformance.validate.foreign_records import ForeignRecord, items_of
 from agenttool.conformance.validate.parse import walk
-from agenttool.conformance.validate.record_index import RecordIndex, Value
 from agenttool.conformance.validate.value_checks import is_digest
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
@@ -162,26 +161,3 @@ def check_credentials(record: ForeignRecord) -> Iterator[RecordFlaw]:
     for index, ref in items_of(record.members.get(member)):
         if isinstance(ref, str) and _LOOKS_SECRET.match(ref):
             yield flaw("credential", pointer_of((member, index)))
-
-
-_STORED = """
-SELECT n, pointers, tool FROM (
-    SELECT inputs.n AS n, pointers, coalesce(inputs.tool, calls.tool) AS tool
-    FROM inputs LEFT JOIN calls ON inputs.tool IS NULL AND calls.id = inputs.invocation
-)
-WHERE tool IN (SELECT tool FROM sensitive) ORDER BY tool, n
-"""
-_NAMES = "SELECT names FROM sensitive WHERE tool = ? ORDER BY rowid DESC LIMIT 1"
-
-
-def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[Value, RecordFlaw]]:
-    """Check the inputs of calls for values of sensitive fields, now that every declaration is known (AT-IO-06)."""
-    tool, fields = None, FieldNames(())
-    for number, pointers, owner in index.ask(_STORED):
-        if owner != tool:
-            tool = owner
-            names = next(index.ask(_NAMES, tool))[0]
-            fields = FieldNames(msgspec.json.decode(cast("str", names), type=tuple[str, ...]))
-        for pointer in msgspec.json.decode(cast("str", pointers), type=list[str]):
-            if fields.are_passed_by(name_path(pointer)[1:]):
-                yield number, flaw("open_secret", pointer)

@@ -14,6 +14,7 @@ from agenttool.conformance.validate.cross_checks import (
     check_progress,
     check_references,
     check_repeats,
+    check_stored_inputs,
 )
 from agenttool.conformance.validate.documents import MAX_RECORD, Document, read_documents
 from agenttool.conformance.validate.finding import Finding, Origin, RecordFlaw, Severity, Summary, flaw, shown_id
@@ -24,12 +25,10 @@ from agenttool.conformance.validate.foreign_records import (
     in_current_spelling,
     kind_of,
 )
-from agenttool.conformance.validate.index_writer import IndexWriter
 from agenttool.conformance.validate.parse import parse
 from agenttool.conformance.validate.record_checks import flaws_of
 from agenttool.conformance.validate.record_index import RecordIndex
-from agenttool.conformance.validate.secret_checks import check_stored_inputs
-from agenttool.conformance.validate.shape import misfits_of
+from agenttool.conformance.validate.schema_checks import misfits_of
 
 
 class Validation(AbstractContextManager["Validation"]):
@@ -43,7 +42,6 @@ class Validation(AbstractContextManager["Validation"]):
         self._max_record = max_record
         self._on_bytes = on_bytes
         self._index = RecordIndex()
-        self._writer = IndexWriter(self._index)
         self._records: Counter[str] = Counter()
         self._severities: Counter[Severity] = Counter()
         self._files = self._bytes = self._unreadable = 0
@@ -119,7 +117,7 @@ class Validation(AbstractContextManager["Validation"]):
             self._records[kind] += 1
             today, old_pointers = in_current_spelling(kind, members)
             record = ForeignRecord(kind, today, document.data, parsed.is_exact and today is members, old_pointers)
-            self._writer.add(record, file=file, line=document.line, content=parsed.content)
+            self._index.add_record(record, file=file, line=document.line, content=parsed.content)
             spelling = flaws_of_spelling(old_pointers)
             for found in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
                 origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))

@@ -200,6 +200,16 @@ def moment_of(time: Json) -> str | None:
     return f"{clock}.{fraction.rstrip('0')}"
 
 
+_FARTHEST = (1 << 63) - 1
+
+
+def whole_number(value: Json) -> int | None:
+    """Return a whole number; 1.0 counts as 1, and a huge number is clamped."""
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return max(-_FARTHEST, min(int(value), _FARTHEST)) if isinstance(value, int | float) else None
+
+
 def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that nothing ends before it started or was created (AT-INV-09)."""
     for member, event in (("started_at", "it started"), ("created_at", "it was created")):
