@@ -10,14 +10,17 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from call_facts import story_of
 from project_settings import write_settings
 
 from agenttool import Runtime, tool
+from agenttool.cli import event_log
 from agenttool.journal.steps import STEPS
 from agenttool.stores.fact_codec import decode_fact
 from agenttool.stores.sqlite import fact_rows
@@ -179,21 +182,26 @@ def _moved_over(copy, path):
     Path(f"{path}.new").replace(path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("restore", [_copied_over, _moved_over])
-def test_a_follower_detects_a_replaced_journal_and_continues(tmp_path, restore):
+def test_a_follower_detects_a_replaced_journal_and_continues(run, tmp_path, monkeypatch, restore):
     path, copy = tmp_path / "agenttool.db", tmp_path / "copy.db"
     asyncio.run(_write(path, 1))
     shutil.copyfile(path, copy)
     asyncio.run(_write(path, 2, 3))
-    with _following(path, "--after", "14") as follower:
-        assert _positions(follower, 3) == [14, 14, 15]
+
+    def replace_then_interrupt():
         restore(copy, path)
         asyncio.run(_write(path, 4))
-        assert _positions(follower, 11)[-1] == 10
-        os.kill(follower.pid, signal.SIGINT)
-        _, said = follower.communicate(timeout=BOUND_S)
-    assert "the journal was replaced: it is not the one that was read up to 15; continuing after 5," in said
+        yield
+        raise KeyboardInterrupt
+
+    # Between two reads, because SQLite does not support the replacement of a file that is open.
+    pauses = replace_then_interrupt()
+    monkeypatch.setattr(event_log, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: next(pauses)))
+    done = run("log", "--events", "--follow", "--json", "--after", 14, "--store", f"sqlite:{path}")
+    positions = [each["position"] for each in events(done)]
+    assert (positions[:3], len(positions), positions[-1]) == ([14, 14, 15], 14, 10)
+    assert "the journal was replaced: it is not the one that was read up to 15; continuing after 5," in done.stderr
     with SqliteReader.open(path, steps=STEPS) as reader:
         assert list(reader.verify()) == []
 

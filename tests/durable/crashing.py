@@ -15,13 +15,13 @@ import os
 import pickle
 import random
 import resource
-import select
 import signal
 import sys
 import time
 import traceback
 from collections import Counter, defaultdict
 from contextlib import suppress
+from itertools import islice
 
 import living
 
@@ -45,7 +45,9 @@ CALLERS = 6
 LONGEST_S = 0.06
 SURVIVES_EVERY = 10
 FAILS, SPEAKS = 0.25, 0.8
-"""How often the disk fails to a process, and how often a process is let live until its first word."""
+"""How often the disk fails to a process, and how often a process lives until it has said something."""
+MOST_WORDS = 8
+"""A process lives at least until it has said up to so much, so that a busy machine kills none before it did anything."""
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
 NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier"]
@@ -133,19 +135,17 @@ def fork(folder, seed):
 
 
 def a_round(folder, rng):
-    """Start processes, kill each a while after its first word or before it, and give all that they said."""
+    """Start processes, kill each a while after some of its words or before the first, and give all that they said."""
     children = [fork(folder, rng.random()) for _ in range(rng.choice([1, 2, 2, 3]))]
-    said = []
+    lines = []
     for child, reading in children:
-        if rng.random() < SPEAKS:
-            select.select([reading], [], [], PATIENCE_S)
-        time.sleep(rng.random() * LONGEST_S)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    for _, reading in children:
         with os.fdopen(reading, "rb") as words:
-            said += [json.loads(line) for line in words if line.endswith(b"\n")]
-    return said
+            lines += islice(words, rng.randint(1, MOST_WORDS) if rng.random() < SPEAKS else 0)
+            time.sleep(rng.random() * LONGEST_S)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            lines += words
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 def survive_apart(folder, said, seed):

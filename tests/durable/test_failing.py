@@ -10,6 +10,7 @@ import pytest
 
 from agenttool import tool
 from agenttool.errors import StoreError
+from agenttool.stores.sqlite.writer import Writer
 
 PROGRAM = Path(__file__).parent / "failing.py"
 
@@ -79,17 +80,14 @@ async def test_a_started_call_whose_result_is_not_stored_has_failed(survivor, mo
         """Count."""
         return number
 
+    def refuse(*_, **__):
+        raise StoreError("the disk is full")
+
     async with survivor(tools=[count]) as rt:
         await rt.call("count", {"number": 1})
-        log, settle = rt._core.journal.log, rt._core.journal.log.settle
-        is_full = iter([True])
-
-        async def settle_unless_full():
-            if next(is_full, False):
-                raise StoreError("the disk is full")
-            await settle()
-
-        monkeypatch.setattr(log, "settle", settle_unless_full)
-        started = await rt.submit("count", {"number": 2})
+        with monkeypatch.context() as disk:
+            disk.setattr(Writer, "append_one", refuse)
+            disk.setattr(Writer, "commit", refuse)
+            started = await rt.submit("count", {"number": 2})
         assert started.status == "failed"
         assert (await rt.submit("count", {"number": 3})).status == "succeeded"

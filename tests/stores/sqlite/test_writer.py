@@ -21,8 +21,9 @@ NOW, LATER = Moment(1), Moment(10**18)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """A disk that nobody calls slow, however busy this machine is."""
+    """A disk that nobody calls slow, however busy this machine is, and no commit but those that a test asks for."""
     monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", 60.0)
+    monkeypatch.setattr(group_commit, "LINGER_S", 3600.0)
 
 
 @pytest.fixture
