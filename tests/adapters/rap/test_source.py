@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from agenttool import ConfigError, Runtime, tool
-from agenttool.adapters.rap import discovery, source
+from agenttool.adapters.rap import discovery, http_client, source
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.adapters.rap.http_client import HttpClient, RawResponse
+from agenttool.adapters.rap.http_client import HttpClient, HttpReply
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.errors import StoreError
 from agenttool.policy.rules import Rule
@@ -177,13 +177,21 @@ async def test_settings_name_sources(tmp_path, monkeypatch):
 async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the_clear(monkeypatch):
     posted = []
 
-    async def exchange(self, endpoint, *_):
+    async def connected(endpoint, addresses):
+        return None
+
+    async def resolved(*_):
+        return ["203.0.113.7"]
+
+    async def use(self, connection, endpoint, *_):
         posted.append(endpoint)
         tool = {"name": "probe", "description": "d", "inputSchema": {"type": "object"}}
         told = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
-        return RawResponse(200, json.dumps(told).encode())
+        return HttpReply(status=200, body=json.dumps(told).encode())
 
-    monkeypatch.setattr(HttpClient, "_exchange", exchange)
+    monkeypatch.setattr(http_client, "resolve", resolved)
+    monkeypatch.setattr(http_client, "_connect", connected)
+    monkeypatch.setattr(HttpClient, "_use", use)
     source = RapServer(name="gh", url="https://gh.example", credential=Bearer("a-token-of-sixteen"))
     async with Runtime.open(sources=[source], rules=ALL) as rt:
         result = await rt.call("probe", {}, surface=await rt.surface())

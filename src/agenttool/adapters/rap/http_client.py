@@ -133,7 +133,7 @@ class HttpClient:
                 total=most, per_owner=most, per_key=most, timeout_s=timeout_s, queue_timeout_s=timeout_s
             )
         )
-        self._idle: list[tuple[HttpEndpoint, HttpConnection, asyncio.TimerHandle]] = []
+        self._idle: dict[HttpConnection, tuple[HttpEndpoint, asyncio.TimerHandle]] = {}
 
     async def post(
         self,
@@ -180,8 +180,8 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._close_idle(self._idle[0][1])
+        for connection in [*self._idle]:
+            self._close_idle(connection)
 
     async def _send(
         self,
@@ -193,52 +193,29 @@ class HttpClient:
         max_bytes: int,
         options: RequestOptions,
     ) -> HttpReply:
-        progress = _Progress()
+        is_sent = False
         try:
             check_url(url, self._policy)
-            parts = urlsplit(url)
-            is_tls = parts.scheme == "https"
-            endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
-            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            request = encode_request(method, parts.netloc, target, headers, body)
-            status, read, retry_after_s = await self._exchange(endpoint, request, max_bytes, options, progress)
+            endpoint, request = encode_request(method, url, headers, body)
+            async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
+                reused = self._take_idle(endpoint, options.max_idle_s)
+                if reused is not None:
+                    is_sent = True
+                    try:
+                        return await self._use(reused, endpoint, request, max_bytes, options.reader)
+                    except ConnectionError:  # the other side closed it at the same time
+                        if reused.received or options.send_once:
+                            raise
+                addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
+                connection = await _connect(endpoint, addresses)
+                is_sent = True
+                return await self._use(connection, endpoint, request, max_bytes, options.reader)
         except RecordError as error:
             return HttpReply(fault=str(error), is_refused=True, is_sent=False)
         except TimeoutError as error:
-            fault = str(error) or "its host name was not resolved in time"
-            return HttpReply(fault=fault, is_sent=progress.is_sent)
+            return HttpReply(fault=str(error) or "its host name was not resolved in time", is_sent=is_sent)
         except (OSError, UnicodeError) as error:
-            return HttpReply(fault=f"the connection failed: {type(error).__name__}", is_sent=progress.is_sent)
-        return HttpReply(status=status, body=read[:max_bytes], retry_after_s=retry_after_s)
-
-    async def _exchange(
-        self,
-        endpoint: "HttpEndpoint",
-        request: bytes,
-        max_bytes: int,
-        options: RequestOptions,
-        progress: "_Progress",
-    ) -> "RawResponse":
-        """Send a request once the limiter permits it, and return the response with up to `max_bytes` of its body.
-
-        Raises:
-            RecordError: the endpoint may not be contacted.
-            OSError: it cannot be reached, the connection failed, or the response is not HTTP.
-            UnicodeError: its host name is not valid.
-        """
-        async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
-            reused = self._take_idle(endpoint, options.max_idle_s)
-            if reused is not None:
-                progress.is_sent = True
-                try:
-                    return await self._use(reused, endpoint, request, max_bytes, options.reader)
-                except ConnectionError:  # the other side closed it at the same time
-                    if reused.received or options.send_once:
-                        raise
-            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
-            connection = await _connect(endpoint, addresses)
-            progress.is_sent = True
-            return await self._use(connection, endpoint, request, max_bytes, options.reader)
+            return HttpReply(fault=f"the connection failed: {type(error).__name__}", is_sent=is_sent)
 
     async def _use(
         self,
@@ -247,38 +224,30 @@ class HttpClient:
         request: bytes,
         max_bytes: int,
         reader: asyncio.StreamReader | None,
-    ) -> "RawResponse":
-        try:
-            response = await connection.exchange(request, max_bytes, reader)
-        except BaseException:  # also if the request was canceled after its response came
-            connection.close()
-            raise
+    ) -> HttpReply:
+        """Send a request over a connection, which then is idle if it stays open."""
+        reply = await connection.exchange(request, max_bytes, reader)
         if connection.is_open:
-            self._add_idle(endpoint, connection)
-        return response
+            timer = asyncio.get_running_loop().call_later(IDLE_S, self._close_idle, connection)
+            self._idle[connection] = endpoint, timer
+            if len(self._idle) > MAX_IDLE_CONNECTIONS:
+                self._close_idle(next(iter(self._idle)))
+        return reply
 
     def _take_idle(self, endpoint: "HttpEndpoint", max_idle_s: float) -> "HttpConnection | None":
         """Remove and return the open connection that became idle last, unless that was too long ago."""
         closes_after = asyncio.get_running_loop().time() + IDLE_S - max_idle_s
-        for position in reversed(range(len(self._idle))):
-            found, connection, timer = self._idle[position]
+        for connection, (found, timer) in reversed([*self._idle.items()]):
             if found == endpoint and timer.when() >= closes_after:
-                del self._idle[position]
+                del self._idle[connection]
                 timer.cancel()
                 if connection.is_open:
                     return connection
         return None
 
-    def _add_idle(self, endpoint: "HttpEndpoint", connection: "HttpConnection") -> None:
-        timer = asyncio.get_running_loop().call_later(IDLE_S, self._close_idle, connection)
-        self._idle.append((endpoint, connection, timer))
-        if len(self._idle) > MAX_IDLE_CONNECTIONS:
-            self._close_idle(self._idle[0][1])
-
     def _close_idle(self, connection: "HttpConnection") -> None:
-        [timer] = [timer for _, each, timer in self._idle if each is connection]
+        _, timer = self._idle.pop(connection)
         timer.cancel()
-        self._idle = [each for each in self._idle if each[1] is not connection]
         connection.close()
 
 
@@ -288,21 +257,6 @@ class HttpEndpoint(NamedTuple):
     host: str
     port: int
     is_tls: bool
-
-
-class RawResponse(NamedTuple):
-    """A response; a body that is too long is cut a little behind the wanted length."""
-
-    status: int
-    body: bytes
-    retry_after_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far a request got, for the reply of one that failed."""
-
-    is_sent: bool = False
 
 
 def _seconds_in(retry_after: str) -> float:
@@ -316,32 +270,38 @@ def _seconds_in(retry_after: str) -> float:
     return min(max(until_s, 0.0), MAX_RETRY_AFTER_S)
 
 
-def encode_request(method: str, host: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Return the bytes of a request.
+def encode_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> tuple[HttpEndpoint, bytes]:
+    """Return where a request goes, and its bytes.
 
     Raises:
         RecordError: a header would change the framing or the destination of the request.
     """
     check_headers(headers)
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    named = (f"{name}: {value}" for name, value in headers.items())
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {parts.netloc}", *named]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
-    return "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")
+    endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
+    return endpoint, "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")
 
 
 async def _connect(endpoint: HttpEndpoint, addresses: list[str]) -> "HttpConnection":
     """Connect to the first checked address that accepts; TLS still verifies the host name of the URL."""
-    for address in addresses[:-1]:
-        with suppress(OSError):
-            return await _connect_to(endpoint, address)
-    return await _connect_to(endpoint, addresses[-1])
-
-
-async def _connect_to(endpoint: HttpEndpoint, address: str) -> "HttpConnection":
     name, context = (endpoint.host, tls_context()) if endpoint.is_tls else (None, None)
-    connect = asyncio.get_running_loop().create_connection
-    _, connection = await connect(HttpConnection, address, endpoint.port, ssl=context, server_hostname=name)
-    return connection
+    failure = OSError("no address")
+    for address in addresses:
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                HttpConnection, address, endpoint.port, ssl=context, server_hostname=name
+            )
+        except OSError as error:
+            failure = error
+        else:
+            return connection
+    raise failure
 
 
 @cache
@@ -366,7 +326,7 @@ class HttpConnection(asyncio.Protocol):
         """Start unconnected; the event loop connects it."""
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._response: asyncio.Future[RawResponse] | None = None
+        self._response: asyncio.Future[HttpReply] | None = None
         self._reader: asyncio.StreamReader | None = None
         self._body = bytearray()
         self._max_bytes = self.received = self._status = 0
@@ -378,7 +338,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether another exchange may start."""
         return self._transport is not None and self._response is None and not self._transport.is_closing()
 
-    async def exchange(self, request: bytes, max_bytes: int, reader: asyncio.StreamReader | None = None) -> RawResponse:
+    async def exchange(self, request: bytes, max_bytes: int, reader: asyncio.StreamReader | None = None) -> HttpReply:
         """Send a request and return its response, with up to `max_bytes` of the body.
 
         A reader gets the body instead, if the status is 200; it can pause the connection, which is then not reused.
@@ -397,11 +357,15 @@ class HttpConnection(asyncio.Protocol):
             reader.set_transport(self._transport)
         try:
             self._transport.write(request)
-            return await self._response
+            reply = await self._response
+        except BaseException:  # also if the request was canceled after its response came
+            self.close()
+            raise
         finally:
             self._response = None
-            if not self._is_reusable or self._transport.get_write_buffer_size():
-                self.close()
+        if not self._is_reusable or self._transport.get_write_buffer_size():
+            self.close()
+        return reply
 
     def close(self) -> None:
         """Close it at once."""
@@ -466,7 +430,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _complete(self) -> None:
         if self._response is not None and not self._response.done():
-            self._response.set_result(RawResponse(self._status, bytes(self._body), self._retry_after_s))
+            body = bytes(self._body[: self._max_bytes])
+            self._response.set_result(HttpReply(status=self._status, body=body, retry_after_s=self._retry_after_s))
 
     def _fail(self, reason: str) -> None:
         self._is_reusable = False
