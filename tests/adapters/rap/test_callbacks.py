@@ -129,7 +129,7 @@ async def test_no_callback_url_and_no_authorization_page_is_logged(running, tool
         assert await server.post(invocation, "oauth", auth_url=f"https://{page}") == 200
         rt.sources.get("rap").callbacks.now_ns = lambda: NOW_NS * 10
         assert await server.settle(invocation) == 410
-    for logged in ("forged", "was rejected", "was dropped", "not shown", "no longer waits", "expired"):
+    for logged in ("forged", "was rejected", "was dropped", "auth_url must use https", "no longer waits", "expired"):
         assert logged in caplog.text
     assert [each for each in (url[-48:], "5b1c", page) if each in caplog.text] == []
 

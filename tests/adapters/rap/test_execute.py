@@ -407,7 +407,7 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
             assert await server.post(invocation, "oauth", **told) == 409
         assert len([record async for record in rt.journal.export()]) == before
         assert (await rt.prompts.list())[0].message == "2?"
-        assert "has reached its limit of 3 prompts" in caplog.text
+        assert "was rejected: a call may ask 3 times" in caplog.text
         assert await server.post(invocation, "tool_result", text="done", url=url) == 200
         assert not (await rt.wait(call.invocation_id)).is_error
 

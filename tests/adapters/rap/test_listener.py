@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
 from agenttool import RapServer, Runtime
 from agenttool.adapters.rap import listener
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
-from agenttool.adapters.rap.callbacks import CallbackReply
 from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener
 from agenttool.pipeline import recovery
 from agenttool.policy.rules import Rule
@@ -116,7 +116,7 @@ async def test_a_foreign_program_on_the_port_of_the_store_is_a_fault(app, caplog
 async def test_what_comes_to_a_forged_url_is_not_read():
     class Strict:
         def verify_token(self, token):
-            return CallbackReply(404, "no such callback URL")
+            raise HTTPException(404, "no such callback URL")
 
     async def receive():
         raise AssertionError("the message of a stranger was read")

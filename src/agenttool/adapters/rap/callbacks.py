@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from starlette.exceptions import HTTPException
+
 from agenttool.adapters.rap.callback_urls import CallbackUrls
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.limiter import RateLimiter
@@ -44,27 +46,12 @@ from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-ACCEPTED, BAD, UNKNOWN, CONFLICT, GONE, TOO_LARGE, WRONG_TYPE, BUSY = 200, 400, 404, 409, 410, 413, 415, 503
 _DIGEST_LENGTH = 12
 MAX_CONCURRENT = 1000
 """How many callbacks are processed at a time; further ones are answered with 503."""
 
 CALLBACK_RATE = RateLimit(per_second=50, burst=500)
 """How often a call may send callbacks other than its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallbackReply:
-    """The HTTP status and message for the sender of a callback."""
-
-    status: int
-    message: str = ""
-
-
-_OK = CallbackReply(ACCEPTED)
-_RATE_LIMITED = CallbackReply(BUSY, "callbacks for this call come too often; retry later")
-# A server that this deployment does not configure may not prompt a person: its SSRF and display rules are unknown.
-_UNKNOWN_SOURCE = CallbackReply(BUSY, "the server of this call is not configured here now; retry later")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,62 +74,54 @@ class CallbackHandler:
 
     async def receive(
         self, token: str, content_type: str | None, body: bytes, idempotency_key: str | None = None
-    ) -> CallbackReply:
-        """Process one message, and return the reply to its sender.
+    ) -> None:
+        """Process one message; its sender is acknowledged unless this raises.
 
         Messages with the same idempotency key are attempts to deliver one message; others are separate messages.
+
+        Raises:
+            HTTPException: the message is rejected.
         """
         call = self.verify_token(token)
-        if isinstance(call, CallbackReply):
-            return call
         message = _read(content_type, body)
-        if self._exceeds_rate(call, message):
-            return _RATE_LIMITED
-        if isinstance(message, CallbackReply):
-            log.warning("a callback for %s was rejected: %s", call, message.message)
-            return message
+        if not isinstance(message, ToolResultMessage) and self._rates.take(call):
+            raise _rejected(call, 503, "callbacks for this call come too often; retry later")
+        if isinstance(message, RecordError):
+            raise _rejected(call, 400, str(message))
+        if message is None:
+            raise _rejected(call, 415, "a callback is application/json")
         if not self.urls.belongs_to_thread(token, message.group_id) or _call_named_in(message) not in (None, call):
-            return _dropped(call, "it names another call, or a thread other than its call's")
+            raise _dropped(call, "it names another call, or a thread other than its call's")
+        if self._concurrent >= MAX_CONCURRENT:
+            raise _rejected(call, 503, "too many callbacks at once; retry later")
         delivery = None if idempotency_key is None else _digest(idempotency_key)
-        return await self._process_locked(call, message, body, delivery)
+        self._concurrent += 1
+        try:
+            async with self.thread_lock(message.group_id):
+                await self._process(call, message, body, delivery)
+        except StoreError as error:
+            log.error("a callback for %s could not be stored: %s", call, error)  # noqa: TRY400 -- no traceback needed
+            raise HTTPException(503, "the message could not be stored; retry later") from error
+        finally:
+            self._concurrent -= 1
 
-    def verify_token(self, token: str) -> InvocationId | CallbackReply:
-        """Return the call of a callback URL, or the reply to the sender; called before the body is read."""
+    def verify_token(self, token: str) -> InvocationId:
+        """Return the call of a callback URL; called before the body is read.
+
+        Raises:
+            HTTPException: the URL is forged or expired.
+        """
         call = self.urls.verify(token)
         if call is not None and self.now_ns() <= self.urls.expires_at_ns(call):
             return call
         log.warning("a callback was sent to a URL that is %s", "forged" if call is None else "expired")
-        return CallbackReply(UNKNOWN if call is None else GONE, "no such callback URL")
+        raise HTTPException(404 if call is None else 410, "no such callback URL")
 
     def thread_lock(self, thread_id: str) -> asyncio.Lock:
         """Return the lock that serializes changes to a thread."""
         return self._locks.setdefault(thread_id, asyncio.Lock())
 
-    def _exceeds_rate(self, call: InvocationId, message: Callback | CallbackReply) -> bool:
-        """Return whether a call sends too many callbacks; its result is always accepted."""
-        if isinstance(message, ToolResultMessage) or not self._rates.take(call):
-            return False
-        log.info("a callback for %s was rejected: they come too often", call)
-        return True
-
-    async def _process_locked(
-        self, call: InvocationId, message: Callback, body: bytes, delivery: str | None
-    ) -> CallbackReply:
-        if self._concurrent >= MAX_CONCURRENT:
-            return CallbackReply(BUSY, "too many callbacks at once; retry later")
-        self._concurrent += 1
-        try:
-            async with self.thread_lock(message.group_id):
-                return await self._process(call, message, body, delivery)
-        except StoreError as error:
-            log.error("a callback for %s could not be stored: %s", call, error)  # noqa: TRY400 -- no traceback needed
-            return CallbackReply(BUSY, "the message could not be stored; retry later")
-        finally:
-            self._concurrent -= 1
-
-    def _process(
-        self, call: InvocationId, message: Callback, body: bytes, delivery: str | None
-    ) -> Awaitable[CallbackReply]:
+    def _process(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Awaitable[None]:
         match message:
             case ToolResultMessage():
                 return self._result(call, message, body)
@@ -153,22 +132,22 @@ class CallbackHandler:
             case ViewUpdate():
                 return self._view(call, message, delivery)
 
-    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> CallbackReply:
+    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> None:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
         awaited = await self.results.get(call)
         if awaited is None:
-            return _late(call)
+            return _log_late(call)
         opened = await self._subscribe(awaited) if message.subscription else None
         is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
         taken = await self.results.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
-        if taken is AnswerStatus.ACCEPTED:
-            if is_over_limit:
-                log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
-                self.withdraw(call, message.group_id)
-            return _OK
-        if opened is SubscribeOutcome.NEW:
-            await self.subscriptions.end(message.group_id, call)
-        return _late(call)
+        if taken is not AnswerStatus.ACCEPTED:
+            _log_late(call)
+            if opened is SubscribeOutcome.NEW:
+                await self.subscriptions.end(message.group_id, call)
+        elif is_over_limit:
+            log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
+            self.withdraw(call, message.group_id)
+        return None
 
     async def _subscribe(self, awaited: PendingCall) -> SubscribeOutcome:
         """Store a subscription, also of a server that only another process of the store configures."""
@@ -184,34 +163,29 @@ class CallbackHandler:
         limit = DEFAULT_MAX_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
         return await self.subscriptions.open(subscription, limit)
 
-    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> CallbackReply:
+    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> None:
         if len(message.text) > MAX_EVENT_CHARS:
-            log.warning("an event of %s was rejected: its text is too long", call)
-            return CallbackReply(TOO_LARGE, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
+            raise _rejected(call, 413, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
         outcome = EventOutcome.UNKNOWN
         if await self.threads.find(message.group_id) is not None:
             outcome = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
-        if outcome is EventOutcome.STORED:
-            return _OK
         if outcome is EventOutcome.LIMIT_REACHED:
-            log.warning("an event of %s was rejected: too many events of its thread wait", call)
-            return CallbackReply(BUSY, "too many events of this thread wait; retry later")
-        log.info("an event of %s was dropped: it has no open subscription", call)
-        return CallbackReply(GONE, "no such subscription")
+            raise _rejected(call, 503, "too many events of this thread wait; retry later")
+        if outcome is EventOutcome.UNKNOWN:
+            raise _rejected(call, 410, "no such subscription")
 
-    async def _ask(self, call: InvocationId, message: OAuth | UserChoice, delivery: str | None) -> CallbackReply:
+    async def _ask(self, call: InvocationId, message: OAuth | UserChoice, delivery: str | None) -> None:
         """Show a prompt of a pending call; its id contains the delivery, so that a repeated one shows it once."""
         awaited = await self.results.get(call)
         if awaited is None:
-            return _late(call)
+            return _log_late(call)
         found = self.source_of(awaited.tool_id)
-        if found is None:
-            return _UNKNOWN_SOURCE
+        if found is None:  # a server without SSRF and display rules may not prompt a person
+            raise _rejected(call, 503, "the server of this call is not configured here now; retry later")
         source, policy = found
         error = _url_error(message, source, policy)
         if error is not None:
-            log.warning("%s sent a prompt that is not shown: %s", call, error)
-            return CallbackReply(BAD, error)
+            raise _rejected(call, 400, error)
         prompt = Prompt(
             prompt_id=f"prm_{call.partition('_')[2]}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
             invocation_id=call,
@@ -223,19 +197,16 @@ class CallbackHandler:
         )
         outcome = await self.results.ask(prompt, source.max_prompts)
         if outcome is PromptOutcome.TOO_MANY:
-            log.warning("%s has reached its limit of %d prompts", call, source.max_prompts)
-            return CallbackReply(CONFLICT, f"a call may ask {source.max_prompts} times; send its result")
-        return _OK if outcome is PromptOutcome.PUT_UP else _late(call)
+            raise _rejected(call, 409, f"a call may ask {source.max_prompts} times; send its result")
+        return None if outcome is PromptOutcome.PUT_UP else _log_late(call)
 
-    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> CallbackReply:
+    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> None:
         if await self.threads.find(message.group_id) is None:
-            return _dropped(call, "its thread is closed")
+            raise _dropped(call, "its thread is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
         own = None if delivery is None else _digest(f"{call}/{delivery}")  # two servers may use equal keys
-        if await self.views.update(view, own):
-            return _OK
-        log.warning("a view of %s was rejected: it is too large, or its thread has too many", call)
-        return CallbackReply(TOO_LARGE, "the view is too large, or there are too many; clear one first")
+        if not await self.views.update(view, own):
+            raise _rejected(call, 413, "the view is too large, or there are too many; clear one first")
 
 
 def _call_named_in(message: Callback) -> str | None:
@@ -273,13 +244,14 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _read(content_type: str | None, body: bytes) -> Callback | CallbackReply:
+def _read(content_type: str | None, body: bytes) -> Callback | RecordError | None:
+    """Return a message, or what is wrong with it; None if it is not labeled as JSON."""
     if content_type is not None and not is_json(content_type):
-        return CallbackReply(WRONG_TYPE, "a callback is application/json")
+        return None
     try:
         return read_callback(body)
     except RecordError as error:
-        return CallbackReply(BAD, str(error))
+        return error
 
 
 def _subscription_rejected(message: ToolResultMessage) -> ToolResultMessage:
@@ -291,12 +263,16 @@ def _subscription_rejected(message: ToolResultMessage) -> ToolResultMessage:
     return ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=text)
 
 
-def _dropped(call: InvocationId, reason: str) -> CallbackReply:
+def _rejected(call: InvocationId, status: int, message: str) -> HTTPException:
+    log.warning("a callback for %s was rejected: %s", call, message)
+    return HTTPException(status, message)
+
+
+def _dropped(call: InvocationId, reason: str) -> HTTPException:
     log.warning("a callback for %s was dropped: %s", call, reason)
-    return CallbackReply(UNKNOWN, "no call waits for this message")
+    return HTTPException(404, "no call waits for this message")
 
 
-def _late(call: InvocationId) -> CallbackReply:
-    """Drop a message that comes after the end of its call; the reply is 200, so that it is not sent again."""
+def _log_late(call: InvocationId) -> None:
+    """Log a message that comes after the end of its call; it is acknowledged, so that it is not sent again."""
     log.info("a callback for %s was dropped: the call no longer waits", call)
-    return _OK

@@ -177,6 +177,10 @@ class NoticeSender:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def cancel(self, invocation_id: InvocationId, thread_id: str) -> None:
+        """Notify every server that a call, or the subscription that it opened, is canceled."""
+        self.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
+
     async def close(self) -> None:
         """Wait one second for pending notices, and cancel the rest."""
         if self._tasks:
@@ -243,8 +247,7 @@ class RapDeferredResult:
 
     def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
         """Notify every server that a call is canceled."""
-        notice = CancelToolCall(thread_id=thread.thread_id, tool_call_id=invocation_id)
-        self.notices.send("/cancel_tool_call", notice)
+        self.notices.cancel(invocation_id, thread.thread_id)
 
     async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         """Post a choice to the `response_url` of its prompt."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
-from agenttool.adapters.rap.callbacks import CallbackHandler, CallbackReply
+from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.request_body import read_body
 from agenttool.adapters.rap.request_guard import RequestGuard, parse_host, problem_document
 from agenttool.ports.stores import DocumentStore
@@ -43,7 +43,7 @@ MAX_CONNECTIONS = 500
 """Beyond this number a connection with an incomplete request is closed, or else an idle one. A gateway sets its own."""
 
 TAKEOVER_POLL_S = 0.5
-"""How often a standby listener tries to bind its port."""
+"""How often a listener that takes over tries to bind its port."""
 
 log = logging.getLogger("agenttool.rap")
 
@@ -74,25 +74,23 @@ class CallbackApp:
         if request.method == "GET" and _CHALLENGE.fullmatch(token):
             return JSONResponse({"proof": (self._urls or self._callbacks.urls).proof(token)})
         try:
-            reply = await self._answer(request, token)
+            await self._receive(request, token)
         except HTTPException as error:
-            reply = CallbackReply(error.status_code, error.detail)
-        return JSONResponse({"error": reply.message} if reply.message else {"ok": True}, reply.status)
+            return JSONResponse({"error": error.detail}, error.status_code)
+        return JSONResponse({"ok": True})
 
-    async def _answer(self, request: Request, token: str) -> CallbackReply:
+    async def _receive(self, request: Request, token: str) -> None:
         if request.method != "POST":
-            return CallbackReply(405, "callbacks are posted")
-        call = self._callbacks.verify_token(token)
-        if isinstance(call, CallbackReply):
-            return call  # the body of an unverified sender is not read
+            raise HTTPException(405, "callbacks are posted")
+        self._callbacks.verify_token(token)  # the body of an unverified sender is not read
         with self._callbacks.bodies.reserve() as has_room:
             body = await read_body(
                 request.headers, request.receive, MAX_BODY_BYTES, timeout_s=BODY_TIMEOUT_S, has_room=has_room
             )
             if not body:  # also if the client has disconnected
-                return CallbackReply(400, "the message is empty or incomplete")
+                raise HTTPException(400, "the message is empty or incomplete")
             kind, key = request.headers.get("content-type"), request.headers.get("idempotency-key")
-            return await self._callbacks.receive(token, kind, body, key)
+            await self._callbacks.receive(token, kind, body, key)
 
 
 class TimedHttpProtocol(HttpToolsProtocol):
@@ -242,32 +240,41 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 class Listener:
-    """Serves an ASGI application on this machine, for a runtime that is not part of a server."""
+    """Serves an ASGI application on this machine, for a runtime that is not part of a server.
 
-    def __init__(self, app: ASGIApp, address: tuple[str, int]) -> None:
+    With `takes_over`, another process of the store listens on the port, and this one once that process is gone.
+    """
+
+    def __init__(self, app: ASGIApp, address: tuple[str, int], *, takes_over: bool = False) -> None:
         """Take the application, and the address to bind; port 0 is any free port."""
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", ws="none", http=TimedHttpProtocol
         )
         self._server = _EmbeddedServer(config)
-        self._socket = socket.create_server(address, backlog=2048)
-        # A response is written in two pieces; without this the second waits up to 40 ms for an acknowledgement.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = None if takes_over else _bind(address)
+        self._address: tuple[str, int] = address if self._socket is None else self._socket.getsockname()[:2]
         self._task: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
         """The port that it listens on."""
-        return int(self._socket.getsockname()[1])
+        return self._address[1]
 
     @property
     def url(self) -> str:
         """The URL that it listens on."""
-        return f"http://{self._socket.getsockname()[0]}:{self.port}"
+        return f"http://{self._address[0]}:{self.port}"
 
     def start(self) -> None:
         """Start to serve in a task of its own."""
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))  # noqa: TID251 -- `stop` waits
+        self._task = asyncio.create_task(self._serve())  # noqa: TID251 -- `stop` waits
+
+    async def _serve(self) -> None:
+        while self._socket is None:
+            await asyncio.sleep(TAKEOVER_POLL_S)
+            with suppress(OSError):  # the other process is still there, or another one was first
+                self._socket = _bind(self._address)
+        await self._server.serve(sockets=[self._socket])
 
     async def stop(self) -> None:
         """Finish the current requests and stop."""
@@ -275,45 +282,22 @@ class Listener:
         loop = asyncio.get_running_loop()
         loop.call_later(GRACE_S, abort_incomplete_requests, self._server.server_state.connections)
         if self._task is not None:
+            if self._socket is None:
+                self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
 
-class StandbyListener:
-    """Waits while another process of the store listens on a port, and listens there once that process is gone."""
-
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self.port = port
-        self.url = f"http://{_LOOPBACK}:{port}"
-        self._app = app
-        self._listener: Listener | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start to poll the port in a task of its own."""
-        self._task = asyncio.create_task(self._poll())  # noqa: TID251 -- `stop` waits
-
-    async def stop(self) -> None:
-        """Stop polling and listening."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        if self._listener is not None:
-            await self._listener.stop()
-
-    async def _poll(self) -> None:
-        while self._listener is None:
-            await asyncio.sleep(TAKEOVER_POLL_S)
-            with suppress(OSError):  # the other process is still there, or another standby was first
-                self._listener = Listener(self._app, (_LOOPBACK, self.port))
-                self._listener.start()
+def _bind(address: tuple[str, int]) -> socket.socket:
+    listening = socket.create_server(address, backlog=2048)
+    # A response is written in two pieces; without this the second waits up to 40 ms for an acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
-async def open_listener(
-    app: CallbackApp, documents: DocumentStore, secret: bytes
-) -> tuple[Listener | StandbyListener, str | None]:
+async def open_listener(app: CallbackApp, documents: DocumentStore, secret: bytes) -> tuple[Listener, str | None]:
     """Return a listener on the port of this store, and a fault if another program has that port.
 
     A tool that works for days posts to the address that it got at the start (RAP-025), and a call that is sent again
@@ -333,7 +317,7 @@ async def open_listener(
     with suppress(OSError):
         return Listener(guarded, (_LOOPBACK, port)), None
     if await is_served(CallbackUrls(f"http://{_LOOPBACK}:{port}{PATH}", secret), _PROBE_TIMEOUT_S):
-        return StandbyListener(guarded, port), None
+        return Listener(guarded, (_LOOPBACK, port), takes_over=True), None
     fault = _PORT_IN_USE.format(port=port)
     log.error(fault)
     return Listener(guarded, (_LOOPBACK, 0)), fault

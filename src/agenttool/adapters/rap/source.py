@@ -11,17 +11,11 @@ from agenttool.adapters.rap.declare import Toolset, declare, is_repeatable, sour
 from agenttool.adapters.rap.discovery import Discovery
 from agenttool.adapters.rap.execute import DEFAULT_ATTEMPTS, NoticeSender, RapDeferredResult, RapExecutor
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.listener import (
-    CallbackApp,
-    Listener,
-    StandbyListener,
-    open_listener,
-    open_previous_listener,
-)
+from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener, open_previous_listener
 from agenttool.adapters.rap.settings import RapServer, read_source
 from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
 from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
-from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.adapters.rap.wire import CloseThread, Manifest, Migrate, ToolDefinition, write
 from agenttool.adapters.source_settings import read_all
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import environment
@@ -173,7 +167,7 @@ class RapClient:
         self._listener_faults: tuple[str, ...] = ()
         self._registry_faults: tuple[str, ...] = ()
         self._logged: frozenset[str] = frozenset()
-        self._listener: Listener | StandbyListener | None = None
+        self._listener: Listener | None = None
 
     async def connect(self, host: SourceHost) -> None:
         """Start to receive callbacks, load the manifests of all servers, and declare their tools.
@@ -197,7 +191,7 @@ class RapClient:
         else:
             self._listener = await open_previous_listener(self.callbacks, host.documents, secret)
         self._warn_about_http()
-        host.declare(cancel_subscription_tool(self.subscriptions, self._withdraw))
+        host.declare(cancel_subscription_tool(self.subscriptions, self._notices.cancel))
         await discovery.discover_all()
         self._discovery = discovery
         await self._update()
@@ -219,7 +213,7 @@ class RapClient:
             source_of=self._source_of,
             now_ns=host.now_ns,
             unique=host.unique,
-            withdraw=self._withdraw,
+            withdraw=self._notices.cancel,
         )
         self._registry = RapToolRegistry(
             declare_tool=host.declare,
@@ -342,9 +336,6 @@ class RapClient:
         await self._notices.close()
         for client in self._clients.values():
             await client.close()
-
-    def _withdraw(self, invocation_id: InvocationId, thread_id: str) -> None:
-        self._notices.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
 
 
 def _policy_of(source: RapServer) -> SsrfPolicy:
