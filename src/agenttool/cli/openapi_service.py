@@ -164,7 +164,7 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
             return ServiceTrial(fault=source.health()[0].fault or "it cannot be read")
         declared = await declared_tools(rt, service.name)
         policy = (await rt.surface()).selection_policy or {}
-        shown = policy.get("loaded_tokens")
+        shown, names = policy.get("loaded_tokens"), found.security.names
         return ServiceTrial(
             title=found.title,
             version=found.version,
@@ -175,11 +175,15 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
             skipped=found.skipped,
             findings=found.findings,
             advice=found.advice,
-            schemes={name: found.security.describe(name) for name in found.security.names},
-            unconfigured=tuple(name for name in found.security.names if not found.security.is_configured(name)),
+            schemes={name: found.security.describe(name) for name in names},
+            unconfigured=tuple(name for name in names if not found.security.is_configured(name)),
             carriers=(
                 *(f"{name}: {value}" for name, value in service.headers.items()),
-                *(found.security.sent_as(name, str(value)) for name, value in service.security.items()),
+                *(
+                    found.security.sent_as(name, str(value))
+                    for name, value in service.security.items()
+                    if name in names
+                ),
             ),
         )
 

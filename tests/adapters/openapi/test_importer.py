@@ -168,6 +168,10 @@ def test_names_are_unique_short_and_the_same_at_each_import():
     reordered = document({path: paths[path] for path in ("/a", "/c/{id}", "/b")})
     again = {each.operation.key: each.name for each in imported(reordered, exclude=["GET /a"]).tools}
     assert again == {key: name for key, name in names.items() if key != "GET /a"}
+    foreign = {f"/{each}": {"get": operation(operationId=f"get{each}")} for each in ("取得", "削除")}
+    both, one = imported(document(foreign)).tools, imported(document({"/削除": foreign["/削除"]})).tools
+    assert len({each.name for each in both}) == 2
+    assert both[1].name == one[0].name
 
 
 def test_operations_are_chosen_by_name_id_method_path_and_tag():
@@ -295,6 +299,10 @@ def test_servers_variables_and_relative_urls_are_resolved():
     relative = imported(document({"/b": {"get": operation()}}, servers=[{"url": "/api"}]), server=None)
     assert (relative.tools, relative.skipped[0].pointer) == ([], "/paths/~1b/get")
     assert "write server" in relative.skipped[0].reason
+    user = imported(
+        document({"/b": {"get": operation()}}, servers=[{"url": "https://ada:pass@a.example"}]), server=None
+    )
+    assert (user.tools, "has a user" in user.skipped[0].reason, "pass" in str(user.skipped)) == ([], True, False)
 
 
 def test_swagger_2_is_converted():
@@ -364,6 +372,16 @@ def test_openapi_3_2_methods_are_imported():
     assert [each.operation.key for each in imported({**document(paths), "openapi": "3.2.0"}).tools] == [
         "QUERY /a",
         "COPY /a",
+    ]
+
+
+def test_a_second_operation_with_the_same_method_and_path_is_skipped():
+    others = {"GET": operation(operationId="b"), "copy": operation(), "COPY": operation()}
+    found = imported({**document({"/a": {"get": operation(), "additionalOperations": others}}), "openapi": "3.2.0"})
+    assert [each.operation.key for each in found.tools] == ["GET /a", "COPY /a"]
+    assert [(each.pointer.rpartition("/")[2], each.effect) for each in found.skipped] == [
+        ("GET", "operation skipped"),
+        ("COPY", "operation skipped"),
     ]
 
 

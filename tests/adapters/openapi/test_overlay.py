@@ -1,4 +1,4 @@
-"""OpenAPI Overlay 1.0: targets and actions."""
+"""OpenAPI Overlay 1.0 and 1.1: targets and actions."""
 
 import pytest
 
@@ -61,6 +61,17 @@ def test_removals_select_by_name_index_and_filter():
 def test_a_target_selects_what_it_says_and_no_more(target, left):
     things = {"o": [{"id": "a", "old": True}, {"id": "b", "old": True}, {"id": "c"}]}
     assert [each["id"] for each in applied(things, {"target": target, "remove": True})["o"]] == left
+
+
+def test_copies_merge_one_value_into_the_target():
+    found = applied(root(), {"target": "$.paths['/b'].get", "copy": "$.paths['/a'].put"})
+    assert found["paths"]["/b"]["get"] == {"tags": ["y"]}
+
+
+@pytest.mark.parametrize("action", [{}, {"move": "$.tags"}, {"copy": "$.paths.*"}, {"copy": "$.nothing"}])
+def test_an_action_that_is_not_supported_is_refused(action):
+    with pytest.raises(DocumentError, match=";"):
+        applied(root(), {"target": "$.tags", **action})
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,21 @@ async def test_binary_data_and_xml_are_sent_as_they_are(open_service, service):
     assert (sent["headers"]["content-type"], sent["body"].decode()) == ("application/xml", "<a>ü</a>")
 
 
+@pytest.mark.parametrize(
+    ("media", "value", "lines"),
+    [
+        ({"schema": {"type": "array", "items": {"type": "object"}}}, [{"a": 1}, {"b": 2}], b'{"a":1}\n{"b":2}\n'),
+        ({"itemSchema": {"type": "object"}}, [{"a": 1}, {"b": 2}], b'{"a":1}\n{"b":2}\n'),
+        ({"schema": {"type": "object"}}, {"a": 1}, b'{"a":1}\n'),
+        ({"schema": {"type": "string"}}, '{"a":1}\n', b'{"a":1}\n'),
+    ],
+)
+async def test_json_lines_have_one_line_for_each_item(open_service, service, media, value, lines):
+    given = {"required": True, "content": {"application/x-ndjson": media}}
+    sent = await posted(open_service, service, given, {"body": value})
+    assert (sent["headers"]["content-type"], sent["body"]) == ("application/x-ndjson", lines)
+
+
 async def test_members_that_only_responses_have_are_no_arguments(open_service, service):
     schema = members(id={"type": "integer", "readOnly": True}, name={"type": "string"}) | {"required": ["id", "name"]}
     sent = await posted(open_service, service, body("application/json", schema), {"name": "x"})

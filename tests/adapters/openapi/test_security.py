@@ -210,7 +210,7 @@ async def test_parallel_calls_use_a_refresh_token_once(open_service, service):
 
 
 async def test_a_refresh_token_and_openid_connect_find_their_endpoint(open_service, service):
-    place = f"{service.url}/.well-known/openid-configuration"
+    place = f"{service.url}/.well-known/openid-configuration?p=policy"
     service.answers["/.well-known/openid-configuration"] = lambda _: {"token_endpoint": f"{service.url}/token"}
     service.answers["/token"] = {"access_token": "fetched-token"}
     found = secured([{"oidc": []}])

@@ -117,7 +117,7 @@ def tool_names(operations: Sequence[ApiOperation]) -> list[str]:
     for each in operations:
         words = each.operation_id or f"{each.method.lower()} {each.path}"
         name = _NOT_NAME.sub("_", words).strip("_-") or "operation"
-        if len(name) > MAX_NAME or name.lower() in taken:
+        if len(name) > MAX_NAME or not words.isascii() or name.lower() in taken:
             digest = hashlib.sha256(each.key.encode()).hexdigest()[:6]
             name = f"{name[: MAX_NAME - 7].rstrip('_-')}_{digest}"
         taken.add(name.lower())
@@ -163,6 +163,10 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     if "://" not in place and not url.startswith(("http://", "https://")):
         raise DocumentError(f'its server {url!r} has no host; write server = "https://…" in the settings')
     found = absolute_url(place, url).rstrip("/")
+    if "@" in urlsplit(found).netloc:
+        raise DocumentError(
+            "its server URL has a user; write server without it, and security or headers, in the settings"
+        )
     if "?" in found or "#" in found:
         raise DocumentError(f"its server {url!r} has a query or a fragment; write server and query in the settings")
     if not urlsplit(found).hostname or _VARIABLE.search(urlsplit(found).netloc):

@@ -277,8 +277,15 @@ class OperationReader:
             if name not in known and not name.startswith("x-") and not (is_3_2 and name == _ADDITIONAL):
                 reason = f"a path of OpenAPI {self._version} has no {name!r}; its methods are {', '.join(known)}"
                 self._ignore(f"{place}/{escape(name)}", reason)
-        others = object_of(item.get(_ADDITIONAL)) if is_3_2 else {}
-        return found + [(f"{place}/{_ADDITIONAL}/{escape(name)}", name, each) for name, each in others.items()]
+        methods = {name.upper() for _, name, _ in found}
+        for name, each in object_of(item.get(_ADDITIONAL)).items() if is_3_2 else ():
+            pointer = f"{place}/{_ADDITIONAL}/{escape(name)}"
+            if name.upper() in methods:
+                self.skipped.append(SkippedPart(pointer, f"the path has the method {name.upper()} already; remove one"))
+            else:
+                methods.add(name.upper())
+                found.append((pointer, name, each))
+        return found
 
     def _native_operation(self, value: Json | RawJson, pointer: str) -> JsonObject:
         """Return the members of an operation; those with another shape are reported, and left out.
@@ -469,7 +476,9 @@ class OperationReader:
         place = f"{pointer}/content/{escape(chosen)}"
         return RequestBody(
             content_type=chosen,
-            schema=media.get("schema", media.get("itemSchema", {})),
+            schema=media.get(
+                "schema", {"type": "array", "items": media["itemSchema"]} if "itemSchema" in media else {}
+            ),
             files=self._files(media) if chosen == form else {},
             is_required=native.get("required") is True,
             encoding=object_of(media.get("encoding")),

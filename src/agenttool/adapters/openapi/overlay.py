@@ -1,4 +1,4 @@
-"""OpenAPI Overlay 1.0: changes to a document that its owner keeps in a file of their own."""
+"""OpenAPI Overlay 1.0 and 1.1: changes to a document that its owner keeps in a file of their own."""
 
 import copy
 import re
@@ -40,9 +40,19 @@ def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str]) -> J
             unused.append(f"the target {target!r} of an overlay ({pointer}) selects nothing; correct it")
         if action.get("remove") is True:
             _remove(places)
-        elif "update" in action:
-            for parent, key in places:
-                _update(parent, key, action["update"], found)
+            continue
+        update = action.get("update")
+        if isinstance(source := action.get("copy"), str):
+            sources = _select(found, source, pointer)
+            if len(sources) != 1:
+                raise DocumentError(
+                    f"copy must select one value, {source!r} selects {len(sources)}; correct it", pointer
+                )
+            update = copy.deepcopy(_value(sources[0], found))
+        elif "update" not in action:
+            raise DocumentError("an action has one of remove, update and copy; add one", pointer)
+        for parent, key in places:
+            _update(parent, key, update, found)
     return found
 
 

@@ -29,6 +29,7 @@ _SEPARATOR = re.compile(r"[/\\]")
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _JSON = "application/json"
 _OCTETS = "application/octet-stream"
+_JSON_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 class ArgumentError(ValueError):
@@ -203,11 +204,12 @@ def encode_body(body: RequestBody, value: Json) -> tuple[str, bytes]:
         return _multipart(body, _form_members(value, kind))
     if kind == "*/*" or is_json(kind):
         return _JSON if kind == "*/*" else body.content_type, write_own(value)
-    content_type = _OCTETS if "*" in kind else body.content_type
-    if isinstance(value, str | dict):
+    content_type, has_lines = _OCTETS if "*" in kind else body.content_type, kind in _JSON_LINES
+    if isinstance(value, str) or (isinstance(value, dict) and not has_lines):
         data, _, given_type = _file_of(value)
         return given_type or content_type, data
-    return content_type, write_own(value)
+    lines, end = (value, b"\n") if isinstance(value, list) and has_lines else ([value], b"\n" * has_lines)
+    return content_type, b"".join(write_own(each) + end for each in lines)
 
 
 def _form_members(value: Json, kind: str) -> JsonObject:

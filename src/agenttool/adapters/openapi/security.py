@@ -288,7 +288,7 @@ class TokenCache:
             form |= {"client_id": client.client_id, **({"client_secret": secret} if secret else {})}
         answer = _read_object(await self._post(url, headers, urlencode(form).encode()))
         token, lifetime = answer.get("access_token"), answer.get("expires_in")
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not token:
             raise DocumentError(f"the token endpoint of {use.scheme!r} returned no access_token; check the client")
         following = answer.get("refresh_token")
         if refresh and isinstance(following, str):  # the server accepts each refresh token once
@@ -297,7 +297,7 @@ class TokenCache:
 
     async def _endpoint(self, use: SchemeUse) -> str:
         url = use.token_url
-        if url is not None and url.endswith("/openid-configuration"):
+        if url is not None and "/.well-known/" in url:
             found = _read_object(await self._post(url, {"Accept": "application/json"}, b"")).get("token_endpoint")
             url = found if isinstance(found, str) else None
         if url is None:

@@ -143,6 +143,8 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         server = self.server or "https://"
         if not server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
+        if "@" in server.partition("://")[2].partition("/")[0]:
+            raise ConfigError(f"the server of source {self.name!r} must have no user; write security or headers for it")
         if "?" in server or "#" in server:
             raise ConfigError(
                 f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"

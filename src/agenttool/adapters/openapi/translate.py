@@ -23,7 +23,17 @@ MAX_ERROR_CHARS = 2000
 """How much of an error body a message has."""
 
 _TEXTS = ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson", "application/jsonl")
-_MESSAGE_WORDS = ("detail", "message", "error_description", "error_message", "error", "title", "reason", "msg")
+_MESSAGE_WORDS = (
+    "detail",
+    "message",
+    "error_description",
+    "error_message",
+    "error",
+    "title",
+    "reason",
+    "msg",
+    "defaultMessage",
+)
 _LISTED = (
     "errors",
     "detail",
