@@ -5,19 +5,18 @@ import gc
 import inspect
 import json
 import os
-import random
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import quick_uvicorn
 import uvicorn
 import warm_start
+from free_ports import find_free_port
 from hypothesis import HealthCheck, settings
 
 from agenttool.schema.compile import Checker
@@ -154,16 +153,8 @@ def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
 
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
-    """Find a port for later use: `free_port()` returns one outside the range that the system assigns by itself."""
-
-    def free_port() -> int:
-        for port in random.sample(range(10_000, 30_000), 100):
-            with suppress(OSError), socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-                return port
-        raise RuntimeError("no port is free")
-
-    return free_port
+    """Find a port for later use: `free_port()`."""
+    return find_free_port
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def invoke(port, operation, callbacks):
     assert httpcore.request("POST", f"http://127.0.0.1:{port}/invoke", content=body).status == 200
 
 
-def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_timeout(running, tmp_path):
+def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_timeout(running, tmp_path, free_port):
     (tmp_path / "bells.py").write_text(STUBBORN)
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
     with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
@@ -98,11 +98,10 @@ def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_time
     assert "exited 2 s after the stop signal" in said
 
 
-def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeout(running, tmp_path):
+def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeout(running, tmp_path, free_port):
     """One signal is enough, nothing that was accepted is lost, and the status says that it was not in order."""
     (tmp_path / "bells.py").write_text(STUBBORN)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        callbacks = free.getsockname()[1]
+    callbacks = free_port()
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
     with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
         invoke(told["port"], "hold", callbacks)

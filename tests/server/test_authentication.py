@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from http import HTTPStatus
@@ -226,18 +225,13 @@ def test_callbacks_and_health_ask_for_no_token(asking):
     assert asking.post("/rap/callbacks/x", json={}).status_code == HTTPStatus.NOT_FOUND
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "told"), [(WORD, None), (None, "names 'STATUS_WORD', which is not set"), ("short", "16 plain characters")]
 )
 def test_the_settings_name_the_variable_with_the_token(tmp_path, value, told):
     write_settings(tmp_path / "agenttool.toml", '[server]\ntoken_env = "STATUS_WORD"\n')
-    program = [sys.executable, "-m", "agenttool", "serve", "--port", str(free_port())]
+    program = [sys.executable, "-m", "agenttool", "serve", "--port", "0"]
     given = {key: each for key, each in os.environ.items() if key != "STATUS_WORD"}
     variables = given if value is None else {**given, "STATUS_WORD": value}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

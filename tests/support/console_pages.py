@@ -21,7 +21,6 @@ import select
 import shlex
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -29,6 +28,8 @@ import termios
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from free_ports import find_free_port
 
 _BLOCK = re.compile(
     r'(?:<!-- type: (?P<typed>[^>]+) -->\n)?^```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
@@ -86,8 +87,7 @@ class Reader:
 
     def follow(self, page):
         """Do what a page says, with a free port instead of 8642; raise AssertionError where the screen differs."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            page = page.replace("8642", str(free.getsockname()[1]))
+        page = page.replace("8642", str(find_free_port()))
         for block in _BLOCK.finditer(page):
             if block["kind"] == "console":
                 self._console(block["text"], block["title"], block["typed"])

@@ -80,18 +80,20 @@ class WarmServer:
             self._process = subprocess.Popen(command, pass_fds=[there.fileno()], env=_START_VARIABLES)
         self._socket = here
         self._prctl = ctypes.CDLL(None).prctl
+        self._lock = threading.Lock()
         atexit.register(self.close)
 
     def start(self, what, streams):
         """Run a program in a child of this process; return its pid."""
         request = json.dumps(what).encode()
-        self._prctl(_PR_SET_CHILD_SUBREAPER, 1)  # the child is an orphan at once, and becomes ours
-        try:
-            socket.send_fds(self._socket, [len(request).to_bytes(_LENGTH)], streams)
-            self._socket.sendall(request)
-            return int.from_bytes(_received(self._socket, _LENGTH))
-        finally:
-            self._prctl(_PR_SET_CHILD_SUBREAPER, 0)
+        with self._lock:  # threads of a test may start processes at the same time
+            self._prctl(_PR_SET_CHILD_SUBREAPER, 1)  # the child is an orphan at once, and becomes ours
+            try:
+                socket.send_fds(self._socket, [len(request).to_bytes(_LENGTH)], streams)
+                self._socket.sendall(request)
+                return int.from_bytes(_received(self._socket, _LENGTH))
+            finally:
+                self._prctl(_PR_SET_CHILD_SUBREAPER, 0)
 
     def close(self):
         """End the process."""

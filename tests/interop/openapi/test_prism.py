@@ -1,11 +1,11 @@
 """Calls to a server that prism makes of a document: it checks each request, and answers as the document says."""
 
 import json
-import socket
 import subprocess
 from contextlib import contextmanager
 
 import pytest
+from free_ports import find_free_port
 from npm_packages import node_22
 
 from agenttool import OpenApiService, Runtime
@@ -84,9 +84,7 @@ CALLS = {
 @contextmanager
 def mock_of(document, installed):
     """Run prism for a document; yield its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_free_port()
     program = [node_22(), installed / "@stoplight/prism-cli/dist/index.js"]
     command = [*program, "mock", "--errors", "-p", str(port), document]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
