@@ -175,3 +175,46 @@ async def test_stored_calls_of_a_runtime_that_stays_open_run_once(sound, tmp_pat
         assert [each.text for each in await running] == ["asked ada", "to bob"]
         assert paid == [("bob", PIN)]
         await sound(rt)
+
+
+async def test_a_planned_call_that_could_start_while_a_runtime_closes_runs_in_the_next_one(sound, tmp_path):
+    paid.clear()
+    going, started = asyncio.Event(), set[str]()
+
+    @tool(namespace="bank", concurrency_safe=True)
+    async def finish(to: str) -> str:
+        """End while the runtime closes, at once or slowly."""
+        started.add(to)
+        await going.wait()
+        await asyncio.sleep(0 if to == "ada" else 1)
+        return f"finished {to}"
+
+    def open_bank():
+        return open_runtime(tmp_path, tools=[finish, transfer])
+
+    async with open_bank() as rt, asyncio.timeout(BOUND_S):
+        ids = [rt.new_invocation_id() for _ in range(3)]
+        calls = [
+            ToolCall("bank.finish", {"to": "ada"}, invocation_id=ids[0]),
+            ToolCall("bank.finish", {"to": "slow"}, invocation_id=ids[1]),
+            ToolCall("bank.transfer", {"to": "bob", "pin": PIN}, depends_on=(0,), invocation_id=ids[2]),
+        ]
+        idle = asyncio.Event()
+        running = asyncio.ensure_future(rt.batch(calls, policy=POLICY, on_idle=idle.set))
+        await idle.wait()
+        await rt.journal.checkpoint(ids)
+    await running
+    async with open_bank() as rt, asyncio.timeout(BOUND_S):
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question.approval_id, "allow")
+        while started != {"ada", "slow"}:
+            await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(rt.close())
+        await asyncio.sleep(0)
+        going.set()
+        await closing
+    async with open_bank() as rt:
+        results = [await rt.wait(each, BOUND_S) for each in ids]
+        assert [each.text for each in results] == ["finished ada", "finished slow", "to bob"]
+        assert paid == [("bob", PIN)]
+        await sound(rt)

@@ -376,6 +376,32 @@ async def _drain(served):
     served.drain()
 
 
+def test_a_call_whose_body_arrives_while_the_server_stops_is_refused_and_not_recorded(http):
+    sent, body = [], b'{"tool": "math.add", "arguments": {"a": 1}}'
+
+    async def receive():
+        http.app.state.served.drain()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    async def post():
+        headers = [(b"host", b"127.0.0.1:8642"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/calls", "query_string": b"", "headers": headers}
+        await http.app.state.served({**scope, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8642)}, receive, send)
+
+    before = http.portal.call(_count_records, http.app.state.runtime)
+    http.portal.call(post)
+    assert (sent[0]["status"], (b"retry-after", b"2") in sent[0]["headers"]) == (503, True)
+    assert json.loads(sent[1]["body"])["detail"].startswith("the server is stopping")
+    assert http.portal.call(_count_records, http.app.state.runtime) == before
+
+
+async def _count_records(runtime):
+    return len([each async for each in runtime.journal.export()])
+
+
 def test_the_description_lists_every_route(http):
     document = http.get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"

@@ -144,6 +144,8 @@ class Recovery:
             StoreError: a call could not be claimed.
         """
         calls = [each for each in claimed if isinstance(each, tuple)]
+        if self.core.host.is_closed:
+            return 0  # the next process resumes them, because this one does not own them after its close
         for opened, canceled in calls:
             self._resume(opened, canceled)
         for fault in claimed:

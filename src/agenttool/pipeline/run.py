@@ -17,8 +17,9 @@ from agenttool.pipeline.phases.permission import has_expired, permission, try_al
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.result import map_any_result, map_result
 from agenttool.pipeline.phases.schedule import release, schedule, try_acquire_permit, yield_to_batch
+from agenttool.pipeline.shutdown import stop_after_close
 from agenttool.pipeline.tool import Tool
-from agenttool.records import AbortReason, JsonObject, ToolResult
+from agenttool.records import JsonObject, ToolResult
 
 
 async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- the phases in order, in one place
@@ -29,7 +30,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
     """
     try:
         if call.core.host.is_closed:
-            call.stop.reason = AbortReason.RUNTIME_SHUTDOWN
+            stop_after_close(call)
         if call.core.durable and not call.core.durability.has_lease:
             await ensure_lease(call)
         tool = resolve_tool(call)  # 1

@@ -91,6 +91,14 @@ def park(call: Call) -> None:
         call.drive.stop()
 
 
+def stop_after_close(call: Call) -> None:
+    """Park a call that is about to start after its runtime was closed; stop it if no other process can start it."""
+    if can_park(call):
+        park(call)
+    else:
+        call.stop.reason = AbortReason.RUNTIME_SHUTDOWN
+
+
 def leave_parked(call: Call, result: ToolResult) -> ToolResult:
     """Drop a parked call from this process and return the result that says so; the journal gets no fact."""
     core, call.result = call.core, result

@@ -102,8 +102,7 @@ class Gateway:
         path, method = scope["path"], scope["method"]
         if is_listed and method == "OPTIONS":
             return _preflight()
-        if self.state.draining.is_set():
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
+        self._refuse_while_draining()
         found = self._find(path, method)
         if found is not None:
             route, names = found
@@ -116,6 +115,10 @@ class Gateway:
         if method in ("GET", "HEAD") and is_console_path(path):
             return console_response(path, _headers_of(scope).get("if-none-match", ""))
         raise Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct it, or read /openapi.json")
+
+    def _refuse_while_draining(self) -> None:
+        if self.state.draining.is_set():
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _DRAINING, headers=_RETRY)
 
     def _find(self, path: str, method: str) -> tuple[Route, Mapping[str, str]] | None:
         """Return the route of a request; None if no route has its path.
@@ -157,6 +160,7 @@ class Gateway:
             query=_read_query(route, scope["query_string"]),
             body=await self._read_body(route, headers, receive),
         )
+        self._refuse_while_draining()  # the tenant may have opened, or the body may have arrived, slowly
         reply = await route.handler(request)
         return reply if isinstance(reply, Response) else _response(reply, headers)
 
