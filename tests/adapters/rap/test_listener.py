@@ -368,10 +368,17 @@ TRAILER = b"T: " + b"x" * 1000 + b"\r\n"
         (CHUNKED.replace(b"/ ", b"/early ", 1), TRAILER),
         (b"GET /late HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n", TRAILER),
         (b"GET / HTTP/1.1\r\nA: ", b"x" * 1000),
+        (CHUNKED.partition(b"4\r\n")[0].replace(b"/ ", b"/early ", 1), b"1000\r\n" + b"y" * 4096 + b"\r\n"),
     ],
-    ids=["trailers", "trailers of what is answered", "a head behind another request", "one long header"],
+    ids=[
+        "trailers",
+        "trailers of what is answered",
+        "a head behind another request",
+        "one long header",
+        "the body of what is answered",
+    ],
 )
-async def test_endless_overhead_around_a_body_is_not_buffered(begun, drop):
+async def test_what_is_sent_without_end_and_in_vain_is_not_read(begun, drop):
     async with echo_server() as connect:
         reader, writer = await connect()
         writer.write(begun)

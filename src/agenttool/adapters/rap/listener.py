@@ -39,6 +39,9 @@ MAX_HEAD_BYTES = 32_768
 MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
 
+MAX_DISCARDED_BYTES = 2_000_000
+"""The bytes of a body that are read after its request was refused, so that the client can read the response."""
+
 MAX_CONNECTIONS = 500
 """Beyond this number a connection with an incomplete request is closed, or else an idle one. A gateway sets its own."""
 
@@ -106,7 +109,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
     _previous_cycle: RequestResponseCycle | None = None
     _timer: asyncio.TimerHandle | None = None
     is_request_pending = True
-    _overhead = 0
+    _overhead = _discarded = 0
     _refusal = (HTTPStatus.BAD_REQUEST, _MALFORMED)
 
     @classmethod
@@ -186,13 +189,17 @@ class TimedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Exclude the body from the overhead, because it has a limit of its own."""
+        """Exclude the body from the overhead, because it has a limit of its own; limit what is sent in vain."""
         self._overhead -= len(body)
+        if self.cycle.response_complete:
+            self._discarded += len(body)
+            if self._discarded > MAX_DISCARDED_BYTES:
+                self.abort()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Reset the overhead."""
-        self._overhead = 0
+        self._overhead = self._discarded = 0
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
