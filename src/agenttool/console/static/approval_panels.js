@@ -61,13 +61,12 @@ const EXPIRIES = [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"], 
 
 /** Build the rule of the choices: exactly this call, or every call of this tool; of this actor, or of all. */
 function chosenRule(suggested, approval, { breadth, isAnyActor, expiry }, now) {
-  const base = suggested ?? { behavior: "allow", tool: approval.tool_name, declaration_digest: approval.declaration_digest, settles: approval.rule_refs, ...(approval.actor && { actor: approval.actor }) };
-  const chosen = breadth === "exact" ? base : Object.fromEntries(Object.entries(base).filter(([name]) => ["behavior", "tool", "namespace", "actor", "declaration_digest", "settles"].includes(name)));
-  const { actor, settles, ...rest } = chosen;
+  const base = suggested ?? { behavior: "allow", tool: approval.tool_name, declaration_digest: approval.declaration_digest, ...(approval.actor && { actor: approval.actor }) };
+  const chosen = breadth === "exact" ? base : Object.fromEntries(Object.entries(base).filter(([name]) => ["behavior", "tool", "namespace", "actor", "declaration_digest"].includes(name)));
+  const { actor, settles, ...rest } = chosen; // the server itself adds the rules that the answer settles
   return {
     ...rest,
     ...(actor && !isAnyActor && { actor }),
-    ...(settles?.length > 0 && { settles }),
     ...(expiry && { expires_at: new Date(now + Number(expiry) * 1000).toISOString().replace(/\.\d+Z$/, "Z") }),
   };
 }
