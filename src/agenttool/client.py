@@ -230,10 +230,14 @@ class AsyncClient:
         until: str | None = None,
         containing: str | None = None,
         is_open: bool = False,
+        id_part: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> CallList:
-        """Return a page of calls, open ones first, then the newest; pass its `next_cursor` for the next page."""
+        """Return a page of calls, open ones first, then the newest; pass its `next_cursor` for the next page.
+
+        `id_part` is the beginning or the end of an id; all calls that have it are on one page.
+        """
         path = _path(
             "/v1/calls",
             status=status,
@@ -243,6 +247,7 @@ class AsyncClient:
             until=until,
             containing=containing,
             open="true" if is_open else None,
+            id_part=id_part,
             limit=limit,
             cursor=cursor,
         )

@@ -260,9 +260,24 @@ def test_a_planned_call_that_is_canceled_ends_at_once_before_and_after_a_restart
     assert not shop.written
 
 
+@pytest.mark.slow
+def test_a_call_says_which_tool_it_waits_for_if_the_next_server_does_not_have_it(shop):
+    with shop.serve() as (child, url):
+        _, (_, planned) = post_batch(url, call("send", 1), call("pay", 2, 0))
+        stop(shop, child)
+    write_settings(shop.folder / "agenttool.toml", "")
+    (shop.folder / "shop.py").write_text(SHOP.replace("async def pay", "async def settle"))
+    with shop.serve() as (_, url):
+        notice = get(url, planned)["notice"]
+        assert notice.startswith("it waits for its tool 'shop.pay', which this server does not have")
+        program = [sys.executable, "-m", "agenttool", "show", planned["invocation_id"][4:20], "--url", url]
+        shown = subprocess.run(program, cwd=shop.folder, capture_output=True, text=True, check=True).stdout
+        assert notice in shown
+
+
 def post_until_stopped(url, seed, acknowledged):
-    """Post calls and batches until the server is gone or refuses them; note each call that it acknowledged."""
-    chance, status = random.Random(seed), 202
+    """Post calls and batches until the server is gone, also those that it refuses; note each that it acknowledged."""
+    chance = random.Random(seed)
     try:
         for number in range(1000):
             if chance.random() < 0.5:
@@ -272,10 +287,7 @@ def post_until_stopped(url, seed, acknowledged):
             else:
                 first = call(chance.choice(["send", "nap", "look"]), number)
                 rest = call("pay", number, 0), call("nap", number), call("pay", number, 1)
-                status, items = post_batch(url, first, *rest)
-                acknowledged += items
-            if status == 503:
-                return
+                acknowledged += post_batch(url, first, *rest)[1]
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
         pass
 

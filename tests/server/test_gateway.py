@@ -366,6 +366,22 @@ def test_stored_output_is_read_back_only_in_its_conversation_and_by_its_caller(h
         assert [can_read(*each, payload["digest"]) for each in readers] == [True, False, False, False]
 
 
+def test_a_part_of_an_id_finds_all_calls_that_have_it_and_that_the_caller_may_see(http):
+    ada, bob = key_of(http, "agent:ada", "caller"), key_of(http, "agent:bob", "caller")
+    body = {"tool": "math.add", "arguments": {"a": 1}}
+    ids = [http.post("/v1/calls", json=body, headers=ada).json()["invocation_id"] for _ in range(3)]
+
+    def found(part, headers, **more):
+        items = http.get("/v1/calls", params={"id_part": part, **more}, headers=headers).json()["items"]
+        return [each["invocation_id"] for each in items]
+
+    first = ids[0]
+    assert [found(part, ada) for part in (first, first[4:], first[-12:], f"dec_{first[4:]}-1")] == [[first]] * 4
+    assert found("inv_", ada) == ids[::-1]
+    assert (found("inv_", ada, limit=1), found("inv_", ada, open=True)) == ([ids[2]], [])
+    assert [found(part, bob) for part in (first, "inv_")] == [[], []]
+
+
 def test_a_stopping_server_refuses_new_requests(http):
     http.portal.call(_drain, http.app.state.served)
     refused = http.get("/v1/me")

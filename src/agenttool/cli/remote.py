@@ -169,7 +169,8 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
     with _open(url) as gateway:
         is_whole = approval_id.startswith("apr_") and "-" in approval_id
         asked = [] if is_whole else _all_approvals(gateway)
-        approval = gateway.approval(_whole_id(approval_id, [each.approval_id for each in asked]))
+        ids = [each.approval_id for each in asked if _is_like(each.approval_id, approval_id)]
+        approval = gateway.approval(_one_id(approval_id, ids))
         digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
         if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
             found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
@@ -239,24 +240,27 @@ def get_call(url: str, part: str | None) -> CallDetail:
 
 
 def _call_id(gateway: Client, part: str | None) -> str:
-    """Return the id of the one recent call that a part of an id names; without a part, that of the newest call."""
+    """Return the id of the one call that a part of an id names; without a part, that of the newest call."""
     if part is not None and len(part) == len(CALL_PREFIX) + ID_DIGITS:
         return part
-    listed = gateway.calls(limit=MAX_PAGE).items
+    listed = gateway.calls(id_part=part, limit=MAX_PAGE).items
     if part is not None:
-        return _whole_id(part, [each.invocation_id for each in listed])
+        return _one_id(part, [each.invocation_id for each in listed])
     if not listed:
         raise ConfigError("the server has no call that you may see; make one first")
     return max(listed, key=lambda each: each.began).invocation_id
 
 
-def _whole_id(part: str, ids: list[str]) -> str:
-    """Return the one id that begins or ends with a part; the part itself if there is none, which the server refuses.
+def _is_like(whole_id: str, part: str) -> bool:
+    return whole_id.endswith(part) or whole_id.startswith(part) or whole_id[4:].startswith(part)
+
+
+def _one_id(part: str, found: list[str]) -> str:
+    """Return the only id that was found for a part of one; the part itself if there is none, which the server refuses.
 
     Raises:
         ConfigError: there are several.
     """
-    found = [each for each in ids if each.endswith(part) or each.startswith(part) or each[4:].startswith(part)]
     if len(found) > 1:
         listed = "\n".join(f"  {each}" for each in found)
         raise ConfigError(f"several ids are like {part!r}; write more of it:\n{listed}")

@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show one call: its inputs, who decided, and its result.
 
-    With --url, ID is the id of a recent call or a part of it.
+    With --url, ID is the id of a call or a part of it.
     """
     if (server := server_url(url, store=store)) is not None:
         from agenttool.cli.remote import get_call, print_struct  # noqa: PLC0415 -- it loads the HTTP client
@@ -136,7 +136,7 @@ def _from_server(detail: "CallDetail", url: str) -> ShownCall:
         children=detail.children,
         traceback=detail.traceback,
         process=detail.process,
-        state=waits if detail.approval_id else "the server runs it",
+        state=waits if detail.approval_id else detail.notice or "the server runs it",
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache
+from itertools import islice
 from typing import NamedTuple, cast
 
 from agenttool.codec import json_bytes, to_json
@@ -23,8 +24,11 @@ from agenttool.policy.wildcards import fits
 from agenttool.ports.evidence import REDACTED, CallCompleted, CallEnded
 from agenttool.ports.facts import Fact
 from agenttool.records import (
+    ID_PREFIXES,
+    INVOCATION,
     Behavior,
     Cancellation,
+    InvocationId,
     InvocationStatus,
     JsonObject,
     PermissionDecision,
@@ -311,6 +315,7 @@ class CallFilter:
         since_ns, until_ns: the time at which it ended, or the time of its newest fact.
         by: the name of an actor, of an approver, or of a person who canceled, with wildcards.
         containing: text in the inputs or the result, in any case.
+        id_part: the beginning or the end of the id of a call, or the beginning of the id of one of its records.
         owner: the actor whose calls alone are wanted; a page does not depend on what the calls of others contain.
     """
 
@@ -321,6 +326,7 @@ class CallFilter:
     by: str | None = None
     containing: str | None = None
     is_open: bool = False
+    id_part: str | None = None
     owner: str | None = None
 
     @property
@@ -339,6 +345,7 @@ class CallFilter:
             (self.owner is None or call.actor == self.owner)
             and (self.tool is None or is_tool(self.tool, call.tool_id))
             and (self.status is None or call.status == self.status)
+            and (not self.is_open or not call.status.is_terminal)
             and (self.since_ns is None or call.at_ns >= self.since_ns)
             and (self.until_ns is None or call.at_ns < self.until_ns)
             and (self.by is None or call.is_by(self.by))
@@ -395,6 +402,19 @@ def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) ->
     yield from still_open
 
 
+def calls_like(reader: JournalReader, part: str, limit: int) -> list[InvocationId]:
+    """Return the calls whose id, or whose record's id, begins or ends with a text, the newest first."""
+    return reader.calls_beginning(_id_prefix(part), limit) or reader.calls_ending(part, limit)
+
+
+def _id_prefix(part: str) -> str:
+    """Return the prefix of a call's id for the prefix of any of its records' ids: `dec_01a…-2` → `inv_01a…`."""
+    kind, separator, rest = part.partition("_")
+    if not separator:
+        return INVOCATION.compose(part)
+    return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part
+
+
 class CallPage(NamedTuple):
     """A page of calls, the newest first, and the position before which the next page begins; none after the last."""
 
@@ -404,6 +424,13 @@ class CallPage(NamedTuple):
 
 def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before: int | None = None) -> CallPage:
     """Return a page of the calls that match: on the first page the open ones, then the ended ones."""
+    if wanted.id_part is not None:
+        now = SystemClock().moment()
+        like = (
+            ListedCall([*reader.facts_of(each)], reader.ownership(each, now))
+            for each in calls_like(reader, wanted.id_part, MAX_EXAMINED)
+        )
+        return CallPage([*islice(filter(wanted.matches, like), limit)], None)
     calls: list[ListedCall] = []
     if before is None and wanted.includes_open:
         calls = [call for call in open_calls(reader) if wanted.matches(call)]

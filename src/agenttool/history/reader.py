@@ -39,6 +39,14 @@ class JournalReader(Protocol):
         """Yield all facts of each call with a selected fact, and the position of its last selected fact, in order."""
         ...
 
+    def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
+        """Return the calls whose ids begin with a text, the newest first."""
+        ...
+
+    def calls_ending(self, ending: str, limit: int) -> list[InvocationId]:
+        """Return the calls whose ids end with a text, the newest first."""
+        ...
+
     def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
         """Return the nested calls of a call, in order."""
         ...
@@ -88,6 +96,14 @@ class MemoryReader:
         for facts in sorted(self._facts.values(), key=lambda each: each[-1][0], reverse=newest_first):
             if before is None or facts[-1][0] < before:
                 yield facts[-1][0], facts
+
+    def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
+        """Return the calls whose ids begin with a text, the newest first."""
+        return sorted((each for each in self._facts if each.startswith(beginning)), reverse=True)[:limit]
+
+    def calls_ending(self, ending: str, limit: int) -> list[InvocationId]:
+        """Return the calls whose ids end with a text, the newest first."""
+        return sorted((each for each in self._facts if each.endswith(ending)), reverse=True)[:limit]
 
     def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
         """Return none: a log in memory has no index of nested calls."""

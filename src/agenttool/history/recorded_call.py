@@ -8,13 +8,13 @@ from agenttool.adapters.rap.declare import source_name_in
 from agenttool.codec import read_stored
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
-from agenttool.history.listed_call import tool_name
+from agenttool.history.listed_call import calls_like, tool_name
 from agenttool.history.reader import JournalReader
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.facts import Fact
 from agenttool.ports.source import SOURCE_STATUS, SourceStatus
-from agenttool.records import ID_PREFIXES, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
+from agenttool.records import InvocationId, Record, ToolEvent, ToolInvocation
 from agenttool.stores.sqlite.leases import Ownership
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.world import SystemClock
@@ -68,7 +68,7 @@ def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
         if newest is None:
             raise ConfigError(f"there is no call in {str(reader.path)!r} yet; make one first")
         return read_call(reader, newest)
-    found = reader.calls_beginning(_id_prefix(part), MAX_MATCHES) or reader.calls_ending(part, MAX_MATCHES)
+    found = calls_like(reader, part, MAX_MATCHES)
     if not found:
         raise ConfigError(
             f"no call in {str(reader.path)!r} has an id like {part!r}; `{program_name()} log` shows their ids"
@@ -136,11 +136,3 @@ def walk_journal(reader: SqliteReader) -> Iterator[tuple[int, Fact, list[Fact]]]
             begins = call is not None and (fact.sequence == 0 or reader.begins(call, position))
             yield position, fact, [each for _, each in reader.facts_of(call)] if begins and call is not None else []
         after = facts[-1][0]
-
-
-def _id_prefix(part: str) -> str:
-    """Return the prefix of a call's id for the prefix of any of its records' ids: `dec_01a…-2` → `inv_01a…`."""
-    kind, separator, rest = part.partition("_")
-    if not separator:
-        return INVOCATION.compose(part)
-    return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part

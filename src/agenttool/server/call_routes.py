@@ -219,6 +219,7 @@ async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
         by=query.actor,
         containing=query.containing,
         is_open=query.open,
+        id_part=query.id_part,
         owner=None if request.principal.has(*READERS) else request.principal.subject,
     )
 
@@ -273,7 +274,19 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
         call = await request.space.read(read)
     except ConfigError as error:
         raise _unknown_call(invocation_id) from error
-    return Reply(value=_detail(call, await _question_of(request.space, call.invocation)))
+    question = await _question_of(request.space, call.invocation)
+    return Reply(value=_detail(call, question, _notice_of(request.space, call)))
+
+
+def _notice_of(space: TenantSpace, call: RecordedCall) -> str | None:
+    """Return that a call of a process that is gone waits for its tool, which this server does not have."""
+    tool_id, owner = call.invocation.tool_id, call.owner
+    if owner is None or not owner.waits_for_tool or space.runtime.inspection.tool(tool_id):
+        return None
+    return (
+        f"it waits for its tool {tool_name(tool_id)!r}, which this server does not have: add the source of the tool to"
+        " the settings, or restart the server with --from MODULE; else it ends after a day, or once it is canceled"
+    )
 
 
 def _unknown_call(invocation_id: str) -> Problem:
@@ -293,7 +306,7 @@ async def _own_invocation(space: TenantSpace, principal: Principal, invocation_i
     return invocation
 
 
-def _detail(call: RecordedCall, question: Question | None) -> CallDetail:
+def _detail(call: RecordedCall, question: Question | None, notice: str | None) -> CallDetail:
     invocation = call.invocation
     result = next((each for each in reversed(call.records) if isinstance(each, ToolResult)), None)
     state = _state(invocation.invocation_id, invocation, result, question)
@@ -315,6 +328,7 @@ def _detail(call: RecordedCall, question: Question | None) -> CallDetail:
             for each in _stored_refs(call.records).values()
         ],
         process=None if call.owner is None else call.owner.process,
+        notice=notice,
     )
 
 

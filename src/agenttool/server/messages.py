@@ -101,7 +101,10 @@ class CallReply(ApiReply):
 
 
 class CallListQuery(ApiQuery, frozen=True):
-    """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`."""
+    """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`.
+
+    `id_part` is the beginning or the end of an id; the calls that have it are on one page.
+    """
 
     status: Status | None = None
     tool: Name | None = None
@@ -110,6 +113,7 @@ class CallListQuery(ApiQuery, frozen=True):
     until: Name | None = None
     containing: Name | None = None
     open: bool = False
+    id_part: Name | None = None
     limit: Limit = 50
     cursor: Name | None = None
 
@@ -165,7 +169,7 @@ class PayloadItem(ApiReply):
 
 
 class CallDetail(CallReply):
-    """Everything that is recorded of a call."""
+    """Everything that is recorded of a call; `notice` says what it waits for and does not get by itself."""
 
     actor: str | None
     invocation: Invocation
@@ -179,6 +183,7 @@ class CallDetail(CallReply):
     phases: list[PhaseItem]
     payloads: list[PayloadItem]
     process: str | None
+    notice: str | None
 
 
 class CancelReply(ApiReply):

@@ -44,6 +44,7 @@ function Detail({ call, reload }) {
     </dl>
     ${call.approval_id && call.is_open && call.status === "awaiting_approval" && html`<${Notice} tone="warn" title="This call waits for an answer">
       <${Link} to=${`/approvals/${encodeURIComponent(call.approval_id)}`} class="button primary">Decide<//><//>`}
+    ${call.notice && html`<${Notice} tone="warn" title="This call does not continue by itself"><p><${Text} value=${call.notice} /></p><//>`}
     ${call.is_open && call.status === "planned" && html`<${Dependencies} ids=${invocation.depends_on ?? []} />`}
     <div class="card"><h2>Result</h2><${ResultView} call=${call} isPending=${call.is_open} /></div>
     <div class="card"><h2>Phases</h2><${Waterfall} phases=${call.phases} isOpen=${call.is_open} isDependent=${invocation.depends_on?.length > 0} /></div>
