@@ -270,7 +270,7 @@ def test_a_call_says_which_tool_it_waits_for_if_the_next_server_does_not_have_it
     with shop.serve() as (_, url):
         notice = get(url, planned)["notice"]
         assert notice.startswith("it waits for its tool 'shop.pay', which this server does not have")
-        program = [sys.executable, "-m", "agenttool", "show", planned["invocation_id"][4:20], "--url", url]
+        program = [sys.executable, "-m", "agenttool", "show", planned["invocation_id"][-12:], "--url", url]
         shown = subprocess.run(program, cwd=shop.folder, capture_output=True, text=True, check=True).stdout
         assert notice in shown
 
