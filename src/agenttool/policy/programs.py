@@ -42,16 +42,16 @@ _SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
 _PLAIN = NO_FILES | frozenset(
     """
     ar arch b2sum base32 base64 bc bg bunzip2 bzcat bzip2 cal cat cd chdir chgrp chmod chown cksum clear cloc cmp column
-    comm cp csplit cut dd df diff dig dirs dos2unix du egrep expand factor fallocate fg fgrep file fmt fold free
-    getconf getent grep groups gunzip gzip head hexdump history host hostname iconv id ifconfig jobs join jq kill
-    killall last link ln locale logname ls lsblk lscpu lsof md5sum mkdir mkfifo mktemp mv netstat nl nm nproc nslookup
-    numfmt objdump od paste pgrep pidof ping pkill popd pr printenv ps pushd readelf readlink realpath rev rm rmdir
-    sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf size ss stat strings sum sync tac tail tee tokei
-    touch tr traceroute tree truncate tsort tty unexpand uniq unix2dos unlink unset unxz unzip uptime users uuidgen
-    vmstat w wc whereis who whoami xxd xz xzcat yes zcat zgrep zip zstd
+    comm command cp csplit curl cut dd df diff diff3 dig dirs dos2unix du egrep expand factor fallocate fd fg fgrep file
+    fmt fold free getconf getent grep groups gunzip gzip head hexdump history host hostname iconv id ifconfig install
+    jobs join jq kill killall last link ln locale logname ls lsblk lscpu lsof md5sum mkdir mkfifo mktemp mv netstat nl
+    nm nproc nslookup numfmt objdump od paste pgrep pidof ping pkill popd pr printenv ps pushd readelf readlink realpath
+    rev rg rm rmdir rsync sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf size sort split ss stat
+    strings sum sync tac tail tar tee tokei touch tr traceroute tree truncate tsort tty unexpand uniq unix2dos unlink
+    unset unxz unzip uptime users uuidgen vmstat w wc wget whereis who whoami xxd xz xzcat yes zcat zgrep zip zstd
     """.split()  # noqa: SIM905 -- as above
 )
-"""Programs that run no program which their arguments or their input name."""
+"""Programs that run no program which their arguments or their input name, except by an option of `_RISKS`."""
 
 _RISKS = {
     "cargo": ("--config",),
@@ -73,10 +73,6 @@ _RISKS = {
     "zip": ("-T", "-TT", "--unzip-command"),
 }  # fmt: skip
 """Options by which programs run others; an abbreviation or a joined value counts."""
-
-_PLAIN_BUT_FOR_RISKS = frozenset(
-    {"diff3", "fd", "install", "rg", "rsync", "sort", "split", "tar", "wget", "zip", "curl"}
-)
 
 _GIT_COMMANDS = frozenset(
     """
@@ -241,10 +237,8 @@ def _run_by(name: str, subcommand: Subcommand) -> _Inner:
     if name in _WRAPPERS and not (name == "command" and words[:1] and words[0].text in ("-v", "-V")):
         return _unwrapped(name, subcommand)
     if name == "tar" and words and not words[0].text.startswith("-"):
-        words = (
-            Word(f"-{words[0].text}", words[0].certainty),
-            *words[1:],
-        )  # Its first word may be options without a dash.
+        # Its first word may be options without a dash.
+        words = (Word(f"-{words[0].text}", words[0].certainty), *words[1:])
     assigned = tuple(word for word in subcommand.assignments if name != "read" or not word.text.startswith("IFS="))
     why = _why_not_variables(assigned) or _why_not_words(name, words)
     if why is None and name in ("find", "git"):
@@ -257,22 +251,14 @@ def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
     risk = _risk(words, _RISKS.get(name, ()))
     if risk is not None:
         return _Inner(opaque=f"option {risk!r} of {name!r} may run other programs", risk=risk)
-    if len(words) == 1 and words[0].is_plain and words[0].text in ("--version", "--help", "-version", "-V"):
-        return _opaque(why)
+    usage = usage_of((Word(name), *words))
     check = _CHECKS.get(name)
-    if name in _SCRIPTED:
-        check = _has_usage(name)
-    if check is not None and not check(words):
+    is_understood = usage is not None if name in _SCRIPTED else check is None or check(words)
+    if not is_understood:
         script = next((word.text for word in words if not word.text.startswith("-")), "")
         return _Inner(opaque=why or f"the arguments of {name!r} are not understood", risk=script)
-    usage = usage_of((Word(name), *words))
-    is_plain = (
-        (usage is not None and usage.kind in RUNS_NOTHING)
-        or check is not None
-        or name in _PLAIN
-        or name in _PLAIN_BUT_FOR_RISKS
-        or name == "command"
-    )
+    runs_nothing = usage is not None and usage.kind in RUNS_NOTHING
+    is_plain = runs_nothing or check is not None or name in _PLAIN
     return _opaque(why or (None if is_plain else f"{name!r} may run other programs"))
 
 
@@ -334,10 +320,6 @@ def _has_plain_names(words: tuple[Word, ...]) -> bool:
 def _is_plain_printf(words: tuple[Word, ...]) -> bool:
     is_set = words[:1] and words[0].text.startswith("-") and words[0].text != "--"
     return not is_set or (words[0].text == "-v" and _has_plain_names(words[1:2]))
-
-
-def _has_usage(name: str) -> Callable[[tuple[Word, ...]], bool]:
-    return lambda words: usage_of((Word(name), *words)) is not None
 
 
 def _is_plain_set(words: tuple[Word, ...]) -> bool:
