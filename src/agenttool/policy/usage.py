@@ -5,6 +5,7 @@ all of its words. With an unknown option, an abbreviation or a computed operand 
 """
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -78,25 +79,22 @@ class _ReadArguments:
 
     Attributes:
         operands: the words that are neither options nor their values.
-        sources: the files that are copied or moved.
         rest: the words that go to the project's own program.
-        patterns: the texts that a search looks for.
-        filters: the names of files that a search is limited to.
+        noted: the words of each role of `[kinds]` in `programs.toml`.
         marks: the marks of the options that are given; see `ProgramOption`.
     """
 
     operands: list[Word] = field(default_factory=list[Word])
     reads: list[Word] = field(default_factory=list[Word])
     writes: list[Word] = field(default_factory=list[Word])
-    looks: list[Word] = field(default_factory=list[Word])
-    sources: list[Word] = field(default_factory=list[Word])
     rest: list[Word] = field(default_factory=list[Word])
-    runs: list[Word] = field(default_factory=list[Word])
-    patterns: list[Word] = field(default_factory=list[Word])
-    filters: list[Word] = field(default_factory=list[Word])
-    suffixes: list[Word] = field(default_factory=list[Word])
-    scripts: list[Word] = field(default_factory=list[Word])
+    noted: defaultdict[str, list[Word]] = field(default_factory=lambda: defaultdict[str, list[Word]](list))
     marks: set[str] = field(default_factory=set[str])
+
+    @property
+    def sources(self) -> list[Word]:
+        """The files that are copied, moved or linked."""
+        return [*self.noted["source"], *self.noted["linked"]]
 
 
 @lru_cache(maxsize=256)
@@ -350,35 +348,29 @@ def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
 
 
 def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
-    if role in ("read", "run", "source", "linked"):
-        reading.reads.append(word)
-    if role == "linked":
-        reading.writes.append(word)  # What is written to the link later changes this file.
-    if role in ("source", "linked"):
-        reading.sources.append(word)
-    elif role == "rev":
-        texts = dict.fromkeys((word.text, *word.text.split(":")))
-        reading.reads += [_pathspec(Word(each, word.certainty)) for each in texts if each]
-    elif role in ("look", "pattern", "filter", "run", "suffix", "sed"):
-        noted = {
-            "look": reading.looks,
-            "pattern": reading.patterns,
-            "filter": reading.filters,
-            "run": reading.runs,
-            "suffix": reading.suffixes,
-            "sed": reading.scripts,
-        }
-        noted[role].append(word)
-    elif role == "passed":
-        reading.reads += _path_parts(word)
-        reading.writes.append(word)
-    elif role == "prefix":
-        reading.writes.append(Word(f"{word.text}??", Certainty.EXPANDS))
-    elif role == "packed":
-        reading.reads.append(word)
-        reading.writes.append(Word(_PACKED.sub(_unpacked_ending, word.text), word.certainty))
-    elif role in ("write", "file", "dest"):
-        reading.writes += [word, *(_below(word, each) for each in reading.sources)]
+    """Note a word by its role, and the files that it stands for."""
+    reading.noted[role].append(word)
+    match role:
+        case "read" | "run" | "source":
+            reading.reads.append(word)
+        case "linked":
+            reading.reads.append(word)
+            reading.writes.append(word)  # What is written to the link later changes this file.
+        case "rev":
+            texts = dict.fromkeys((word.text, *word.text.split(":")))
+            reading.reads += [_pathspec(Word(each, word.certainty)) for each in texts if each]
+        case "passed":
+            reading.reads += _path_parts(word)
+            reading.writes.append(word)
+        case "prefix":
+            reading.writes.append(Word(f"{word.text}??", Certainty.EXPANDS))
+        case "packed":
+            reading.reads.append(word)
+            reading.writes.append(Word(_PACKED.sub(_unpacked_ending, word.text), word.certainty))
+        case "write" | "file" | "dest":
+            reading.writes += [word, *(_below(word, each) for each in reading.sources)]
+        case _:
+            pass
 
 
 def _pathspec(word: Word) -> Word:
@@ -418,25 +410,27 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     reading.reads += [*searched, *(part for each in reading.rest for part in _path_parts(each))]
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
-    changed = [*reading.reads, *reading.looks] if "^" in reading.marks else moved
-    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.scripts):
+    looks = reading.noted["look"]
+    changed = [*reading.reads, *looks] if "^" in reading.marks else moved
+    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.noted["sed"]):
         raise _NotKnownError("a script that deletes all lines")
-    suffixes = [suffix for suffix in reading.suffixes if suffix.text not in _BACKUPS]
+    suffixes = [suffix for suffix in reading.noted["suffix"] if suffix.text not in _BACKUPS]
     backups = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
     written = (*reading.writes, *changed, *backups)
     kind = "edit" if signature.kind == "read" and written else signature.kind
-    return Usage(kind, tuple(reading.reads), written, tuple(reading.looks), tuple(lists), tuple(reading.runs))
+    return Usage(kind, tuple(reading.reads), written, tuple(looks), tuple(lists), tuple(reading.noted["run"]))
 
 
 def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
     """Return the files whose names a search may print, and those of which it may print every line."""
-    filters = [word for word in reading.filters if not word.text.startswith("!")]
+    filters = [word for word in reading.noted["filter"] if not word.text.startswith("!")]
+    patterns = reading.noted["pattern"]
     folders = reading.reads or [Word(".")]
     lists = [files_below(folder, each.text) for folder in folders for each in filters or [Word("")]]
-    is_vague = not all(map(_is_specific, reading.patterns)) or "/" in reading.marks
-    if is_vague or not (reading.patterns or "!" in reading.marks):
+    is_vague = not all(map(_is_specific, patterns)) or "/" in reading.marks
+    if is_vague or not (patterns or "!" in reading.marks):
         return lists, lists if filters or "~" in reading.marks else []
-    if reading.patterns:
+    if patterns:
         reading.reads = [_without_wildcard(word) for word in reading.reads]
     rare = [word.text for word in filters if not _is_common(word.text)]
     return lists, [files_below(folder, each) for folder in folders for each in rare]
