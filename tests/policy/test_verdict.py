@@ -3,7 +3,7 @@ import pytest
 from agenttool.codec import read, to_json, write
 from agenttool.policy.decide import Policy
 from agenttool.policy.verdict import Weight, decision_record, refusal
-from agenttool.records import PermissionDecision, RetryGuidance, SuggestedUpdate, ToolError
+from agenttool.records import PermissionDecision, SuggestedUpdate, ToolError
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.record_schemas import schema_of
 
@@ -65,9 +65,6 @@ def test_a_refusal_is_an_error_that_says_what_would_help(denied):
         error_class="permission_denied",
         error_code="project_settings:rule_deny_secrets_dir",
         message=denied.reason.message,
-        recoverability="change_arguments_or_policy",
-        retry_after=None,
-        retry=RetryGuidance(safe=True, arguments_must_change=True, discovery_required=False, approval_required=False),
     )
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agenttool.errors import ConfigError
 from agenttool.ports.limits import RateLimit
-from agenttool.records import ErrorClass, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, ToolError
 from agenttool.scheduler.rate_limits import TokenBucket, rate_limited, reserve_tokens
 
 
@@ -53,9 +53,7 @@ def test_a_call_that_came_too_soon_is_told_when_to_come_again():
         error_class=ErrorClass.RATE_LIMITED,
         error_code="rate_limit",
         message="'search' is called too often; try again in 1.5 s",
-        recoverability=Recoverability.RETRYABLE,
         retry_after=1.5,
-        retry=RetryGuidance(safe=True),
         phase="schedule",
     )
 

@@ -15,8 +15,6 @@ from agenttool.records import (
     PermissionDecision,
     Reason,
     ReasonType,
-    Recoverability,
-    RetryGuidance,
     RuleSource,
     SuggestedUpdate,
     Timestamp,
@@ -192,8 +190,5 @@ def refusal(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,
         message=message,
-        recoverability=Recoverability.CHANGE_ARGUMENTS_OR_POLICY,
-        retry_after=None,
-        retry=RetryGuidance(safe=True, arguments_must_change=True, discovery_required=False, approval_required=False),
         policy_refs=verdict.policy_refs or None,
     )

@@ -174,8 +174,6 @@ WOULD_DEADLOCK = ToolError(
     error_class=ErrorClass.CANCELED,
     error_code="would_deadlock",
     message="this call and another would deadlock: each would wait for what the other's callers hold; try again later",
-    recoverability=Recoverability.RETRYABLE,
-    retry=RetryGuidance(safe=True),
     phase=Phase.SCHEDULE,
     abort_reason=AbortReason.FALLBACK,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agenttool.ports.limits import RateLimit
-from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, Phase, ToolError
 
 
 class TokenBucket:
@@ -56,8 +56,6 @@ def rate_limited(name: str, seconds: float) -> ToolError:
         error_class=ErrorClass.RATE_LIMITED,
         error_code="rate_limit",
         message=f"{name!r} is called too often; try again in {seconds:.3g} s",
-        recoverability=Recoverability.RETRYABLE,
         retry_after=seconds,
-        retry=RetryGuidance(safe=True),
         phase=Phase.SCHEDULE,
     )

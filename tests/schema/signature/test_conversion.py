@@ -13,7 +13,7 @@ from strategies import json_values
 from typing_extensions import TypedDict
 
 from agenttool.errors import ToolFailure
-from agenttool.records import ErrorClass, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, ToolError
 from agenttool.schema.compile import Checker
 from agenttool.schema.markers import Sensitive
 from agenttool.schema.signature import signature_of
@@ -135,8 +135,6 @@ def test_what_only_the_type_can_refuse_ends_the_call_with_a_reason_and_no_secret
         error_class=ErrorClass.INVALID_ARGUMENTS,
         message="arguments do not fit the tool: '/day': Input should be a valid date or datetime, day value is outside expected"
         " range; '/login/password': not a valid value; '/names/0': Value error, bob is not welcome; correct them and call again",
-        recoverability=Recoverability.CHANGE_ARGUMENTS,
-        retry=RetryGuidance(safe=True, arguments_must_change=True),
     )
 
 

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from agenttool.codec import clone
 from agenttool.errors import ToolFailure
-from agenttool.records import ErrorClass, Json, JsonObject, Recoverability, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, Json, JsonObject, ToolError
 from agenttool.schema.explain import pointer_of
 from agenttool.schema.recursion import AlternativeWork
 
@@ -277,9 +277,4 @@ _UNSTABLE = (
 
 def invalid_arguments(message: str) -> ToolError:
     """Return the error of arguments that do not fit the types of a tool."""
-    return ToolError(
-        error_class=ErrorClass.INVALID_ARGUMENTS,
-        message=message,
-        recoverability=Recoverability.CHANGE_ARGUMENTS,
-        retry=RetryGuidance(safe=True, arguments_must_change=True),
-    )
+    return ToolError(error_class=ErrorClass.INVALID_ARGUMENTS, message=message)
