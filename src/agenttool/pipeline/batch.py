@@ -182,8 +182,8 @@ def make_batch(
     fault = None
     try:
         siblings = siblings_of(depends_on, policy.sibling_failure_policy)
-    except ToolFailure as failure:  # then every call fails, and has a result
-        fault, depends_on = failure.error.message, dict.fromkeys(depends_on, ())
+    except ValueError as error:  # then every call fails, and has a result
+        fault, depends_on = str(error), dict.fromkeys(depends_on, ())
         siblings = siblings_of(depends_on, policy.sibling_failure_policy)
     has_limits = policy.max_parallel is not None or policy.parallel_classes is not None or bool(policy.resource_locks)
     limiter = CallLimiter(policy) if has_limits else None

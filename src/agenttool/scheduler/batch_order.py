@@ -8,17 +8,12 @@ from enum import Enum, StrEnum, auto
 from graphlib import CycleError, TopologicalSorter
 from typing import Generic, Self, TypeVar
 
-from agenttool.errors import ToolFailure
 from agenttool.records import (
     ContextModifierPolicy,
-    ErrorClass,
     OrderingPolicy,
-    Recoverability,
     ResultStatus,
-    RetryGuidance,
     SchedulerPolicy,
     SiblingFailurePolicy,
-    ToolError,
     YieldPolicy,
 )
 
@@ -175,30 +170,18 @@ def siblings_of(depends_on: Mapping[int, Collection[int]], policy: SiblingFailur
     """Return the dependencies of a batch, validated; no policy means `ignore` (G-45).
 
     Raises:
-        ToolFailure: invalid_arguments, if a dependency is not in the batch or a call waits for itself.
+        ValueError: a dependency is not in the batch, or a call waits for itself.
     """
     for call, needed in depends_on.items():
         unknown = [other for other in needed if other not in depends_on]
         if unknown:
-            raise _refusal("unknown_dependency", f"call {call!r} depends on {unknown[0]!r}, which is not in its batch")
+            raise ValueError(f"call {call!r} depends on {unknown[0]!r}, which is not in its batch; correct depends_on")
     try:
         TopologicalSorter(depends_on).prepare()
     except CycleError as error:
         circle = " -> ".join(repr(call) for call in error.args[1])
-        raise _refusal("circular_dependency", f"calls may not wait for each other in a circle, got {circle}") from error
+        raise ValueError(f"calls may not wait for each other in a circle, got {circle}; correct depends_on") from error
     return Siblings(policy or SiblingFailurePolicy.IGNORE, {call: frozenset(n) for call, n in depends_on.items()})
-
-
-def _refusal(code: str, message: str) -> ToolFailure:
-    return ToolFailure(
-        ToolError(
-            error_class=ErrorClass.INVALID_ARGUMENTS,
-            error_code=code,
-            message=f"{message}; correct depends_on",
-            recoverability=Recoverability.CHANGE_ARGUMENTS,
-            retry=RetryGuidance(safe=True, arguments_must_change=True),
-        )
-    )
 
 
 class ModifierOutcome(StrEnum):
