@@ -2,15 +2,10 @@
 
 ```toml
 [[hooks]]
-name = "guard"                      # used in records, faults and rules
-event = "pre_tool_use"              # one of the six events, or a list
-command = ["python3", "guard.py"]   # or one text, split at its blanks; runs without a shell
-tool = ["files.*", "web.fetch"]     # namespace.name, name or id, with `*` and `?`; default: every tool
-timeout_s = 5                       # default: 10
-trusted = true                      # sees sensitive fields; default: false
-env = { MODE = "strict" }           # added to PATH, the locale and the time zone
-pass_env = ["HOME"]                 # copied from the environment of this process
-on_failure = "fail"                 # the only value: a hook that fails ends its call
+name = "guard"
+event = "pre_tool_use"
+command = ["python3", "guard.py"]
+tool = ["files.*", "web.fetch"]
 ```
 """
 

@@ -1,35 +1,21 @@
 """Read rules from settings, check them against their examples, and write them back.
 
-These are the keys of a `[[rules]]` table. Every condition takes one text or a list of alternatives, and all conditions
-must match:
+`RuleTable` describes the keys of a `[[rules]]` table. Every condition takes one text or a list of alternatives, and all
+conditions must match:
 
 ```toml
 [[rules]]
-name = "keep-secrets"                 # optional; else the rule goes by its file and line
-behavior = "deny"                     # deny, ask or allow; the strictest of all that match wins
-tool = "files.*"                      # namespace.name; `*` any run, `?` one character
-namespace = "files"                   # the namespace alone
-kind = "file_operation"               # the tool_kind
-operation = "issues/create"           # a native id: an MCP tool name, an operationId, "POST /issues"
-actor = "agent:billing"               # who makes the call; a deny or an ask also applies to an unknown caller
-role = "intern"                       # a role of the table [roles], which lists its actors
-team = "payments"                     # a team of the table [teams], which lists its actors
-tenant = "acme"                       # a tenant of `agenttool serve`; others do not have the rule
-path = ["secrets", "~/.ssh/**"]       # below each workspace root, absolute, or below home; `**` any depth
-command = "git push --force"          # one command; a last `*` is any further arguments; a list for several
-url = "https://*.example.com/v1/**"   # scheme, host, port, path
-resource = "repo:acme/*"
-argument = { "/limit" = { max = 100 } }   # by JSON pointer: equals, one_of, glob, prefix, min, max, present
-because = "keys stay on this machine"     # part of the message of a deny or a question
-expires_at = 2030-01-31T12:00:00Z
-optional = true                           # the tool may be absent; otherwise an unknown name is an error at start
+name = "keep-secrets"
+behavior = "deny"
+tool = "files.*"
+path = ["secrets", "~/.ssh/**"]
+because = "keys stay on this machine"
 must_match = [{ tool = "files.read", arguments = { path = "secrets/key" } }]
 must_not_match = [{ tool = "files.read", arguments = { path = "src/a.py" } }]
 ```
 
 An allow matches only if it surely covers every path, command and URL of a call. A deny or an ask matches if it matches
-any of them. A deny that only cannot be ruled out asks. An allow with `hook = "name"` makes the allow of that hook
-binding against other rules; only `policy_settings` may contain one.
+any of them. A deny that only cannot be ruled out asks.
 """
 
 from collections.abc import Iterable, Mapping
