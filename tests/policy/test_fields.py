@@ -1,6 +1,6 @@
 import pytest
 
-from agenttool.policy.fields import MatchingField, field_named, matching_fields_of, search_schemas
+from agenttool.policy.fields import MatchingField, SchemaSearch, field_named, matching_fields_of
 
 PATH, COMMAND, URL, RESOURCE = MatchingField
 
@@ -55,7 +55,7 @@ def closed(**members):
     ids=lambda value: "/".join(value) if isinstance(value, tuple) else "",
 )  # fmt: skip
 def test_a_path_is_found_wherever_a_schema_names_it(schema, place):
-    assert (PATH, place) in search_schemas([schema]).places
+    assert (PATH, place) in SchemaSearch([schema]).places
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_path_is_found_wherever_a_schema_names_it(schema, place):
     ids=str,
 )
 def test_a_schema_that_cannot_be_followed_or_names_not_all_leaves_room(schema):
-    assert search_schemas([schema]).is_open
+    assert SchemaSearch([schema]).is_open
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_a_schema_that_cannot_be_followed_or_names_not_all_leaves_room(schema):
     ids=str,
 )  # fmt: skip
 def test_a_schema_that_names_all_there_can_be_leaves_none(schema):
-    assert not search_schemas([schema]).is_open
+    assert not SchemaSearch([schema]).is_open
 
 
 def test_a_schema_that_leads_in_circles_comes_to_an_end_and_leaves_room():
     own = {"$ref": "#/$defs/N"}
     wide = closed(properties={f"k{number}": own for number in range(20)})
-    assert search_schemas([{**own, "$defs": {"N": wide}}]).is_open
-    assert search_schemas([{"allOf": [{"$ref": "#"}, {"$ref": "#"}]}]).places == []
+    assert SchemaSearch([{**own, "$defs": {"N": wide}}]).is_open
+    assert SchemaSearch([{"allOf": [{"$ref": "#"}, {"$ref": "#"}]}]).places == []
 
 
 def schema(**properties):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from agenttool.records import ClosedEnum, Json, JsonObject
+from agenttool.schema.recursion import resolve
 
 
 def steps_of(pointer: str) -> tuple[str, ...]:
@@ -148,14 +149,6 @@ _EACH_MEMBER = ("items", "prefixItems", "contains", "unevaluatedItems", "additio
 _SAID_ELSEWHERE = frozenset({"enum", "const", "$ref", *_SAME_PLACE})
 
 
-def search_schemas(schemas: Iterable[JsonObject]) -> "SchemaSearch":
-    """Search all schemas of a tool's input for fields."""
-    found = SchemaSearch()
-    for schema in schemas:
-        found.look(schema, (), schema)
-    return found
-
-
 class SchemaSearch:
     """Searches the schemas of one tool; a part that it cannot follow counts as open.
 
@@ -165,14 +158,17 @@ class SchemaSearch:
         unset: the places whose default is an empty text, which stands for none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, schemas: Iterable[JsonObject]) -> None:
+        """Search the schemas of a tool's input."""
         self.places: list[tuple[MatchingField, Steps]] = []
         self.hinted: set[MatchingField] = set()
         self.unset: set[Steps] = set()
         self.is_open = False
         self._seen: set[tuple[int, Steps]] = set()
+        for schema in schemas:
+            self._look(schema, (), schema)
 
-    def look(self, schema: Json, steps: Steps, root: JsonObject, *, is_closed: bool = False) -> None:
+    def _look(self, schema: Json, steps: Steps, root: JsonObject, *, is_closed: bool = False) -> None:
         """Search one place of the arguments and below it; `is_closed` if an outer schema names all members."""
         visit = (id(schema), steps)
         if visit in self._seen:
@@ -192,28 +188,20 @@ class SchemaSearch:
         is_closed = is_closed or False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
         self.is_open = self.is_open or _leaves_room(schema, is_closed=is_closed)
         for inner in _beside(schema, root):
-            self.look(inner, steps, root, is_closed=is_closed)
+            self._look(inner, steps, root, is_closed=is_closed)
         for name, inner in _below(schema):
-            self.look(inner, (*steps, name), root)
+            self._look(inner, (*steps, name), root)
 
 
 def _beside(schema: JsonObject, root: JsonObject) -> Iterator[Json]:
     """Return the schemas that describe the same place."""
     if "$ref" in schema:
-        yield _target(schema["$ref"], root)
+        yield resolve(str(schema["$ref"]), root)
     if "$dynamicRef" in schema:
         yield None
     for keyword in _SAME_PLACE:
         if keyword in schema:
             yield from _listed(schema[keyword], keyword == "dependentSchemas")
-
-
-def _target(ref: Json, root: JsonObject) -> Json:
-    """Return the target of a reference inside the same document; None for any other."""
-    if not isinstance(ref, str) or "*" in ref or not (ref == "#" or ref.startswith("#/")):
-        return None
-    found = values_at(root, steps_of(ref[1:]))
-    return found[0] if found else None
 
 
 def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
@@ -299,27 +287,19 @@ def matching_fields_of(
         listed: what its permission profile says rules match on; nothing if it does not say.
         named: places that its interface names in other ways.
     """
+    searched, named = SchemaSearch(schemas), tuple(named)
+    entries = [(kind, steps) for kind, steps in map(_entry, listed or ()) if kind is not None]
     found: dict[MatchingField, dict[Steps, None]] = {}
-    searched, named = search_schemas(schemas), tuple(named)
-    declared = searched.hinted | {name for name, _ in named}
-    for name, steps in [*named, *searched.places]:
-        found.setdefault(name, {})[steps] = None
-    if listed is None:
-        places = {name: tuple(places) for name, places in found.items()}
-        return MatchingFields(
-            places=places, is_open=searched.is_open, declared=frozenset(declared), unset=frozenset(searched.unset)
-        )
-    wanted: set[MatchingField] = set()
-    for entry in listed:
-        kind, steps = _entry(entry)
-        if kind is not None:
-            wanted.add(kind)
-        if kind is not None and steps is not None:
+    for kind, steps in (*named, *searched.places, *entries):
+        if steps is not None:
             found.setdefault(kind, {})[steps] = None
+    stated = {kind for kind, _ in entries}
+    wanted = found.keys() if listed is None else stated
     return MatchingFields(
-        places={name: tuple(found[name]) for name in sorted(wanted) if name in found},
-        anywhere=frozenset(name for name in wanted if name not in found),
-        declared=frozenset(declared | wanted),
+        places={kind: tuple(found[kind]) for kind in sorted(wanted) if kind in found},
+        anywhere=frozenset(wanted - found.keys()),
+        is_open=listed is None and searched.is_open,
+        declared=frozenset({*searched.hinted, *(kind for kind, _ in named), *stated}),
         unset=frozenset(searched.unset),
     )
 

@@ -78,12 +78,25 @@ class Subject:
     @cached_property
     def schemas(self) -> list[JsonObject]:
         """The schemas of its input that differ; most tools have one."""
-        return _schemas(self.declaration, self.interface)
+        contract = self.declaration.input_contract
+        found = [self.interface.model_input_schema, self.interface.runtime_input_schema]
+        found += [] if contract is None else [contract.model_input_schema, contract.runtime_input_schema]
+        different: list[JsonObject] = []
+        for schema in found:
+            if schema is not None and schema not in different:
+                different.append(schema)
+        return different
 
     @cached_property
     def arguments(self) -> frozenset[str] | None:
-        """The names of its arguments, if it takes no others."""
-        return _arguments(self.schemas)
+        """The names of its arguments, if every schema of it says that there are no others."""
+        names: set[str] = set()
+        for schema in self.schemas:
+            properties = schema.get("properties")
+            if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
+                return None
+            names |= properties.keys()
+        return frozenset(names) or None
 
     @cached_property
     def declaration_digest(self) -> Digest:
@@ -145,18 +158,6 @@ def subject_of(
     )
 
 
-def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> list[JsonObject]:
-    """Return the schemas of the input that differ; most tools have one."""
-    contract = declaration.input_contract
-    found = [interface.model_input_schema, interface.runtime_input_schema]
-    found += [] if contract is None else [contract.model_input_schema, contract.runtime_input_schema]
-    different: list[JsonObject] = []
-    for schema in found:
-        if schema is not None and schema not in different:
-            different.append(schema)
-    return different
-
-
 def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
     """Return the value to act on, and whether a classifier computes it for each call."""
     seen: set[str] = set()
@@ -195,17 +196,6 @@ def _operations(mapping: ExternalMapping) -> Iterator[str]:
     method, path = members.get("method"), members.get("path")
     if isinstance(method, str) and isinstance(path, str):
         yield f"{method.upper()} {path}"
-
-
-def _arguments(schemas: Iterable[JsonObject]) -> frozenset[str] | None:
-    """Name the arguments of a tool, if every schema of it says that there are no others."""
-    names: set[str] = set()
-    for schema in schemas:
-        properties = schema.get("properties")
-        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
-            return None
-        names |= properties.keys()
-    return frozenset(names) or None
 
 
 def _top(fields: Iterable[str]) -> Iterator[str]:
