@@ -224,11 +224,14 @@ def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolEr
 
     Secrets are masked first, while they are whole, and again at the end, because cleaning can join two halves.
     """
-    return _completed(_scrubbed(_shortened(error, scrubber), scrubber), scrubber)
+    return _completed(error, scrubber)[0]
 
 
-def _completed(scrubbed: ToolError, scrubber: Scrubber | None) -> ToolError:
-    return _scrubbed(_filled(scrubbed), scrubber)
+def _completed(error: ToolError, scrubber: Scrubber | None) -> tuple[ToolError, bool]:
+    """Return the complete error, and whether a secret was masked in it."""
+    short = _shortened(error, scrubber)
+    scrubbed = _scrubbed(short, scrubber)
+    return _scrubbed(_filled(scrubbed), scrubber), scrubbed is not short
 
 
 def _scrubbed(error: ToolError, scrubber: Scrubber | None) -> ToolError:
@@ -284,10 +287,7 @@ def result_of_failure(
     scrubber: Scrubber | None = None,
 ) -> ToolResult:
     """Return the one result of a call that failed; its content is `error_text`."""
-    error = _shortened(error, scrubber)
-    scrubbed = _scrubbed(error, scrubber)
-    is_scrubbed = scrubbed is not error
-    error = _completed(scrubbed, scrubber)
+    error, is_scrubbed = _completed(error, scrubber)
     outcome = outcome_of(error)
     content = (text_item(error_text(error)),)
     return ToolResult(
