@@ -9,7 +9,7 @@ from typing import TypeVar
 from agenttool.ports.output import Media
 from agenttool.records import ContentClass, ContentItem, Json, JsonObject, Part, RedactionState
 from agenttool.results.payloads import OCTETS, Payload, class_of, media_type_of, payload_of, readable_text, sniff
-from agenttool.results.redaction import Scrubber, map_json
+from agenttool.results.redaction import Scrubber, map_json, texts_of
 
 _MEDIA_RELATION = "media_of_result"
 _MIN_TEXT_CHARS = 64
@@ -94,12 +94,9 @@ class MediaExtractor:
 
     def discard(self, value: Json) -> None:
         """Remove the payloads that a sensitive value refers to; they must not be stored."""
-        if isinstance(value, str):
-            self._payloads.pop(value, None)
-            self._items.pop(value, None)
-        elif isinstance(value, dict | list):
-            for inner in value.values() if isinstance(value, dict) else value:
-                self.discard(inner)
+        for text in texts_of(value):
+            self._payloads.pop(text, None)
+            self._items.pop(text, None)
 
     def text(self, text: str, media_type: str | None = None) -> str:
         """Return a text with its media replaced by payload ids and its secrets masked."""

@@ -193,11 +193,7 @@ def restore_redacted(after: Json, before: Json, shown: Json) -> Json:
 
 def _has_marker(value: Json) -> bool:
     """Return whether a marker is in a value, also as part of a text or in the name of a member."""
-    if isinstance(value, str):
-        return MARKER in value
-    if isinstance(value, dict):
-        return any(MARKER in name or _has_marker(each) for name, each in value.items())
-    return isinstance(value, list) and any(map(_has_marker, value))
+    return any(MARKER in text for text in texts_of(value, declared=()))
 
 
 def reject_moved_markers(after: Json, shown: Json) -> None:
@@ -396,7 +392,7 @@ class Scrubber:
         """
         found = None
         if not self._masks_all:
-            texts = ["\n".join(_texts(value))]
+            texts = ["\n".join(texts_of(value, declared=()))]
             for _ in range(JSON_IN_JSON if "\\" in texts[0] else 0):
                 texts.append(unescaped(texts[-1]))
             plain = [each for text in texts if (each := self._plain(text)) is not text]
@@ -463,7 +459,7 @@ def compile_scrubber(secrets: Iterable[Json], declared: Container[str] | None = 
 
     If the names that a schema declares are given, other names of members inside the values are secrets, too.
     """
-    leaves = {text for secret in secrets for text in _leaves(secret, declared)}
+    leaves = {text for secret in secrets for text in texts_of(secret, declared)}
     if sum(map(len, leaves)) <= MAX_SECRET_CHARS:
         leaves.update(*map(_spellings, leaves))
     texts = {*filter(_is_searchable, leaves)}
@@ -473,23 +469,6 @@ def compile_scrubber(secrets: Iterable[Json], declared: Container[str] | None = 
 def _is_searchable(text: str) -> bool:
     # A part of the marker occurs in every marker.
     return len(text) >= MIN_CHARS and text not in MARKER and not text.isspace()
-
-
-def _leaves(secret: Json, declared: Container[str] | None) -> list[str]:
-    """Return every text, number and undeclared name in a sensitive value."""
-    found: list[str] = []
-    rest: list[Json] = [secret]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, dict | list):
-            rest.extend(_values(value))
-            if isinstance(value, dict) and declared is not None:
-                rest.extend(name for name in value if name not in declared)
-        elif isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(repr(value))
-    return found
 
 
 def _spellings(text: str) -> tuple[str, ...]:
@@ -522,15 +501,17 @@ def _is_in(form: str, parts: set[str]) -> bool:
     return starts and (form[-4:] in parts or form[-5:-1] in parts or form[-6:-2] in parts or form[-7:-3] in parts)
 
 
-def _texts(value: Json) -> list[str]:
-    """Return every text and number inside a value, and the names of its members."""
+def texts_of(value: Json, declared: Container[str] | None = None) -> list[str]:
+    """Return every text and number inside a value, and the names of its members except the declared ones, if given."""
     found: list[str] = []
     level: list[Json] = [value]
     while level:
         found += [each for each in level if isinstance(each, str)]
         found += [repr(each) for each in level if isinstance(each, int | float) and not isinstance(each, bool)]
         outers = [each for each in level if isinstance(each, dict | list)]
-        found += chain.from_iterable(outer for outer in outers if isinstance(outer, dict))
+        if declared is not None:
+            names = chain.from_iterable(outer for outer in outers if isinstance(outer, dict))
+            found += [name for name in names if name not in declared]
         level = [*chain.from_iterable(map(_values, outers))]
     return found
 
