@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
-from agenttool.codec import parse_object, sorted_json
+from agenttool.codec import clone
 from agenttool.errors import words_of
 from agenttool.hooks.definition import Hook
 from agenttool.hooks.reply import SILENT, HookReply, read_reply
@@ -91,7 +91,7 @@ async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> Ho
     started, reply = world.now_ns(), SILENT
     own = replace(
         question,
-        input=_own_copy(question.input if hook.is_trusted else world.shown(question.input)),
+        input=clone(question.input if hook.is_trusted else world.shown(question.input)),
         output=deepcopy(question.output),
         details=deepcopy(question.details),
     )
@@ -107,7 +107,3 @@ async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> Ho
         reply = cast("HookReply", answer)
     words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
     return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
-
-
-def _own_copy(value: JsonObject) -> JsonObject:
-    return parse_object(sorted_json(value))
