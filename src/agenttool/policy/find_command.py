@@ -5,23 +5,7 @@ from itertools import pairwise
 
 from agenttool.policy.shell_words import Certainty, Word
 
-FIND_TESTS = {
-    **dict.fromkeys(("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"), "text"),
-    **dict.fromkeys(("-type", "-xtype", "-user", "-group", "-regextype", "-fstype"), "name"),
-    **dict.fromkeys(
-        ("-maxdepth", "-mindepth", "-mtime", "-mmin", "-ctime", "-cmin", "-atime", "-amin", "-size", "-links"), "number"
-    ),
-    **dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "read"),
-    **dict.fromkeys(("-newermt", "-printf", "-perm", "-inum", "-uid", "-gid"), "text"),
-}
-"""The tests that take a value, with the kind of the value."""
-FIND_WORDS = frozenset(
-    """
-    ( ) ! , -not -a -and -o -or -print -print0 -prune -quit -ls -empty -readable -writable -executable -true -false
-    -depth -xdev -mount -follow -daystart -noleaf -nouser -nogroup -L -H -P -E -warn -nowarn -ignore_readdir_race
-    """.split()  # noqa: SIM905 -- a list of words reads best as words
-)
-"""The operators, tests and actions without a value."""
+_OPERATORS = frozenset({"(", ")", "!", ","})
 FIND_ACTIONS = frozenset({"-exec", "-execdir"})
 """The actions that run a command for each file without asking."""
 _TESTS_OF_OTHER_NAMES = frozenset(
@@ -33,7 +17,7 @@ MAX_FOUND = 8
 ANY_TEXT = Word("", Certainty.UNKNOWN)
 ANY_FILE = Word("./**", Certainty.EXPANDS)
 _SOURCE_FOLDERS = frozenset(
-    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- as above
+    "app cmd components doc docs include internal lib pkg spec src test tests".split()  # noqa: SIM905 -- a list of words reads best as words
 )
 """Folders that hold no secrets or settings unless the name of a file says so."""
 
@@ -46,7 +30,7 @@ def find_commands(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
         if word.text in (*FIND_ACTIONS, "-ok", "-okdir"):
             rest = words[index + 1 :]
             is_exact = word.text == "-exec"
-            commands.append(filled_in(rest[: exec_end(rest)], "{}", found if is_exact else (ANY_TEXT,)))
+            commands.append(filled_in(rest[: _exec_end(rest)], "{}", found if is_exact else (ANY_TEXT,)))
     return commands
 
 
@@ -94,7 +78,22 @@ def _split_list(texts: list[str], separators: frozenset[str]) -> list[list[str]]
     return parts
 
 
-def exec_end(words: tuple[Word, ...]) -> int:
+def find_arguments(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    """Return the folders, tests and other actions of `find`; None if a command of `-exec` does not end."""
+    found: list[Word] = []
+    at = 0
+    while at < len(words):
+        if words[at].text in FIND_ACTIONS:
+            at += 1 + _exec_end(words[at + 1 :])
+            if at == len(words):
+                return None
+        elif words[at].text not in _OPERATORS:
+            found.append(words[at])
+        at += 1
+    return tuple(found)
+
+
+def _exec_end(words: tuple[Word, ...]) -> int:
     """Return the index at which a command of `-exec` ends: that of a semicolon, or of a plus after the braces."""
     for at, word in enumerate(words):
         if word.text == ";" or (word.text == "+" and at and words[at - 1].text == "{}"):

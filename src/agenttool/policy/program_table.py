@@ -78,10 +78,13 @@ class ProgramTable:
         self.tool_folders = frozenset(runners["folders"])
         packages = cast("dict[str, str]", tables["packages"])
         self.packages = {name: frozenset(text.split()) for name, text in packages.items()}
-        self.programs = {
+        bare = cast("dict[str, list[str]]", tables["bare"])
+        self.programs = {name: (kind, ["|"]) for kind, names in bare.items() for name in names}
+        self.programs |= {
             name: (kind, [text] if isinstance(text, str) else text)
             for kind in PROGRAM_KINDS
-            for name, text in cast("dict[str, str | list[str]]", tables[kind]).items()
+            for names, text in cast("dict[str, str | list[str]]", tables[kind]).items()
+            for name in names.split(", ")
         }
         self.first_words = frozenset(name.split()[0] for name in self.programs)
         self._signatures: dict[str, tuple[ProgramSignature, ...]] = {}

@@ -241,9 +241,9 @@ def _run_by(name: str, subcommand: Subcommand) -> _Inner:
         words = (Word(f"-{words[0].text}", words[0].certainty), *words[1:])
     assigned = tuple(word for word in subcommand.assignments if name != "read" or not word.text.startswith("IFS="))
     why = _why_not_variables(assigned) or _why_not_words(name, words)
-    if why is None and name in ("find", "git"):
-        return _find(words) if name == "find" else _git(words)
-    return _known(name, words, why)
+    if why is None and name == "find":
+        return _Inner(line=CommandLine(subcommands=tuple(Subcommand(words=each) for each in find_commands(words))))
+    return _git(words) if why is None and name == "git" else _known(name, words, why)
 
 
 def _known(name: str, words: tuple[Word, ...], why: str | None) -> _Inner:
@@ -365,12 +365,6 @@ def _shell(name: str, subcommand: Subcommand) -> _Inner:
     if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
         return _doubtful(f"{name!r} runs the text of its input")
     return _opaque(f"{name!r} runs a file")
-
-
-def _find(words: tuple[Word, ...]) -> _Inner:
-    """List the commands that `find` runs by `-exec` and its variants."""
-    commands = tuple(Subcommand(words=each) for each in find_commands(words))
-    return _Inner(line=CommandLine(subcommands=commands))
 
 
 def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:

@@ -59,17 +59,9 @@ HARMLESS_VARIABLES = frozenset(
     """.split()  # noqa: SIM905 -- as above
 )
 """Variables that change neither which program runs nor what it loads; an allow need not name them."""
-_SHOWN_VARIABLES = HARMLESS_VARIABLES | {
-    "OSTYPE",
-    "BASH_VERSION",
-    "HOSTNAME",
-    "LOGNAME",
-    "OLDPWD",
-    "PATH",
-    "SHELL",
-    "TMPDIR",
-    "USER",
-}
+_SHOWN_VARIABLES = HARMLESS_VARIABLES.union(
+    "BASH_VERSION HOSTNAME LOGNAME OLDPWD OSTYPE PATH SHELL TMPDIR USER".split()  # noqa: SIM905 -- as above
+)
 _NUMBERS = frozenset({"?", "#", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL"})
 _PLACES = {"HOME": "~", "PWD": "."}
 _SPECIAL = frozenset(

@@ -13,12 +13,10 @@ from agenttool.policy.find_command import (
     ANY_FILE,
     ANY_TEXT,
     FIND_ACTIONS,
-    FIND_TESTS,
-    FIND_WORDS,
     MAX_FOUND,
-    exec_end,
     files_below,
     files_found,
+    find_arguments,
 )
 from agenttool.policy.paths import SOURCE_FILES
 from agenttool.policy.program_table import ProgramOption, ProgramSignature, program_table
@@ -118,11 +116,8 @@ def usage_of(words: tuple[Word, ...]) -> Usage | None:
 def why_unknown(words: tuple[Word, ...]) -> str:
     """Return which part of a command is not known to be harmless."""
     name = words[0].text
-    if (
-        words[0].is_plain
-        and "/" not in name
-        and name not in {*program_table().first_words, *program_table().packages, "find"}
-    ):
+    known = program_table().first_words.union(program_table().packages)
+    if words[0].is_plain and "/" not in name and name not in known:
         return f"program {name!r} is not known"
     try:
         _known_usage(words)
@@ -534,21 +529,7 @@ def _has_only(options: re.Pattern[str], words: tuple[Word, ...]) -> bool:
 
 
 def _find_usage(words: tuple[Word, ...]) -> Usage:
-    reading, at = _ReadArguments(), 0
-    while at < len(words):
-        word = words[at]
-        kind = FIND_TESTS.get(word.text)
-        if word.text in FIND_ACTIONS:
-            at += 2 + exec_end(words[at + 1 :])
-        elif kind is not None:
-            if at + 1 == len(words):
-                raise _NotKnownError
-            _take_word(kind, words[at + 1], reading)
-            at += 2
-        else:
-            if word.text not in FIND_WORDS:
-                _take_word("start", word, reading)
-            at += 1
-    if at > len(words) or any(word.is_unknown for word in words):
+    arguments = find_arguments(words)
+    if arguments is None or any(word.is_unknown for word in words):
         raise _NotKnownError
-    return Usage("read", tuple(reading.reads), lists=files_found(words))
+    return replace(_usage_by_table((Word("find"), *arguments)), lists=files_found(words))
