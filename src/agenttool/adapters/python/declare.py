@@ -249,9 +249,6 @@ def _declaration(
             internal_only_fields=signature.fields[Internal] or None,
         ),
         output_contract=OutputContract(structured_schema=signature.output_schema) if signature.output_schema else None,
-        interface_ref=InterfaceId(f"interface:{tool_id}"),
-        execution_profile_ref=ExecutionProfileId(f"execution:{tool_id}"),
-        permission_profile_ref=PermissionProfileId(f"permission:{tool_id}"),
         external_mappings=(FunctionMapping(function_name=signature.name),),
     )
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from math import isfinite
-from typing import TypedDict, cast
+from typing import TypedDict, cast, get_type_hints
 
 from agenttool.errors import ConfigError
 from agenttool.ports.limits import RateLimit
@@ -119,27 +119,20 @@ def _list_of(check: _Check, what: str) -> _Check:
 
 _flag = _fitting(lambda value: isinstance(value, bool), "true or false")
 
-_CHECKS: dict[str, _Check] = {
-    **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
-    **dict.fromkeys(("aliases", "sensitive", "credentials", "gates"), _list_of(_text, "texts")),
-    "model_requirements": _list_of(_text, "texts"),
-    **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
-    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
-    **dict.fromkeys(("artifacts", "background", "changes_context", "coerce"), _flag),
-    **dict.fromkeys(("check", "normalize", "locks"), _fitting(callable, "a function")),
-    "kind": _word_of(ToolKind),
-    "lifecycle": _word_of(Lifecycle),
-    "interrupt_behavior": _word_of(InterruptBehavior),
-    "risk": _word_of(RiskLevel),
-    "access": _list_of(_word_of(AccessKind), f"words out of {', '.join(AccessKind)}"),
-    "write_effects": _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
-    "timeout_s": _seconds,
-    "idle_timeout_s": _seconds,
-    "rate_limit": _fitting(lambda value: isinstance(value, RateLimit), "a RateLimit"),
-    "max_inline_chars": _count,
-    "examples": _list_of(_fitting(lambda value: isinstance(value, dict), "an object"), "objects"),
+_CHECK_OF_TYPE: dict[object, _Check] = {
+    str: _text,
+    bool: _flag,
+    int: _count,
+    float: _seconds,
+    RateLimit: _fitting(lambda value: isinstance(value, RateLimit), "a RateLimit"),
+    Sequence[str]: _list_of(_text, "texts"),
+    Sequence[dict[str, object]]: _list_of(_fitting(lambda value: isinstance(value, dict), "an object"), "objects"),
+    **dict.fromkeys((Check, Normalize, Locks), _fitting(callable, "a function")),
+    **{words: _word_of(words) for words in (ToolKind, Lifecycle, InterruptBehavior, RiskLevel)},
+    Sequence[AccessKind]: _list_of(_word_of(AccessKind), f"words out of {', '.join(AccessKind)}"),
+    Sequence[WriteEffect]: _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
 }
-
+_CHECKS = {name: _CHECK_OF_TYPE[kind] for name, kind in get_type_hints(ToolOptions).items()}
 
 _WHOLE_INPUT = ("", "$", "*", "/*")
 

@@ -157,6 +157,4 @@ class FunctionHook:
 
     async def run(self, question: HookQuestion) -> object:
         """Run the function; an exception is the failure of the hook."""
-        if inspect.iscoroutinefunction(self.function):
-            return await cast("Awaitable[object]", self.function(question))
-        return await in_thread(partial(self.function, question), self.left_behind)
+        return await run_function(self.function, question, left_behind=self.left_behind)
