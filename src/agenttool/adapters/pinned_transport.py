@@ -1,11 +1,10 @@
 """The transport of HTTP clients behind the SSRF guard: each connection leads to an address that was checked."""
 
-import ipaddress
 from collections.abc import Iterable
 
 import httpx2
 
-from agenttool.adapters.ssrf import Resolver, SsrfPolicy, check_url, resolve
+from agenttool.adapters.ssrf import Resolver, SsrfPolicy, address_in, check_url, resolve
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -23,17 +22,9 @@ def policy_for(urls: Iterable[str], allow: Iterable[str]) -> SsrfPolicy:
     for url in found:
         if url.host == "localhost":
             own += (*_LOOPBACK, "localhost")
-        elif _is_address(url.host):
+        elif address_in(url.host) is not None:
             own.append(url.host)
     return SsrfPolicy.parse((*allow, *own), https_only=all(each.scheme == "https" for each in found))
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):

@@ -130,7 +130,7 @@ def _check_target(scheme: str, netloc: str, policy: SsrfPolicy) -> None:
         raise RecordError("a URL must have the scheme http or https; use one of them")
     if not host or "@" in netloc:
         raise RecordError("a URL must name a host, and no user; correct it")
-    address = _literal(host)
+    address = address_in(host)
     is_named = host in policy.hosts or (address is not None and any(address in each for each in policy.networks))
     if address is None and not _HOST.fullmatch(host):
         raise RecordError(_AMBIGUOUS)
@@ -170,7 +170,7 @@ async def resolve(host: str, policy: SsrfPolicy, resolver: "Resolver", caller: s
         RecordError: the name has an address that may not be contacted.
         OSError: there is no such name, or the lookup failed.
     """
-    if _literal(host) is not None:
+    if address_in(host) is not None:
         if not policy.allows(ipaddress.ip_address(host)):
             raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
         return [host]
@@ -183,7 +183,8 @@ async def resolve(host: str, policy: SsrfPolicy, resolver: "Resolver", caller: s
 
 
 @lru_cache(maxsize=4096)
-def _literal(host: str) -> _Address | None:
+def address_in(host: str) -> _Address | None:
+    """Return the IP address that a host spells out; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

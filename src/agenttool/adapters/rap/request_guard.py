@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agenttool.adapters.ssrf import address_in
 from agenttool.codec import json_bytes
 from agenttool.records import JsonObject
 
@@ -139,13 +139,4 @@ class RequestGuard:
         if (host, port or self._default_port) == self._public:
             return True
         is_port = listening is None or (port or _DEFAULT_PORTS["http"]) == listening
-        return is_port and (host in self._hosts or is_address(host))
-
-
-def is_address(host: str) -> bool:
-    """Return whether a host is an IP address."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+        return is_port and (host in self._hosts or address_in(host) is not None)
