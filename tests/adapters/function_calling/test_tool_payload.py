@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.adapters.function_calling.formats import FORMATS
-from agenttool.adapters.function_calling.strict_schema import ANTHROPIC, OPENAI
+from agenttool.adapters.function_calling.strict_schema import ANTHROPIC, OPENAI, StrictBudget
 from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolRequestOptions, build_payload
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, replace
@@ -92,7 +92,7 @@ def test_a_schema_without_a_strict_form_is_sent_with_a_note():
 
 def test_tools_are_strict_until_a_limit_is_reached():
     optional = {**CLOSED, "required": []}
-    limits = ProviderLimits(dialect=ANTHROPIC, max_strict_tools=3, max_optionals=1)
+    limits = ProviderLimits(dialect=ANTHROPIC, strict_budget=StrictBudget(tools=3, optionals=1))
     payload = build_payload(
         [offered(name, optional) for name in "ab"] + [offered(name) for name in "cde"], limits, ToolRequestOptions()
     )

@@ -21,7 +21,7 @@ from agenttool.adapters.function_calling.model_reply import (
     object_in,
     objects_at,
 )
-from agenttool.adapters.function_calling.strict_schema import ANTHROPIC
+from agenttool.adapters.function_calling.strict_schema import ANTHROPIC, StrictBudget
 from agenttool.adapters.function_calling.tool_payload import PayloadTool, ProviderLimits, ToolPayload, chosen_name
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
@@ -36,10 +36,7 @@ SEARCH = "tool_search_tool_bm25"
 LIMITS = ProviderLimits(
     dialect=ANTHROPIC,
     max_tools=10_000,
-    max_strict_tools=5,
-    max_optionals=8,
-    max_unions=4,
-    max_strict_bytes=2000,
+    strict_budget=StrictBudget(tools=5, optionals=8, unions=4, size=2000),
     max_deferred=1000,
     reserved=frozenset({SEARCH}),
     search_name=SEARCH,

@@ -91,10 +91,10 @@ class NotStrictError(Exception):
 class StrictBudget:
     """What one request has left of a provider's limits on all its strict schemas together; None for no limit."""
 
-    tools: int | None
-    optionals: int | None
-    unions: int | None
-    size: int | None
+    tools: int | None = None
+    optionals: int | None = None
+    unions: int | None = None
+    size: int | None = None
 
     def take(self, schema: JsonObject) -> bool:
         """Subtract the cost of a strict schema, unless a limit would be exceeded; return whether it was subtracted."""

@@ -63,7 +63,7 @@ class ProviderLimits:
 
     Attributes:
         dialect: its strict mode, if it has one.
-        max_strict_bytes: the size of all strict schemas together.
+        strict_budget: its limits on all strict schemas of a request together.
         max_deferred: deferred tools for its native search; with more, the native search is not used.
         reserved: function names that are its own.
         search_name: the name of its native tool search; None if it has none.
@@ -73,10 +73,7 @@ class ProviderLimits:
     dialect: StrictDialect | None = None
     max_tools: int | None = None
     max_description: int | None = None
-    max_strict_tools: int | None = None
-    max_optionals: int | None = None
-    max_unions: int | None = None
-    max_strict_bytes: int | None = None
+    strict_budget: StrictBudget = field(default_factory=StrictBudget)
     max_deferred: int | None = None
     reserved: frozenset[str] = frozenset()
     search_name: str | None = None
@@ -160,7 +157,7 @@ def build_payload(
     names, built_in_names = _assign(sent, limits, counts)
     if searches and limits.search_name is not None:
         built_in_names[SEARCH_TOOL] = limits.search_name
-    budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions, limits.max_strict_bytes)
+    budget = replace(limits.strict_budget)
     tools: dict[str, PayloadTool] = {}
     left_out: list[AbsentTool] = []
     reserved = sum(tool.qualified_name == SEARCH_TOOL for tool in sent)  # it finds the tools that do not fit
