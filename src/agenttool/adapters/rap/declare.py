@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from agenttool.adapters.rap.execute import RapExecutor
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.subscriptions import RESERVED
 from agenttool.adapters.rap.wire import Manifest, ToolDefinition
-from agenttool.ports.deferred import DeferredTool
-from agenttool.ports.executor import Executor
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     AccessKind,
@@ -115,9 +114,7 @@ def is_repeatable(source: RapServer, tool: ToolDefinition) -> bool:
     return source.trusts_annotations and any(tool.hints.get(each) is True for each in ("idempotent", "readOnly"))
 
 
-def declare(
-    toolset: Toolset, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: DeferredTool
-) -> DeclaredTool:
+def declare(toolset: Toolset, tool: ToolDefinition, executor: RapExecutor) -> DeclaredTool:
     """Return the declaration of one tool.
 
     The server's annotations can tighten the declaration, and relax it only if the source is trusted. A withheld tool
@@ -128,8 +125,7 @@ def declare(
     is_destructive = hints.get("destructive") not in (None, False)  # also for a value of an unknown meaning
     effect = WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
     tool_id = ToolId(f"{_PREFIX}{source.name}.{tool.name}")
-    interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
-    permission_id = PermissionProfileId(f"permission:{tool_id}")
+    manifest = executor.manifest
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
     untrusted: list[Json] = [] if is_trusted else [*sorted(hints)]
     return DeclaredTool(
@@ -141,14 +137,11 @@ def declare(
             lifecycle=Lifecycle.DISABLED if tool.name in toolset.withheld else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.NATIVE_TOOL,
             input_contract=InputContract(model_input_schema=tool.input_schema, runtime_input_schema=tool.input_schema),
-            interface_ref=interface_id,
-            execution_profile_ref=execution_id,
-            permission_profile_ref=permission_id,
             external_mappings=(mapping,),
             annotations={"rap": hints, "untrusted": untrusted} if hints else None,
         ),
         interface=ToolInterface(
-            interface_id=interface_id,
+            interface_id=InterfaceId(f"interface:{tool_id}"),
             tool_id=tool_id,
             is_read_only=is_read_only,
             is_destructive=True if is_destructive else False if is_read_only else None,
@@ -158,7 +151,7 @@ def declare(
             interrupt_behavior=InterruptBehavior.CANCEL,
         ),
         execution_profile=ExecutionProfile(
-            execution_profile_id=execution_id,
+            execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
             execution_kind=ExecutionKind.HTTP_API,
             supports_cancel=True,
             supports_timeout=True,
@@ -169,7 +162,7 @@ def declare(
             retry_semantics={"idempotent": is_trusted and hints.get("idempotent") is True},
         ),
         permission_profile=PermissionProfile(
-            permission_profile_id=permission_id,
+            permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
             risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.MEDIUM,
             access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
             write_effects=(WriteEffect.NONE,) if is_read_only else (effect,),
@@ -180,5 +173,5 @@ def declare(
         executor=executor,
         shared_state=None,
         is_trusted=is_trusted,
-        later=later,
+        later=executor,
     )

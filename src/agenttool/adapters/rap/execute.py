@@ -45,7 +45,7 @@ _SELECTION_DELAY_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapExecutor:
-    """Sends the invocations of one tool to its server.
+    """Sends the invocations of one tool to its server, and reads the deferred results: its `DeferredTool`, too.
 
     Attributes:
         max_sends: how often an invocation may be sent that may have arrived.
@@ -60,6 +60,7 @@ class RapExecutor:
     pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
     suspect: Callable[[str], None]
     client: HttpClient
+    notices: "NoticeSender"
     urls: CallbackUrls
     threads: ThreadRegistry
     now_ns: Callable[[], int]
@@ -155,67 +156,9 @@ class RapExecutor:
         }
         return {name: value for name, value in known.items() if value is not None}
 
-
-def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:
-    return ToolFailure(
-        ToolError(error_class=error_class, error_code=code, message=message, retry=RetryGuidance(safe=safe))
-    )
-
-
-class NoticeSender:
-    """Posts notices to every server, once and in the background; nothing depends on their arrival."""
-
-    def __init__(self, servers: Iterable[tuple[RapServer, HttpClient]]) -> None:
-        self._servers = tuple(servers)
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def send(self, path: str, message: Message) -> None:
-        """Post a notice to that path of every server, and return at once."""
-        body = write(message)
-        for source, client in self._servers:
-            task = asyncio.create_task(_post_notice(source, client, path, body))  # noqa: TID251 -- `close` is its parent
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    def cancel(self, invocation_id: InvocationId, thread_id: str) -> None:
-        """Notify every server that a call, or the subscription that it opened, is canceled."""
-        self.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
-
-    async def close(self) -> None:
-        """Wait one second for pending notices, and cancel the rest."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=1.0)
-            for task in late:
-                task.cancel()
-
-
-async def _post(
-    source: RapServer, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
-) -> HttpReply:
-    """Post a message with the credential of a server; each attempt has its own signature."""
-    options = options._replace(send_once=options.send_once or is_single_use(source.credential))
-    return await client.post(url, body, source.headers("POST", url, body), options=options)
-
-
-async def _post_notice(source: RapServer, client: HttpClient, path: str, body: bytes) -> None:
-    reply = await _post(source, client, source.base + path, body)
-    if not reply.is_accepted:
-        log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RapDeferredResult:
-    """The deferred results of one tool: their deadline, their decoding, and replies to the tool's questions."""
-
-    resends: bool
-    source: RapServer
-    client: HttpClient
-    notices: NoticeSender
-    urls: CallbackUrls
-
     async def may_resend(self, invocation_id: InvocationId) -> bool:
         """Return whether the server recognizes an invocation that it has already."""
-        return self.resends
+        return self.max_sends > 1
 
     def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
         """Return the deadline of a result: the end of its callback URL, or the source's own limit."""
@@ -263,3 +206,50 @@ class RapDeferredResult:
             return ReplyOutcome.ACCEPTED
         log.warning("the choice of %s was not accepted: %s", prompt.prompt_id, reply.fault or reply.status)
         return ReplyOutcome.AWAY if reply.is_retryable else ReplyOutcome.REFUSED
+
+
+def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:
+    return ToolFailure(
+        ToolError(error_class=error_class, error_code=code, message=message, retry=RetryGuidance(safe=safe))
+    )
+
+
+class NoticeSender:
+    """Posts notices to every server, once and in the background; nothing depends on their arrival."""
+
+    def __init__(self, servers: Iterable[tuple[RapServer, HttpClient]]) -> None:
+        self._servers = tuple(servers)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, path: str, message: Message) -> None:
+        """Post a notice to that path of every server, and return at once."""
+        body = write(message)
+        for source, client in self._servers:
+            task = asyncio.create_task(_post_notice(source, client, path, body))  # noqa: TID251 -- `close` is its parent
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def cancel(self, invocation_id: InvocationId, thread_id: str) -> None:
+        """Notify every server that a call, or the subscription that it opened, is canceled."""
+        self.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
+
+    async def close(self) -> None:
+        """Wait one second for pending notices, and cancel the rest."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=1.0)
+            for task in late:
+                task.cancel()
+
+
+async def _post(
+    source: RapServer, client: HttpClient, url: str, body: bytes, options: RequestOptions = DEFAULT_OPTIONS
+) -> HttpReply:
+    """Post a message with the credential of a server; each attempt has its own signature."""
+    options = options._replace(send_once=options.send_once or is_single_use(source.credential))
+    return await client.post(url, body, source.headers("POST", url, body), options=options)
+
+
+async def _post_notice(source: RapServer, client: HttpClient, path: str, body: bytes) -> None:
+    reply = await _post(source, client, source.base + path, body)
+    if not reply.is_accepted:
+        log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)

@@ -9,7 +9,7 @@ from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_addre
 from agenttool.adapters.rap.callbacks import CallbackHandler
 from agenttool.adapters.rap.declare import Toolset, declare, is_repeatable, source_name_in, withhold_clashes
 from agenttool.adapters.rap.discovery import Discovery
-from agenttool.adapters.rap.execute import DEFAULT_ATTEMPTS, NoticeSender, RapDeferredResult, RapExecutor
+from agenttool.adapters.rap.execute import DEFAULT_ATTEMPTS, NoticeSender, RapExecutor
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.listener import CallbackApp, Listener, open_listener, open_previous_listener
 from agenttool.adapters.rap.settings import RapServer, read_source
@@ -91,24 +91,21 @@ class RapToolRegistry:
 
     def _make(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
         source = toolset.source
-        client = self.clients[source.name]
         max_sends = source.attempts or (DEFAULT_ATTEMPTS if is_repeatable(source, tool) else 1)
         executor = RapExecutor(
             source=source,
             manifest=manifest,
             operation=tool.name,
             max_sends=max_sends,
-            client=client,
+            client=self.clients[source.name],
+            notices=self.notices,
             pending=self.pending,
             suspect=self.suspect,
             urls=self.urls,
             threads=self.threads,
             now_ns=self.now_ns,
         )
-        deferred = RapDeferredResult(
-            resends=max_sends > 1, source=source, client=client, notices=self.notices, urls=self.urls
-        )
-        return declare(toolset, manifest, tool, executor, deferred)
+        return declare(toolset, tool, executor)
 
 
 def _is_same(tool: DeclaredTool, before: DeclaredTool | None) -> bool:

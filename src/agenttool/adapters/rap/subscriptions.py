@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import quote
 
+from agenttool.adapters.rap.threads import thread_key
 from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
 from agenttool.errors import ToolFailure
@@ -125,24 +125,24 @@ class SubscriptionStore:
         if len(await self.of(thread_id, limit)) >= limit:
             return SubscribeOutcome.LIMIT_REACHED
         is_new = await self._documents.swap(
-            _OPEN, _key(thread_id, tool_call_id), before=None, after=write_own(subscription)
+            _OPEN, thread_key(thread_id, tool_call_id), before=None, after=write_own(subscription)
         )
         return SubscribeOutcome.NEW if is_new else SubscribeOutcome.EXISTING
 
     async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
         """Return an open subscription of a thread."""
-        body = await self._documents.get(_OPEN, _key(thread_id, tool_call_id))
+        body = await self._documents.get(_OPEN, thread_key(thread_id, tool_call_id))
         return None if body is None else read_own(body, Subscription)
 
     async def end(self, thread_id: str, tool_call_id: str) -> bool:
         """Delete a subscription; return whether this call deleted it."""
-        key = _key(thread_id, tool_call_id)
+        key = thread_key(thread_id, tool_call_id)
         body = await self._documents.get(_OPEN, key)
         return body is not None and await self._documents.swap(_OPEN, key, before=body, after=None)
 
     async def of(self, thread_id: str | None = None, limit: int = 1000) -> tuple[Subscription, ...]:
         """Return the open subscriptions of one thread, or of all."""
-        prefix = "" if thread_id is None else f"{quote(thread_id, safe='')}/"
+        prefix = "" if thread_id is None else thread_key(thread_id)
         found = await self._documents.page(_OPEN, prefix=prefix, limit=limit)
         return tuple(read_own(body, Subscription) for _, body in found)
 
@@ -160,12 +160,12 @@ class SubscriptionStore:
             event_id: the id under which it is stored.
             delivery: identifies the message across retries; without one, each attempt is a separate event.
         """
-        key = _key(message.group_id, message.tool_call_id)
+        key = thread_key(message.group_id, message.tool_call_id)
         while (body := await self._documents.get(_OPEN, key)) is not None:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
                 return EventOutcome.STORED
-            prefix = _key(message.group_id, "")
+            prefix = thread_key(message.group_id)
             waiting = await self._documents.keys(_BY_THREAD, prefix=prefix, limit=MAX_WAITING_EVENTS)
             if len(waiting) >= MAX_WAITING_EVENTS:
                 return EventOutcome.LIMIT_REACHED
@@ -173,7 +173,7 @@ class SubscriptionStore:
             handled = subscription.handled if delivery is None else (*subscription.handled, delivery)
             open_after = replace(subscription, handled=handled[-_MAX_DELIVERIES:])
             after = None if message.final else write_own(open_after)
-            beside = {(_EVENTS, event_id): event, (_BY_THREAD, _key(message.group_id, event_id)): b"1"}
+            beside = {(_EVENTS, event_id): event, (_BY_THREAD, thread_key(message.group_id, event_id)): b"1"}
             if await self._documents.swap(_OPEN, key, before=body, after=after, beside=beside):
                 self._arrived.set()
                 return EventOutcome.STORED
@@ -191,7 +191,7 @@ class SubscriptionStore:
             return
         event = read_own(body, InjectedEvent)
         thread_id = event.thread.thread_id if event.is_inline else event.thread.ancestors[-1]
-        await self._documents.put(_BY_THREAD, _key(thread_id, event_id), None)
+        await self._documents.put(_BY_THREAD, thread_key(thread_id, event_id), None)
         await self._documents.put(_EVENTS, event_id, None)
 
     async def follow(self, after: str = "") -> AsyncIterator[InjectedEvent]:
@@ -222,10 +222,6 @@ def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: 
         text=message.text,
         is_final=bool(message.final),
     )
-
-
-def _key(thread_id: str, tool_call_id: str) -> str:
-    return f"{quote(thread_id, safe='')}/{quote(tool_call_id, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class ViewStore:
     async def _has_room(self, view: View) -> bool:
         if not view.content or await self._documents.get(_VIEWS, _view_key(view)) is not None:
             return True
-        return len(await self._documents.keys(_VIEWS, prefix=_prefix(view.thread_id), limit=MAX_VIEWS)) < MAX_VIEWS
+        return len(await self._documents.keys(_VIEWS, prefix=thread_key(view.thread_id), limit=MAX_VIEWS)) < MAX_VIEWS
 
     def _notify(self, view: View) -> None:
         for client in self._clients.get(view.thread_id, ()):
@@ -120,7 +120,7 @@ class ViewStore:
 
     async def of(self, thread_id: str | None = None, limit: int = _MAX_LISTED) -> tuple[View, ...]:
         """Return the current views of one thread, or of all."""
-        prefix = "" if thread_id is None else _prefix(thread_id)
+        prefix = "" if thread_id is None else thread_key(thread_id)
         found: list[View] = []
         for key, body in await self._documents.page(_VIEWS, prefix=prefix, limit=limit):
             thread_of, kind = _parse_key(key)
@@ -147,14 +147,15 @@ class ViewStore:
                 self._clients.pop(thread_id, None)
 
 
+def thread_key(thread_id: str, name: str = "") -> str:
+    """Return the key of a document of a thread; without a name, the prefix of all these keys."""
+    return f"{quote(thread_id, safe='')}/{quote(name, safe='')}"
+
+
 def _view_key(view: View) -> str:
-    return _prefix(view.thread_id) + quote(view.view_type, safe="")
+    return thread_key(view.thread_id, view.view_type)
 
 
 def _parse_key(key: str) -> tuple[str, str]:
     thread_id, _, kind = key.partition("/")
     return unquote(thread_id), unquote(kind)
-
-
-def _prefix(thread_id: str) -> str:
-    return f"{quote(thread_id, safe='')}/"
