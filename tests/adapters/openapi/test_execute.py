@@ -127,14 +127,16 @@ async def test_pages_are_followed_by_cursor_number_and_url(open_service, service
 async def test_the_items_of_pages_are_joined_where_they_are(open_service, service):
     def page(request):
         number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else 1
-        return {"code": 0, "data": {"list": [number], "total": 3, "page": number}}
+        return {"user": {"roles": ["x"]}, "data": {"list": [number] * 2, "total": 6, "page": number}}
 
     service.answers["/list"] = page
     async with open_service(listing("page")) as rt:
         all_pages = await rt.call("probe.list", {"pages": 9})
         service.answers["/list"] = {"data": {"name": "no list"}}
         no_list = await rt.call("probe.list", {"pages": 9})
-    assert all_pages.value == {"code": 0, "data": {"list": [1, 2, 3], "total": 3, "page": 3}}
+    items = {"list": [1, 1, 2, 2, 3, 3], "total": 6, "page": 3}
+    assert all_pages.value == {"user": {"roles": ["x"]}, "data": items}
+    assert "Note" not in all_pages.text
     assert no_list.value == {"data": {"name": "no list"}}
 
 
@@ -404,6 +406,12 @@ async def test_the_announced_length_of_a_head_response_is_no_limit(open_service,
     async with open_service(document({"/x": {"head": operation(operationId="op")}})) as rt:
         result = await rt.call("probe.op", {})
     assert result.text == "status 200, no content"
+
+
+async def test_a_byte_order_mark_is_no_part_of_json(open_service, service):
+    service.answers["/x"] = (200, {"Content-Type": "application/json"}, b'\xef\xbb\xbf{"a":1}')
+    async with open_service(both()) as rt:
+        assert (await rt.call("probe.read", {})).value == {"a": 1}
 
 
 async def test_a_cookie_of_one_call_is_not_sent_by_another(open_service, service):

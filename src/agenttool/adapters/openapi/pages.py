@@ -15,7 +15,7 @@ from agenttool.errors import AgentToolError, RecordError
 from agenttool.records import Json, JsonObject
 
 _MAX_PAGE_DIGITS = 18
-_MAX_LEVELS = 3
+_MAX_LEVELS, _MAX_MEMBERS = 3, 1000
 _LINK = re.compile(r'<([^<>]*)>((?:[^<"]|"[^"]*")*)')
 _RELATION = re.compile(r'\brel\s*=\s*"?([^",;]+)', re.IGNORECASE)
 _OTHER_PAGES = {"prev", "previous", "first", "last"}
@@ -175,6 +175,8 @@ def _members_about_pages(value: Json) -> _Members:
 
 
 def _members_of(value: JsonObject, levels: int) -> _Members:
+    if len(value) > _MAX_MEMBERS:
+        return []  # its members are items
     found = [(_plain(name), each) for name, each in value.items()]
     for name, each in tuple(found):
         if name in (*_META, *_NEXT) and isinstance(each, dict) and levels:
@@ -318,17 +320,19 @@ def _items_path(pages: list[Json], levels: int = _MAX_LEVELS) -> tuple[str, ...]
     )
     if usual is not None:
         return (usual,)
-    for name in found[0] if levels else ():
-        below = _items_path([each.get(name) for each in found], levels - 1)
-        if below:
-            return (name, *below)
-    return ()
+    steps = ((name, _items_path([each.get(name) for each in found], levels - 1)) for name in found[0] if levels)
+    paths = [(name, *below) for name, below in steps if below]
+    return max(paths, key=lambda path: sum(len(_list_at(each, path)) for each in pages), default=())
+
+
+def _list_at(value: Json, path: tuple[str, ...]) -> list[Json]:
+    for step in path:
+        value = object_of(value).get(step)
+    return list_of(value)
 
 
 def _items_in(value: Json) -> list[Json]:
-    for step in _items_path([value]):
-        value = object_of(value).get(step)
-    return list_of(value)
+    return _list_at(value, _items_path([value]))
 
 
 def _join(pages: list[Json], path: tuple[str, ...] | None) -> Json:

@@ -64,12 +64,13 @@ _SERVER_ERROR, _FORBIDDEN, _TOO_MANY = 500, 403, 429
 
 
 def read_value(response: HttpResponse) -> Json:
-    """Return the JSON value of a response.
+    """Return the JSON value of a response; a byte order mark does not count.
 
     Raises:
         ValueError: the body is not JSON.
     """
-    return parse_value(response.body) if response.body.strip() else None
+    body = response.body.removeprefix(b"\xef\xbb\xbf")
+    return parse_value(body) if body.strip() else None
 
 
 def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, secrets: tuple[str, ...]) -> NativeOutput:
