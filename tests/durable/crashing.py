@@ -51,7 +51,7 @@ MOST_WORDS = 8
 PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
 NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell", "twice", "courier"]
-NOT_KEPT = ("journal_unavailable", "result_not_stored", "continues once there is one")
+NOT_KEPT = ("journal_unavailable", "result_not_stored", "waits_for_answer")
 """What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
 

@@ -138,7 +138,7 @@ GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
     "waits_for_answer": Guidance(
         _NO,
         _ALWAYS,
-        "do not repeat the call: it continues by itself once it is answered, and a second call would run, too",
+        "do not repeat the call: it continues by itself, and a second call would run, too",
         approval_required=True,
     ),
     "runtime_closed": Guidance(_NO, _NEVER, "open another runtime and call there"),

@@ -37,13 +37,18 @@ async def test_a_server_that_hangs_at_start_costs_only_its_own_tools(open_server
 
 
 @pytest.mark.parametrize(
-    ("options", "settings", "words"),
+    ("options", "settings", "words", "line"),
     [
-        (("exit=3",), {}, "closed the connection"),
-        (("hang=1",), {"start_timeout_s": 0.5}, "did not start within 0.5 s"),
+        (("exit=3",), {}, "closed the connection", "fixture: started"),
+        (
+            ("hang=1",),
+            {"start_timeout_s": 0.5},
+            "did not start within 0.5 s",
+            "agenttool: the server 'fx' did not start within 0.5 s",
+        ),
     ],
 )
-async def test_a_server_that_cannot_start_is_tried_again_and_says_when(open_server, options, settings, words):
+async def test_a_server_that_cannot_start_is_tried_again_and_says_when(open_server, options, settings, words, line):
     async with open_server(*options, **settings) as rt:
         (status,) = await rt.sources.status()
         result = await rt.call("fx.echo", {"text": "hi"})
@@ -52,7 +57,7 @@ async def test_a_server_that_cannot_start_is_tried_again_and_says_when(open_serv
     assert words in status.fault
     assert status.next_try_at_ns is not None
     assert result.error.error_code == "pending_provider"
-    assert "fixture: started" in lines
+    assert line in lines
 
 
 async def test_a_command_that_does_not_exist_is_named(open_server):
