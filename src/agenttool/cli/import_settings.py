@@ -376,7 +376,8 @@ def _add_service(
             done = "added" if is_added else "changed" if is_changed else "nothing changed:"
             print_text(Console(), f"{done} {service.name} {'to' if is_added else 'in'} {target.file}", "green")
         for variable, name in unset.items() if trial.fault is None else ():
-            hint = f"set the variable {variable} before you use it; requests have {trial.sent_as(name, variable)!r}"
+            sent = trial.sent_as(name, variable)
+            hint = f"set the variable {variable} before you use it" + (f"; requests have {sent!r}" if sent else "")
             print_text(Console(), hint, "yellow")
     if trial.fault is not None:
         raise typer.Exit(FAULTY)

@@ -219,6 +219,17 @@ def test_a_recursive_schema_stays_a_reference_and_schemas_of_3_0_become_those_of
     assert schema["$defs"]["Node"]["properties"] == schema["properties"]
 
 
+def test_schemas_that_are_composed_of_each_other_are_each_read_once():
+    names = [f"S{number}" for number in range(40)]
+    branches = [{"$ref": f"#/components/schemas/{name}"} for name in names]  # 40 ** 5 paths lead through five of them
+    file = {"type": "string", "format": "binary"}
+    schemas = {name: {"allOf": branches, "anyOf": branches, "properties": {name: file}} for name in names}
+    body = {"content": {"multipart/form-data": {"schema": branches[0]}}}
+    found = document({"/a": {"post": operation(body=body)}}, components={"schemas": schemas})
+    [tool] = imported(found).tools
+    assert [*tool.operation.body.files] == names
+
+
 def test_words_beside_a_reference_count_since_openapi_3_1():
     name, order = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
     body = {"$ref": "#/components/schemas/Order", "required": ["k"], "properties": {"extra": {"type": "integer"}}}

@@ -109,6 +109,7 @@ class SchemaConverter:
         self._names: dict[str, str] = {}
         self._targets: dict[str, str] = {}
         self._converted: dict[int, tuple[Json, Json, tuple[str, ...]]] = {}
+        self._joined: dict[int, tuple[Json, Json]] = {}
         self._used: list[str] = []
         self.findings: list[SkippedPart] = []
 
@@ -139,17 +140,23 @@ class SchemaConverter:
 
     def joined(self, schema: Json, depth: int = 0) -> Json:
         """Return an object that `allOf` composes as one object; another schema stays as it is."""
+        known = self._joined.get(id(schema))
+        if known is not None:
+            return known[1]
         native = object_of(self.unwrap(schema))
         if depth > _MAX_BRANCHES:
             return native
+        self._joined[id(schema)] = schema, native  # one that contains itself stays as it is
         branches = [object_of(self.joined(each, depth + 1)) for each in list_of(native.get("allOf"))]
         if not branches or any(not each.keys() <= _OBJECT_WORDS for each in branches):
             return native
         own: JsonObject = {word: each for word, each in native.items() if word != "allOf"}
         members = [object_of(each.get("properties")) for each in (*branches, own)]
-        required = [name for each in (*branches, own) for name in list_of(each.get("required"))]
+        required = dict.fromkeys(str(name) for each in (*branches, own) for name in list_of(each.get("required")))
         properties: JsonObject = {name: value for each in members for name, value in each.items()}
-        return {**own, "type": "object", "properties": properties, "required": required}
+        found: JsonObject = {**own, "type": "object", "properties": properties, "required": [*required]}
+        self._joined[id(schema)] = schema, found
+        return found
 
     def definitions(self, names: Iterable[str], size: int = 0, limit: int = MAX_SCHEMA_BYTES) -> JsonObject:
         """Return the definitions reached from names, nearest first; placeholders replace those beyond `limit`."""
@@ -472,18 +479,21 @@ def _kinds(schema: JsonObject) -> list[Json]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def _parts(schema: Json, references: References, depth: int = 0) -> list[JsonObject]:
-    """Return a schema and the branches that it is composed of, with references followed."""
-    if not isinstance(schema, dict) or depth > _MAX_BRANCHES:
-        return []
-    found = [schema]
-    if "$ref" in schema:
-        with suppress(DocumentError):
-            found += _parts(references.resolve(schema, ""), references, depth + 1)
-    for word in ("allOf", "anyOf", "oneOf"):
-        for each in list_of(schema.get(word)):
-            found += _parts(each, references, depth + 1)
-    return found
+def _parts(schema: Json, references: References) -> list[JsonObject]:
+    """Return a schema and the branches that it is composed of, each once, with references followed."""
+    found: dict[int, JsonObject] = {}
+    waiting = deque([schema])
+    while waiting:
+        each = waiting.popleft()
+        if not isinstance(each, dict) or id(each) in found:
+            continue
+        found[id(each)] = each
+        if "$ref" in each:
+            with suppress(DocumentError):
+                waiting.append(references.resolve(each, ""))
+        for word in ("allOf", "anyOf", "oneOf"):
+            waiting += list_of(each.get(word))
+    return [*found.values()]
 
 
 def is_binary(schema: Json) -> bool:
