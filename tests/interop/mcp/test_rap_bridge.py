@@ -31,6 +31,7 @@ provider.include_runtime(lambda: Runtime.open(sources=[server], rules=rules, sto
 
 SLOW = """
 import asyncio
+from pathlib import Path
 from agenttool.rap import Provider
 
 provider = Provider("press", allow=["127.0.0.1"])
@@ -38,7 +39,8 @@ provider = Provider("press", allow=["127.0.0.1"])
 @provider.tool(read_only=True)
 async def print_page(text: str) -> str:
     "Print a page."
-    await asyncio.sleep(0.5)
+    while not Path("ink").exists():
+        await asyncio.sleep(0.02)
     return f"printed {text}"
 """
 
@@ -93,10 +95,12 @@ async def test_an_mcp_client_calls_a_rap_toolset_and_follows_it_as_a_task_if_it_
         program = StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
         async with Client(stdio_client(program), extensions=extensions) as client:
             if not extensions:
+                (tmp_path / "ink").touch()
                 assert text_of(await client.call_tool("print_page", {"text": "one"})) == "printed one"
                 return
             task = await sent(client, "tools/call", name="print_page", arguments={"text": "one"})
             assert (task["resultType"], task["status"]) == ("task", "working")
+            (tmp_path / "ink").touch()
             while task["status"] == "working":
                 await asyncio.sleep(0.05)
                 task = await sent(client, "tasks/get", taskId=task["taskId"])
