@@ -56,16 +56,12 @@ def request(payload: ToolPayload) -> JsonObject:
         tools.insert(0, {"type": f"{SEARCH}_20251119", "name": SEARCH})
     if not tools:
         return {}
-    choice = tool_choice(payload)
+    choice = _tool_choice(payload)
     return {"tools": tools} if choice is None else {"tools": tools, "tool_choice": choice}
 
 
-def tool_choice(payload: ToolPayload) -> JsonObject | None:
-    """Return the tool choice, which also carries whether calls may be parallel.
-
-    Raises:
-        ConfigError: it names no tool that is sent, or several.
-    """
+def _tool_choice(payload: ToolPayload) -> JsonObject | None:
+    """Return the tool choice, which also carries whether calls may be parallel."""
     choice, is_serial = payload.options.tool_choice, payload.options.parallel_tool_calls is False
     if choice is None and not is_serial:
         return None
@@ -91,7 +87,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a message."""
     message = object_in(reply)
     blocks = objects_at(message, "content")
-    reader = CallReader(payload, "anthropic", message, tool_choice)
+    reader = CallReader(payload, "anthropic", message, _tool_choice)
     is_cut = message.get("stop_reason") in _CUT
     echo, calls = reader.read(blocks, _request_in, _echo, is_cut=is_cut)
     # Models write blank texts, and the API rejects a conversation with one.

@@ -44,16 +44,11 @@ def request(payload: ToolPayload) -> JsonObject:
         "tools": [{"function_declarations": tools}],
         "automatic_function_calling": {"disable": True},
     }
-    choice = tool_choice(payload)
+    choice = _tool_choice(payload)
     return config if choice is None else {**config, "tool_config": {"function_calling_config": choice}}
 
 
-def tool_choice(payload: ToolPayload) -> JsonObject | None:
-    """Return the tool choice.
-
-    Raises:
-        ConfigError: it names no tool that is sent, or several.
-    """
+def _tool_choice(payload: ToolPayload) -> JsonObject | None:
     match payload.options.tool_choice:
         case None:
             return None
@@ -87,7 +82,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
     reason = _finish_reason(candidate)
-    reader = CallReader(payload, "gemini", response, tool_choice)
+    reader = CallReader(payload, "gemini", response, _tool_choice)
     is_cut = reason not in (*_WHOLE, *_UNREADABLE)
     repeated, calls = reader.read(parts, _request_in, _echo, is_cut=is_cut)
     echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}

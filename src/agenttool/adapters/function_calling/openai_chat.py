@@ -37,7 +37,7 @@ _ONLY_IN_REPLIES = ("annotations", "parsed", "function_call", "audio", "tool_cal
 def request(payload: ToolPayload) -> JsonObject:
     """Return the arguments of `chat.completions.create` that are about tools."""
     tools: list[Json] = [_tool(each) for each in payload.tools.values()]
-    return {"tools": tools, **choice_arguments(payload, tool_choice(payload))} if tools else {}
+    return {"tools": tools, **choice_arguments(payload, _tool_choice(payload))} if tools else {}
 
 
 def choice_arguments(payload: ToolPayload, choice: Json) -> JsonObject:
@@ -47,12 +47,7 @@ def choice_arguments(payload: ToolPayload, choice: Json) -> JsonObject:
     return arguments if parallel is None else {**arguments, "parallel_tool_calls": parallel}
 
 
-def tool_choice(payload: ToolPayload) -> Json:
-    """Return the tool choice.
-
-    Raises:
-        ConfigError: it names no tool that is sent, or several.
-    """
+def _tool_choice(payload: ToolPayload) -> Json:
     name = chosen_name(payload)
     return payload.options.tool_choice if name is None else {"type": "function", "function": {"name": name}}
 
@@ -72,7 +67,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     whole = object_in(reply)
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
-    reader = CallReader(payload, "openai", whole, tool_choice)
+    reader = CallReader(payload, "openai", whole, _tool_choice)
     is_cut = bool(options) and options[0].get("finish_reason") in _CUT
     echo, calls = reader.read(objects_at(message, "tool_calls"), _request_in, _echo, is_cut=is_cut)
     repeated: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}

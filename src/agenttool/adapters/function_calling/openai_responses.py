@@ -33,15 +33,10 @@ def request(payload: ToolPayload) -> JsonObject:
     tools: list[Json] = [_tool(each) for each in payload.tools.values()]
     if payload.has_deferred:
         tools.append({"type": "tool_search"})
-    return {"tools": tools, **choice_arguments(payload, tool_choice(payload))} if tools else {}
+    return {"tools": tools, **choice_arguments(payload, _tool_choice(payload))} if tools else {}
 
 
-def tool_choice(payload: ToolPayload) -> Json:
-    """Return the tool choice.
-
-    Raises:
-        ConfigError: it names no tool that is sent, or several.
-    """
+def _tool_choice(payload: ToolPayload) -> Json:
     name = chosen_name(payload)
     return payload.options.tool_choice if name is None else {"type": "function", "name": name}
 
@@ -61,7 +56,7 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     if response.get("status") not in _ENDED_STATUS:
         raise error_in(response, f"a response with the status {response['status']!r}")
     items = objects_at(response, "output")
-    reader = CallReader(payload, "openai", response, tool_choice)
+    reader = CallReader(payload, "openai", response, _tool_choice)
     is_cut = response.get("status") == "incomplete"
     echo, calls = reader.read(items, _request_in, _echo, is_cut=is_cut)
     repeated = tuple(map(_repeat, echo))
