@@ -5,21 +5,12 @@ from dataclasses import dataclass, field
 from itertools import compress, islice
 from types import MappingProxyType
 
+from agenttool.catalog import unresolved
 from agenttool.catalog.entry import TOOL_SEARCH, Entry, qualified_builtin
 from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.snapshot import CatalogSnapshot
-from agenttool.catalog.unresolved import (
-    Unresolved,
-    ambiguous,
-    blocked,
-    not_loaded,
-    on_newer_surface,
-    pending,
-    unavailable,
-    undiscovered,
-    unknown,
-)
-from agenttool.catalog.visibility import CALLABLE, DEFERRED, LOADABLE, SHOWN, Visibility, VisibilityMap
+from agenttool.catalog.unresolved import Unresolved
+from agenttool.catalog.visibility import CALLABLE, DEFERRED, LOADABLE, SHOWN, UNREACHABLE, Visibility, VisibilityMap
 from agenttool.ports.surfacing import ModelCapabilities, ProviderState, Role
 from agenttool.records import SurfaceScope, ToolId, ToolSurface
 
@@ -202,7 +193,7 @@ class Surface:
             if offered is not None and owners:
                 owners.add(offered.qualified_name)
             if len(owners) > 1:
-                return ambiguous(name, tuple(owners))
+                return unresolved.ambiguous(name, tuple(owners))
             if callable_here:
                 return self._check_still_callable(callable_here[0])
             if offered is None and rank < _PRIMARY and self._is_reserved(rank, numbers):
@@ -238,16 +229,15 @@ class Surface:
 
     def _check_still_callable(self, number: int) -> Entry | Unresolved:
         if number in self.snapshot.withdrawn:
-            return blocked(self.snapshot.names.qualified[number], self.snapshot.withdrawn[number])
+            return unresolved.blocked(self.snapshot.names.qualified[number], self.snapshot.withdrawn[number])
         if self.now is not None:
             absence = first_absence(self.snapshot.traits[self.snapshot.columns.groups[number]], self.now)
             if absence is not None:
-                return blocked(self.snapshot.names.qualified[number], absence)
+                return unresolved.blocked(self.snapshot.names.qualified[number], absence)
             provider = self.snapshot.entries[number].tool.declaration.namespace
             state = self.now.circumstances.providers.get(provider, ProviderState.READY)
             if state is not ProviderState.READY:
-                explain = pending if state is ProviderState.CONNECTING else unavailable
-                return explain(self.snapshot.names.qualified[number], provider)
+                return unresolved.unreachable(self.snapshot.names.qualified[number], provider, state)
         return self.snapshot.entries[number]
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
@@ -255,12 +245,14 @@ class Surface:
         deferred = [each for each in dict.fromkeys(meant) if self.visibility.codes[each] in LOADABLE]
         if self.newer is not None:
             found = self.latest().resolve(name, known_as)
-            return found if isinstance(found, Unresolved) else on_newer_surface(name, was_deferred=bool(deferred))
+            if isinstance(found, Unresolved):
+                return found
+            return unresolved.on_newer_surface(name, was_deferred=bool(deferred))
         if not meant:
             return self._why_unknown(name)
         if deferred:
             names = [self.snapshot.names.qualified[each] for each in deferred]
-            return not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
+            return unresolved.not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
         return self._why_absent(meant[0])
 
     def _spellings(self) -> Iterator[tuple[str, str]]:
@@ -274,16 +266,15 @@ class Surface:
         state = situation.circumstances.providers.get(provider, ProviderState.READY)
         if state is ProviderState.READY or provider == name or situation.is_limited:
             # Providers are not revealed to a caller that may not see every tool.
-            return unknown(name, self._spellings())
-        return undiscovered(name, provider, state)
+            return unresolved.unknown(name, self._spellings())
+        return unresolved.undiscovered(name, provider, state)
 
     def _why_absent(self, number: int) -> Unresolved:
         name, provider = self.snapshot.names.qualified[number], self.snapshot.entries[number].tool.declaration.namespace
-        if self.visibility.codes[number] == Visibility.PENDING:
-            return pending(name, provider)
-        if self.visibility.codes[number] == Visibility.UNAVAILABLE:
-            return unavailable(name, provider)
-        return blocked(name, self.visibility.absence(number))
+        state = UNREACHABLE.get(Visibility(self.visibility.codes[number]))
+        if state is not None:
+            return unresolved.unreachable(name, provider, state)
+        return unresolved.blocked(name, self.visibility.absence(number))
 
     def latest(self) -> "Surface":
         """Return the newest surface that replaced this one, or this one."""

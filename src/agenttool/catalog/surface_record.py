@@ -9,17 +9,9 @@ from agenttool.catalog.entry import TOOL_SEARCH, unreachable_ref
 from agenttool.catalog.filters import NOT_FOR_ROLE, Absence, Situation
 from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, apply_mask, invert_mask, masked_numbers
 from agenttool.catalog.surface import SurfaceRequest
-from agenttool.catalog.visibility import DEFERRED, LOADABLE, SHOWN, Visibility, VisibilityMap
-from agenttool.ports.surfacing import ProviderState, SurfacePolicy
-from agenttool.records import (
-    AbsenceReason,
-    AbsentTool,
-    DeferredToolRef,
-    JsonObject,
-    SurfaceId,
-    Timestamp,
-    ToolSurface,
-)
+from agenttool.catalog.visibility import DEFERRED, LOADABLE, SHOWN, UNREACHABLE, Visibility, VisibilityMap
+from agenttool.ports.surfacing import SurfacePolicy
+from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, JsonObject, SurfaceId, Timestamp, ToolSurface
 
 DEPRECATED = Absence(
     reason=AbsenceReason.FEATURE_DISABLED,
@@ -100,11 +92,10 @@ def _listed(visibility: VisibilityMap) -> ListedTools:
 
 def _unreachable(visibility: VisibilityMap) -> list[DeferredToolRef]:
     """Return references of the tools whose providers are connecting or unavailable."""
-    states = {Visibility.PENDING: ProviderState.CONNECTING, Visibility.UNAVAILABLE: ProviderState.UNAVAILABLE}
     refs = visibility.snapshot.columns.refs
     return [
         unreachable_ref(refs[number], state)
-        for each, state in states.items()
+        for each, state in UNREACHABLE.items()
         if each in visibility.codes
         for number in visibility.numbers(frozenset({each}))
     ]

@@ -107,14 +107,11 @@ def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
     return Unresolved(ErrorClass.BLOCKED_TOOL, "later_surface", message)
 
 
-def pending(name: str, provider: str) -> Unresolved:
-    """Explain that the provider of a tool does not answer yet, or does not answer any more."""
-    message = f"{name!r} cannot be called now: its provider {provider!r} is not connected; try again later"
-    return Unresolved(ErrorClass.DEPENDENCY_UNAVAILABLE, "pending_provider", message, awaits=provider)
-
-
-def unavailable(name: str, provider: str) -> Unresolved:
-    """Explain that the provider of a tool cannot be reached."""
+def unreachable(name: str, provider: str, state: ProviderState) -> Unresolved:
+    """Explain that the provider of a tool does not answer now, or cannot be reached."""
+    if state is ProviderState.CONNECTING:
+        message = f"{name!r} cannot be called now: its provider {provider!r} is not connected; try again later"
+        return Unresolved(ErrorClass.DEPENDENCY_UNAVAILABLE, "pending_provider", message, awaits=provider)
     message = f"{name!r} cannot be loaded: its provider {provider!r} cannot be reached; use another tool"
     return Unresolved(ErrorClass.BLOCKED_TOOL, "unavailable", message)
 

@@ -58,7 +58,8 @@ _DEFER_LOADED = bytes(Visibility.DISCOVERABLE if code == Visibility.LOADED else 
 _LOAD_ALL = bytes(
     Visibility.REQUESTED if code == Visibility.LOADED or code in LOADABLE else code for code in range(256)
 )
-_UNREACHABLE = {ProviderState.CONNECTING: Visibility.PENDING, ProviderState.UNAVAILABLE: Visibility.UNAVAILABLE}
+UNREACHABLE = {Visibility.PENDING: ProviderState.CONNECTING, Visibility.UNAVAILABLE: ProviderState.UNAVAILABLE}
+"""The visibility of tools whose provider does not answer, and the state of the provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -257,10 +258,11 @@ def _denied_or_withdrawn(snapshot: CatalogSnapshot, options: VisibilityOptions) 
 
 def _mark_unreachable(codes: bytearray, snapshot: CatalogSnapshot, situation: Situation) -> None:
     """Mark the tools whose providers are connecting or unavailable."""
+    visibility = {state: code for code, state in UNREACHABLE.items()}
     for namespace, state in situation.circumstances.providers.items():
-        if state in _UNREACHABLE:
+        if state in visibility:
             for number in snapshot.in_namespace(namespace):
-                codes[number] = codes[number] and _UNREACHABLE[state]
+                codes[number] = codes[number] and visibility[state]
 
 
 def _is_over_limit(codes: bytearray, snapshot: CatalogSnapshot, situation: Situation, policy: SurfacePolicy) -> bool:

@@ -41,6 +41,12 @@ class DocumentField(IntEnum):
 FIELD_WEIGHTS = (2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0)
 """The weight of a word in each field, in the order of the fields."""
 
+FIELD_TITLES = (
+    *("its name", "an alias", "its hint", "its description", "its description"),
+    *("a parameter", "a parameter's description", "its namespace"),
+)
+"""What each field is called in a reason, in the order of the fields."""
+
 EncodedDocument = NewType("EncodedDocument", str)
 """The symbols of a tool's words, field by field, with `SEPARATOR` between the fields."""
 

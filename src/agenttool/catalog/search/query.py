@@ -6,11 +6,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from agenttool.catalog.search.documents import ToolDocuments
-from agenttool.catalog.search.lexicon import (
-    FILLER_WORDS,
-    WEAK_WORDS,
-    related_words,
-)
+from agenttool.catalog.search.lexicon import FILLER_WORDS, WEAK_WORDS, related_words
 from agenttool.catalog.search.tokens import QueryToken, split_requests, stem, tokens_in_query
 
 MAX_TERMS = 100

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from math import exp, hypot, sqrt
 
-from agenttool.catalog.search.documents import FIELD_WEIGHTS, DocumentField, EncodedDocument, ToolDocuments
+from agenttool.catalog.search.documents import (
+    FIELD_TITLES,
+    FIELD_WEIGHTS,
+    DocumentField,
+    EncodedDocument,
+    ToolDocuments,
+)
 from agenttool.catalog.search.query import ParsedQuery, QueryTerm, TermMatch
 from agenttool.catalog.search.tokens import SEPARATOR
 from agenttool.records import ToolId
@@ -40,16 +46,6 @@ DIVERSE_TOOLS = 10
 """After how many listed tools the weights of sentences stay as they are."""
 
 _FIELDS = tuple(DocumentField)
-_FIELD_TITLES: dict[int, str] = {
-    DocumentField.NAME: "its name",
-    DocumentField.ALIAS: "an alias",
-    DocumentField.HINT: "its hint",
-    DocumentField.DESCRIPTION: "its description",
-    DocumentField.DETAILS: "its description",
-    DocumentField.PARAMETER: "a parameter",
-    DocumentField.ABOUT_PARAMETER: "a parameter's description",
-    DocumentField.NAMESPACE: "its namespace",
-}
 _WeightedTerms = list[tuple[float, list[tuple[str, float]]]]
 """The weight of each term and the symbols that match it, with their similarity."""
 
@@ -134,9 +130,9 @@ class DocumentScorer:
             for match in each.matches:
                 if match.symbol in document:
                     field = document.count(SEPARATOR, 0, document.index(match.symbol))
-                    found.setdefault(_FIELD_TITLES[field], {})[_reason_word(each, match)] = None
+                    found.setdefault(FIELD_TITLES[field], {})[_reason_word(each, match)] = None
                     break
-        titles = dict.fromkeys(_FIELD_TITLES.values())
+        titles = dict.fromkeys(FIELD_TITLES)
         return "; ".join(f"{title} says {', '.join(found[title])}" for title in titles if title in found)
 
 
