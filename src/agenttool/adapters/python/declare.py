@@ -54,11 +54,6 @@ class FunctionTool(Generic[_P, _R]):
     """A function that is also a tool: call it as before, or pass it to a runtime."""
 
     def __init__(self, function: Callable[_P, _R], options: ToolOptions) -> None:
-        """Declare the function.
-
-        Raises:
-            ConfigError: its signature cannot be a tool's, or an option contradicts it.
-        """
         self.function = function
         self.declared = declare_function(function, options)
         self.__doc__ = function.__doc__

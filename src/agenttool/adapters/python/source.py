@@ -11,6 +11,7 @@ from typing import cast
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function
 from agenttool.adapters.python.execute import FunctionExecutor
+from agenttool.adapters.source_settings import folder_of
 from agenttool.errors import ConfigError
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.surfacing import ProviderState
@@ -101,8 +102,7 @@ def _source(table: SourceTable) -> PythonSource:
         if table.members.keys() != {"module"} or not isinstance(module, str):
             raise ConfigError('a python source has one setting; write module = "package.module"')
         # The folder of the file, as for other paths; a module of the user is not looked for in any project.
-        folder = None if table.file is None else Path(table.file).resolve().parent
-        return PythonSource(table.name, load_tools([module], folder))
+        return PythonSource(table.name, load_tools([module], folder_of(table)))
 
 
 def load_tools(places: Iterable[str], folder: Path | None = None) -> list[Tool]:
