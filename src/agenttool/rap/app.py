@@ -12,19 +12,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.credentials import CredentialRequest, Signed
 from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.request_guard import BROWSER_HEADERS
-from agenttool.adapters.rap.wire import (
-    CancelToolCall,
-    CloseThread,
-    Invocation,
-    Manifest,
-    Migrate,
-    ReturnAddress,
-    read,
-    write,
-)
 from agenttool.adapters.ssrf import check_url
 from agenttool.errors import RecordError, StoreError
 from agenttool.rap.call import CHOICES_PATH
@@ -111,14 +102,14 @@ class ProviderEndpoints:
         """Return the manifest."""
         settings = self._settings
         await self._authenticate(request, b"")
-        manifest = Manifest(
+        manifest = wire.Manifest(
             name=settings.name,
             description=settings.description,
             endpoint=f"{self._base_url(request)}{INVOKE_PATH}",
             needs_migration=bool(settings.on_migrate),
             tools=tuple(tool.definition for tool in settings.tools.values()),
         )
-        return Response(write(manifest), media_type=_JSON)
+        return Response(wire.write(manifest), media_type=_JSON)
 
     async def invoke(self, request: Request) -> Response:
         """Accept a call. A malformed one is accepted, too, if it says where its error result may go."""
@@ -126,15 +117,12 @@ class ProviderEndpoints:
         if self.service.quota.is_exhausted_for(caller):
             raise HTTPException(503, _FULL)
         try:
-            message = read(body, Invocation)
+            message = wire.read(body, wire.Invocation)
             error, call_id = "", message.call_id
         except RecordError as malformed:
-            message = _read(body, ReturnAddress)
+            message = _read(body, wire.ReturnAddress)
             error, call_id = f"the invocation is malformed: {malformed}", message.echo
-        try:
-            check_url(message.callback_url, self._settings.policy)
-        except RecordError as invalid:
-            raise HTTPException(400, f"callback_url: {invalid}") from None
+        self._check_url("callback_url", message.callback_url)
         call = NewCall(
             caller=caller,
             thread=message.group_id,
@@ -144,7 +132,7 @@ class ProviderEndpoints:
             base_url=self._base_url(request),
             body=body,
         )
-        if isinstance(message, Invocation):
+        if isinstance(message, wire.Invocation):
             is_accepted = await self.service.accept(call, message)
         else:
             is_accepted = await self.service.accept_error(call, error)
@@ -155,24 +143,21 @@ class ProviderEndpoints:
     async def cancel_tool_call(self, request: Request) -> Response:
         """Process a cancellation; the answer is the same whether or not the call exists."""
         caller, body = await self._read_message(request)
-        notice = _read(body, CancelToolCall)
+        notice = _read(body, wire.CancelToolCall)
         await self.service.cancel(caller, notice.thread_id, notice.tool_call_id)
         return Response()
 
     async def close_thread(self, request: Request) -> Response:
         """Process the closure of a thread; the answer is the same whether or not the thread exists."""
         caller, body = await self._read_message(request)
-        await self.service.close_thread(caller, _read(body, CloseThread).thread_id)
+        await self.service.close_thread(caller, _read(body, wire.CloseThread).thread_id)
         return Response()
 
     async def migrate(self, request: Request) -> Response:
         """Move a session, and answer when it is moved or has failed."""
         caller, body = await self._read_message(request)
-        notice = _read(body, Migrate)
-        try:
-            check_url(notice.destination_url, self._settings.policy)
-        except RecordError as error:
-            raise HTTPException(400, f"destination_url: {error}") from None
+        notice = _read(body, wire.Migrate)
+        self._check_url("destination_url", notice.destination_url)
         fault = await self.service.migrate(caller, notice)
         return Response() if fault is None else PlainTextResponse(fault, 502)
 
@@ -227,6 +212,12 @@ class ProviderEndpoints:
             raise HTTPException(401, f"not authorized: {reason}", {"WWW-Authenticate": admits.challenge})
         return caller
 
+    def _check_url(self, member: str, url: str) -> None:
+        try:
+            check_url(url, self._settings.policy)
+        except RecordError as error:
+            raise HTTPException(400, f"{member}: {error}") from None
+
     def _base_url(self, request: Request) -> str:
         """Return the base URL of this server; `root_path` is its path inside another app."""
         root_path = str(request.scope.get("root_path", ""))
@@ -239,6 +230,6 @@ async def _store_error(request: Request, error: Exception) -> Response:
 
 def _read(body: bytes, kind: type[_M]) -> _M:
     try:
-        return read(body, kind)
+        return wire.read(body, kind)
     except RecordError as error:
         raise HTTPException(400, str(error)) from None

@@ -9,22 +9,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import cast
 
-from agenttool.adapters.rap.wire import (
-    MAX_CHOICES,
-    MAX_PROMPT_CHARS,
-    Invocation,
-    OAuth,
-    UserChoice,
-    ViewUpdate,
-    write,
-)
+from agenttool.adapters.rap import wire
 from agenttool.codec import json_bytes, write_own
 from agenttool.rap import tables
 from agenttool.rap.oauth import OAUTH_PATH, GrantStore, PendingAuthorization
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.questions import Questions, digest_of_token
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import MessageKind, NewQuestion, StoredCall
 from agenttool.rap.tool_api import Declined
 from agenttool.records import JsonObject
 
@@ -57,7 +48,11 @@ class RapCall:
     """
 
     def __init__(
-        self, stored: StoredCall, services: CallServices, invocation: Invocation, requires_auth: str | None = None
+        self,
+        stored: tables.StoredCall,
+        services: CallServices,
+        invocation: wire.Invocation,
+        requires_auth: str | None = None,
     ) -> None:
         """Take the stored call, its invocation, and the OAuth client that its tool requires."""
         self.stored = stored
@@ -106,11 +101,13 @@ class RapCall:
             or not all(each.strip() and each.isprintable() for each in labels)
         ):
             raise ValueError("each label must be printable, not empty, and different from the others; correct them")
-        if len(labels) > MAX_CHOICES or any(len(each) > MAX_PROMPT_CHARS for each in (prompt, *labels)):
-            raise ValueError(f"use at most {MAX_CHOICES} labels and {MAX_PROMPT_CHARS} characters each; ask for less")
+        if len(labels) > wire.MAX_CHOICES or any(len(each) > wire.MAX_PROMPT_CHARS for each in (prompt, *labels)):
+            raise ValueError(
+                f"use at most {wire.MAX_CHOICES} labels and {wire.MAX_PROMPT_CHARS} characters each; ask for less"
+            )
         index = labels.index(default) if isinstance(default, str) else default % len(labels)
         token = secrets.token_urlsafe(32)
-        message = UserChoice(
+        message = wire.UserChoice(
             group_id=self.thread_id,
             id=self.id,
             call_id=self.stored.call_id,
@@ -119,8 +116,8 @@ class RapCall:
             default=index,
             response_url=f"{self.stored.base_url}{CHOICES_PATH}{token}",
         )
-        question = NewQuestion(
-            self._next_question(), digest_of_token(token), None, len(labels), _time_in(limit_s), write(message)
+        question = tables.NewQuestion(
+            self._next_question(), digest_of_token(token), None, len(labels), _time_in(limit_s), wire.write(message)
         )
         async with self._services.pause(self.number):
             answer = await self._services.questions.ask(self.number, question, "the user did not choose")
@@ -151,9 +148,9 @@ class RapCall:
         redirect_uri = f"{self.stored.base_url}{OAUTH_PATH}{chosen.name}"
         pending = PendingAuthorization(chosen.name, owner, verifier, redirect_uri)
         page = chosen.page_for(state=state, verifier=verifier, redirect_uri=redirect_uri)
-        message = OAuth(group_id=self.thread_id, id=self.id, call_id=self.stored.call_id, auth_url=page)
+        message = wire.OAuth(group_id=self.thread_id, id=self.id, call_id=self.stored.call_id, auth_url=page)
         secret, expires_at = write_own(pending).decode(), _time_in(limit_s)
-        question = NewQuestion(index, digest_of_token(state), secret, 0, expires_at, write(message))
+        question = tables.NewQuestion(index, digest_of_token(state), secret, 0, expires_at, wire.write(message))
         async with self._services.pause(self.number):
             await self._services.questions.ask(self.number, question, "the user did not grant the authorization")
         token = await grants.token(chosen, owner)
@@ -167,8 +164,8 @@ class RapCall:
         Raises:
             RecordError: the content is not JSON.
         """
-        body = write(ViewUpdate(group_id=self.thread_id, view_type=view_type, content=content))
-        message = await self._services.store.run(tables.append_message, self.number, MessageKind.VIEW, body)
+        body = wire.write(wire.ViewUpdate(group_id=self.thread_id, view_type=view_type, content=content))
+        message = await self._services.store.run(tables.append_message, self.number, tables.MessageKind.VIEW, body)
         self._services.outbox.send(message)
 
     def report(self, message: str | None = None, *, percent: float | None = None) -> None:

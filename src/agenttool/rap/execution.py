@@ -21,15 +21,7 @@ from agenttool.rap.outbox import Outbox
 from agenttool.rap.questions import Questions
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.subscriptions import LIFETIME_S, EventSender
-from agenttool.rap.tables import CallState, MessageKind, StoredCall
-from agenttool.rap.tool_api import (
-    Declined,
-    Subscribed,
-    confirmation_message,
-    error_message,
-    result_message,
-    text_of,
-)
+from agenttool.rap.tool_api import Declined, Subscribed, confirmation_message, error_message, result_message, text_of
 from agenttool.records import JsonObject
 
 CANCELED = "the call was canceled on request; what was done before that remains"
@@ -42,7 +34,7 @@ _log = logging.getLogger(__name__)
 class CallRun:
     """One call that is being executed; its invocation is None if it is not decoded yet."""
 
-    stored: StoredCall
+    stored: tables.StoredCall
     invocation: Invocation | None
     call: RapCall | None = None
     timeout: asyncio.Timeout | None = None
@@ -77,7 +69,7 @@ class CallRunner:
     tasks: BackgroundTasks
     _running: dict[int, CallRun] = field(default_factory=dict[int, CallRun])
 
-    def start(self, stored: StoredCall, invocation: Invocation | None = None) -> None:
+    def start(self, stored: tables.StoredCall, invocation: Invocation | None = None) -> None:
         """Start a new call, or recover one of an earlier process as far as that is safe."""
         run = self._running[stored.number] = CallRun(
             stored, invocation, is_canceled=stored.is_canceled
@@ -129,7 +121,7 @@ class CallRunner:
         except asyncio.CancelledError:
             if not run.is_canceled:
                 raise
-            await self.events.cancel(stored.number)
+            await self.store.run(tables.cancel_subscription, stored.number)
             body = error_message(stored, CANCELED)
         except Exception as error:  # noqa: BLE001 -- whatever a tool raises becomes its result
             reference = stored.key[:12]
@@ -141,7 +133,7 @@ class CallRunner:
             del self._running[stored.number]
             self.quota.release(stored.number, stored.caller)
         if body is not None:
-            messages = [(MessageKind.RESULT, body), *self.outbox.last_view(stored)]
+            messages = [(tables.MessageKind.RESULT, body), *self.outbox.last_view(stored)]
             self.outbox.send(await self.store.run_until_stored(tables.settle_call, stored.number, messages))
 
     async def _attempt(self, run: CallRun) -> bytes | None:
@@ -158,10 +150,10 @@ class CallRunner:
         invocation = run.invocation or read(stored.body, Invocation)
         run.invocation = None  # the call may take days, and its arguments are stored
         tool = self._find_tool(invocation)
-        if stored.state is CallState.SUBSCRIBED and not tool.is_subscription:
+        if stored.state is tables.CallState.SUBSCRIBED and not tool.is_subscription:
             return None
         await self.client.check_target(stored.callback_url, stored.caller)  # before any work is done
-        if stored.state is CallState.STARTED and not tool.is_repeatable:
+        if stored.state is tables.CallState.STARTED and not tool.is_repeatable:
             raise Declined(UNKNOWN)
         services = CallServices(
             store=self.store, outbox=self.outbox, questions=self.questions, grants=self.grants, pause=self._pause
@@ -188,7 +180,7 @@ class CallRunner:
         if not tool.limits_itself:
             await self._acquire(run)
         try:
-            must_record = run.stored.state is CallState.ACCEPTED and not tool.is_repeatable
+            must_record = run.stored.state is tables.CallState.ACCEPTED and not tool.is_repeatable
             if must_record and not await self.store.run(tables.mark_started, call.number):
                 raise Declined(CANCELED)
             async with asyncio.timeout(tool.timeout_s) as run.timeout:
@@ -201,7 +193,7 @@ class CallRunner:
 
     async def _confirm(self, call: RapCall, events: "AsyncGenerator[object]") -> None:
         """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""
-        is_confirmed = call.stored.state is CallState.SUBSCRIBED
+        is_confirmed = call.stored.state is tables.CallState.SUBSCRIBED
         if is_confirmed:
             call.bookmark = await self.store.run(tables.bookmark_of, call.number)
         try:

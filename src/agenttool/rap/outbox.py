@@ -13,7 +13,6 @@ from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks
 from agenttool.rap.limits import Limits
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import MessageKind, OutgoingMessage, StoredCall
 from agenttool.records import JsonObject
 
 FIRST_DELAY_S = 0.5
@@ -40,14 +39,14 @@ class Outbox:
     quota: Quota
     limits: Limits
     post: Callable[[str, str, bytes, Mapping[str, str]], Awaitable[HttpReply]]
-    on_rejected: Callable[[OutgoingMessage, int | None], Awaitable[None]]
+    on_rejected: Callable[[tables.OutgoingMessage, int | None], Awaitable[None]]
     _active: set[int] = field(default_factory=set[int])
     _changed: set[int] = field(default_factory=set[int])
     _reported: set[int] = field(default_factory=set[int])
     _latest: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
     _reporting: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
 
-    def send(self, message: OutgoingMessage | None) -> None:
+    def send(self, message: tables.OutgoingMessage | None) -> None:
         """Start to deliver a call's messages with its oldest one; None is ignored."""
         if message is None:
             return
@@ -55,19 +54,19 @@ class Outbox:
             self._changed.add(message.call)
             return
         self._active.add(message.call)
-        if message.kind is not MessageKind.EVENT:
+        if message.kind is not tables.MessageKind.EVENT:
             self.quota.acquire(message.call, message.caller)  # waiting events have a limit for each subscription
         self.tasks.start(self._deliver_all(message))
 
-    def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
+    def send_all(self, messages: Iterable[tables.OutgoingMessage]) -> None:
         """Start to deliver the messages of several calls."""
         for message in messages:
             self.send(message)
 
-    async def _deliver_all(self, message: OutgoingMessage) -> None:
+    async def _deliver_all(self, message: tables.OutgoingMessage) -> None:
         """Deliver the messages of a call in order: none overtakes a confirmation or follows a final one."""
         call = message.call
-        following: OutgoingMessage | None = message
+        following: tables.OutgoingMessage | None = message
         try:
             while following is not None:
                 following = await self._deliver_next(following)
@@ -76,21 +75,21 @@ class Outbox:
                     following = await self.store.run_until_stored(tables.next_message, call)
         finally:
             self._active.discard(call)
-            if message.kind is not MessageKind.EVENT:
+            if message.kind is not tables.MessageKind.EVENT:
                 self.quota.release(call, message.caller)
 
-    async def _deliver_next(self, message: OutgoingMessage) -> OutgoingMessage | None:
+    async def _deliver_next(self, message: tables.OutgoingMessage) -> tables.OutgoingMessage | None:
         """Deliver a message, delete it, and return the next."""
         reporting = self._reporting.get(message.call)
-        if message.kind is MessageKind.VIEW and reporting is not None:
+        if message.kind is tables.MessageKind.VIEW and reporting is not None:
             await asyncio.wait([reporting])  # a report must not arrive after the message that clears it
         await self._deliver(message)
         following = await self.store.run_until_stored(tables.delete_message, message)
-        if message.kind is MessageKind.EVENT:
+        if message.kind is tables.MessageKind.EVENT:
             await asyncio.sleep(1 / self.limits.events_per_second)
         return following
 
-    async def _deliver(self, message: OutgoingMessage) -> None:
+    async def _deliver(self, message: tables.OutgoingMessage) -> None:
         key, attempts = f"{self.store.name}-{message.number}", 0
         while True:
             reply = await self.post(message.caller, message.url, message.body, {IDEMPOTENCY_HEADER: key})
@@ -101,27 +100,27 @@ class Outbox:
                 return
             attempts += 1
             await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
-        if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP status class
+        if not reply.is_2xx:
             reason = reply.fault or f"status {reply.status}"
             _log.warning("message %d of call %d was rejected: %s", message.number, message.call, reason)
             await self.on_rejected(message, reply.status)
 
-    def report(self, call: StoredCall, progress: JsonObject) -> None:
+    def report(self, call: tables.StoredCall, progress: JsonObject) -> None:
         """Send progress; while a report is being sent, only the latest further one is."""
         self._reported.add(call.number)
         self._latest[call.number] = progress
         if call.number not in self._reporting:
             self._reporting[call.number] = self.tasks.start(self._send_reports(call))
 
-    def last_view(self, call: StoredCall) -> list[tuple[MessageKind, bytes]]:
+    def last_view(self, call: tables.StoredCall) -> list[tuple[tables.MessageKind, bytes]]:
         """Return the message that clears a call's progress at its end, if it reported any."""
         self._latest.pop(call.number, None)
         if call.number not in self._reported:
             return []
         self._reported.discard(call.number)
-        return [(MessageKind.VIEW, _progress(call, {}))]
+        return [(tables.MessageKind.VIEW, _progress(call, {}))]
 
-    async def _send_reports(self, call: StoredCall) -> None:
+    async def _send_reports(self, call: tables.StoredCall) -> None:
         try:
             while (progress := self._latest.pop(call.number, None)) is not None:
                 await self.post(call.caller, call.callback_url, _progress(call, progress), {})
@@ -129,6 +128,6 @@ class Outbox:
             del self._reporting[call.number]
 
 
-def _progress(call: StoredCall, content: JsonObject) -> bytes:
+def _progress(call: tables.StoredCall, content: JsonObject) -> bytes:
     """Return the view of a call's progress; its type names the call, so that calls of one thread do not collide."""
     return write(ViewUpdate(group_id=call.thread, view_type=f"progress/{call.id}", content=content))

@@ -10,7 +10,6 @@ from agenttool.errors import RecordError
 from agenttool.rap import tables
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import NewQuestion, OpenQuestion
 from agenttool.rap.tool_api import Declined
 from agenttool.records import JsonObject
 
@@ -26,7 +25,7 @@ class Questions:
         self._outbox = outbox
         self._waiting: dict[tuple[int, int], asyncio.Future[str]] = {}
 
-    async def ask(self, call: int, question: NewQuestion, timeout_message: str) -> JsonObject:
+    async def ask(self, call: int, question: tables.NewQuestion, timeout_message: str) -> JsonObject:
         """Ask a question, unless it was asked before, and return its answer; the call then counts as started.
 
         Raises:
@@ -52,11 +51,11 @@ class Questions:
             raise Declined(str(given["fault"]))
         return given
 
-    async def find(self, token: str) -> OpenQuestion | None:
+    async def find(self, token: str) -> tables.OpenQuestion | None:
         """Return the open question of a token."""
         return await self._store.run(tables.find_open_question, digest_of_token(token), time.time_ns())
 
-    async def answer(self, question: OpenQuestion, answer: JsonObject) -> None:
+    async def answer(self, question: tables.OpenQuestion, answer: JsonObject) -> None:
         """Store an answer and resume the call; only the first answer counts."""
         encoded = json_bytes(answer).decode()
         found = await self._store.run(tables.store_answer, question.call, encoded, question.number)

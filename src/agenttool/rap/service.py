@@ -21,7 +21,6 @@ from agenttool.rap.questions import Questions
 from agenttool.rap.settings import ProviderSettings
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.subscriptions import EventSender
-from agenttool.rap.tables import MessageKind, NewCall, OutgoingMessage
 from agenttool.rap.tool_api import Declined, error_message, too_large_message
 from agenttool.records import JsonObject
 
@@ -77,7 +76,7 @@ class ProviderService:
         self._outbox.send_all(await self._store.run(tables.next_messages))
         self._tasks.start(self._clean_up())
 
-    async def accept(self, call: NewCall, invocation: Invocation) -> bool:
+    async def accept(self, call: tables.NewCall, invocation: Invocation) -> bool:
         """Store and start a call; when this returns, it is on disk and will end in a result. False if rejected."""
         wait_s = self._call_rates.take(call.caller)
         if wait_s:
@@ -92,7 +91,7 @@ class ProviderService:
             self.quota.release(key, call.caller)
         return True
 
-    async def accept_error(self, call: NewCall, message: str) -> bool:
+    async def accept_error(self, call: tables.NewCall, message: str) -> bool:
         """Store a call together with its error result; False if its caller has sent too many of them."""
         if self._error_rates.take(call.caller):
             return False
@@ -170,22 +169,22 @@ class ProviderService:
         options = RequestOptions(caller, send_once=is_single_use(presents))
         return await self._client.post(url, body, headers, options=options)
 
-    async def _handle_rejection(self, message: OutgoingMessage, status: int | None) -> None:
+    async def _handle_rejection(self, message: tables.OutgoingMessage, status: int | None) -> None:
         """React to a message that its runtime rejected.
 
         A result that is too large is replaced by an error, because the call would wait otherwise. A subscription that
         the runtime does not know ends. A rejected question is answered with a fault.
         """
-        if message.kind is MessageKind.RESULT and status == _TOO_LARGE and len(message.body) > _SMALL_BYTES:
+        if message.kind is tables.MessageKind.RESULT and status == _TOO_LARGE and len(message.body) > _SMALL_BYTES:
             body = too_large_message(message.body)
-            await self._store.run_until_stored(tables.append_message, message.call, MessageKind.RESULT, body)
-        if message.kind is MessageKind.RESULT or status in _GONE:
+            await self._store.run_until_stored(tables.append_message, message.call, tables.MessageKind.RESULT, body)
+        if message.kind is tables.MessageKind.RESULT or status in _GONE:
             self._tasks.start(self._end_subscription(message.call))
-        elif message.kind is MessageKind.QUESTION:
+        elif message.kind is tables.MessageKind.QUESTION:
             await self.questions.reject_all(message.call)
 
     async def _end_subscription(self, call: int) -> None:
-        await self.events.cancel(call)
+        await self._store.run(tables.cancel_subscription, call)
         self._runner.cancel(call)
 
     async def _clean_up(self) -> None:

@@ -24,14 +24,12 @@ OpenTools = Callable[[], AbstractAsyncContextManager[list[RapTool]]]
 
 @dataclass(slots=True, kw_only=True)
 class ProviderSettings:
-    """The configuration and the tools of a provider.
+    """The configuration of a provider, as `Provider` takes it, and its tools.
 
     Attributes:
-        admits: who may call; None admits every caller, for trusted networks only.
+        admits: who may call.
         presents: the credential of callbacks.
         runtimes: each opens a runtime and yields its tools, which are offered, too.
-        cipher: encrypts stored tokens of users; without one they are stored in clear.
-        url: the base URL under which runtimes reach this server; taken from each request if None.
     """
 
     name: str

@@ -13,7 +13,6 @@ from agenttool.rap.call import RapCall
 from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import OutgoingMessage
 from agenttool.rap.tool_api import Event, event_message
 
 LIFETIME_S = 30 * 86_400.0
@@ -87,17 +86,13 @@ class EventSender:
             await self._emit(each.call, each.thread, each.id, last)
         return [each.call for each in expired]
 
-    async def cancel(self, call: int) -> None:
-        """End a subscription without a further event."""
-        await self._store.run(tables.cancel_subscription, call)
-
-    async def _wait_for_delivery(self, oldest: OutgoingMessage | None) -> None:
+    async def _wait_for_delivery(self, oldest: tables.OutgoingMessage | None) -> None:
         """Wait while a runtime accepts nothing, because undelivered events would fill the disk."""
         while oldest is not None and time.time_ns() - oldest.queued_at > BACKPRESSURE_S * 1e9:
             await asyncio.sleep(POLL_S)
             oldest = await self._store.run_until_stored(tables.next_message, oldest.call)
 
-    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> OutgoingMessage | None:
+    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> tables.OutgoingMessage | None:
         body = event_message(thread, call_id, event)
         message = await self._store.run_until_stored(tables.append_event, call, body, event.bookmark, final=event.final)
         self._outbox.send(message)

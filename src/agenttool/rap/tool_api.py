@@ -6,18 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.subscriptions import MAX_EVENT_CHARS
 from agenttool.adapters.rap.translate import ERROR_PREFIX
-from agenttool.adapters.rap.wire import (
-    ContentItem,
-    ImageItem,
-    Segment,
-    SubscriptionEvent,
-    TextItem,
-    ToolResultMessage,
-    read,
-    write,
-)
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.rap.tables import NewCall
@@ -52,7 +43,7 @@ class Result:
     """
 
     parts: Sequence[str | DescribedImage]
-    display_as: Sequence[Segment] = ()
+    display_as: Sequence[wire.Segment] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +85,10 @@ def result_message(call: NewCall, value: object) -> bytes:
     try:
         content = tuple(item for part in value.parts for item in _items(part))
         shown = tuple(value.display_as) or None
-        message = ToolResultMessage(
+        message = wire.ToolResultMessage(
             group_id=call.thread, id=call.id, call_id=call.call_id, content=content, display_as=shown
         )
-        return write(message)
+        return wire.write(message)
     except (TypeError, ValueError) as error:
         raise Declined("the result of this tool cannot be sent; contact its operator") from error
 
@@ -115,14 +106,16 @@ def error_message(call: NewCall, message: str) -> bytes:
 def too_large_message(result: bytes) -> bytes:
     """Return the result that replaces one that its runtime rejected for its size."""
     text = f"{ERROR_PREFIX}the tool did its work, but its result of {len(result)} bytes is too large; ask for less"
-    return write(msgspec.structs.replace(read(result, ToolResultMessage), text=text, content=None, display_as=None))
+    return wire.write(
+        msgspec.structs.replace(wire.read(result, wire.ToolResultMessage), text=text, content=None, display_as=None)
+    )
 
 
 def _result(call: NewCall, text: str, *, subscription: bool = False) -> bytes:
-    message = ToolResultMessage(
+    message = wire.ToolResultMessage(
         group_id=call.thread, id=call.id, call_id=call.call_id, text=text, subscription=subscription
     )
-    return write(message)
+    return wire.write(message)
 
 
 def event_message(thread: str, call_id: str, event: Event) -> bytes:
@@ -134,8 +127,8 @@ def event_message(thread: str, call_id: str, event: Event) -> bytes:
     text = text_of(event.value)
     if len(text) > MAX_EVENT_CHARS:
         raise Declined(f"an event has {len(text)} characters, and a runtime accepts {MAX_EVENT_CHARS}; send less")
-    return write(
-        SubscriptionEvent(
+    return wire.write(
+        wire.SubscriptionEvent(
             group_id=thread,
             tool_call_id=call_id,
             text=text,
@@ -166,8 +159,8 @@ class _NoBinary:
         raise Declined("the result of this tool contains bytes that are not text; contact its operator")
 
 
-def _items(part: str | DescribedImage) -> tuple[ContentItem, ...]:
+def _items(part: str | DescribedImage) -> tuple[wire.ContentItem, ...]:
     if isinstance(part, str):
-        return (TextItem(text=part),)
+        return (wire.TextItem(text=part),)
     data = base64.b64encode(part.data).decode()
-    return TextItem(text=part.description), ImageItem(data=data, media_type=part.media_type)
+    return wire.TextItem(text=part.description), wire.ImageItem(data=data, media_type=part.media_type)

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
+from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import CallbackUrls
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.limiter import RateLimiter
@@ -28,16 +29,6 @@ from agenttool.adapters.rap.subscriptions import (
 )
 from agenttool.adapters.rap.threads import ThreadRegistry, View, ViewStore
 from agenttool.adapters.rap.translate import ERROR_PREFIX
-from agenttool.adapters.rap.wire import (
-    Callback,
-    OAuth,
-    SubscriptionEvent,
-    ToolResultMessage,
-    UserChoice,
-    ViewUpdate,
-    read_callback,
-    write,
-)
 from agenttool.adapters.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.deferred import AnswerStatus, PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
@@ -84,7 +75,7 @@ class CallbackHandler:
         """
         call = self.verify_token(token)
         message = _read(content_type, body)
-        if not isinstance(message, ToolResultMessage) and self._rates.take(call):
+        if not isinstance(message, wire.ToolResultMessage) and self._rates.take(call):
             raise _rejected(call, 503, "callbacks for this call come too often; retry later")
         if isinstance(message, RecordError):
             raise _rejected(call, 400, str(message))
@@ -121,25 +112,27 @@ class CallbackHandler:
         """Return the lock that serializes changes to a thread."""
         return self._locks.setdefault(thread_id, asyncio.Lock())
 
-    def _process(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Awaitable[None]:
+    def _process(
+        self, call: InvocationId, message: wire.Callback, body: bytes, delivery: str | None
+    ) -> Awaitable[None]:
         match message:
-            case ToolResultMessage():
+            case wire.ToolResultMessage():
                 return self._result(call, message, body)
-            case SubscriptionEvent():
+            case wire.SubscriptionEvent():
                 return self._event(call, message, delivery)
-            case OAuth() | UserChoice():
+            case wire.OAuth() | wire.UserChoice():
                 return self._ask(call, message, delivery)
-            case ViewUpdate():
+            case wire.ViewUpdate():
                 return self._view(call, message, delivery)
 
-    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> None:
+    async def _result(self, call: InvocationId, message: wire.ToolResultMessage, body: bytes) -> None:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
         awaited = await self.results.get(call)
         if awaited is None:
             return _log_late(call)
         opened = await self._subscribe(awaited) if message.subscription else None
         is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
-        taken = await self.results.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
+        taken = await self.results.deliver(call, wire.write(_subscription_rejected(message)) if is_over_limit else body)
         if taken is not AnswerStatus.ACCEPTED:
             _log_late(call)
             if opened is SubscribeOutcome.NEW:
@@ -163,7 +156,7 @@ class CallbackHandler:
         limit = DEFAULT_MAX_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
         return await self.subscriptions.open(subscription, limit)
 
-    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> None:
+    async def _event(self, call: InvocationId, message: wire.SubscriptionEvent, delivery: str | None) -> None:
         if len(message.text) > MAX_EVENT_CHARS:
             raise _rejected(call, 413, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
         outcome = EventOutcome.UNKNOWN
@@ -174,7 +167,7 @@ class CallbackHandler:
         if outcome is EventOutcome.UNKNOWN:
             raise _rejected(call, 410, "no such subscription")
 
-    async def _ask(self, call: InvocationId, message: OAuth | UserChoice, delivery: str | None) -> None:
+    async def _ask(self, call: InvocationId, message: wire.OAuth | wire.UserChoice, delivery: str | None) -> None:
         """Show a prompt of a pending call; its id contains the delivery, so that a repeated one shows it once."""
         awaited = await self.results.get(call)
         if awaited is None:
@@ -200,7 +193,7 @@ class CallbackHandler:
             raise _rejected(call, 409, f"a call may ask {source.max_prompts} times; send its result")
         return None if outcome is PromptOutcome.PUT_UP else _log_late(call)
 
-    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> None:
+    async def _view(self, call: InvocationId, message: wire.ViewUpdate, delivery: str | None) -> None:
         if await self.threads.find(message.group_id) is None:
             raise _dropped(call, "its thread is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
@@ -209,16 +202,16 @@ class CallbackHandler:
             raise _rejected(call, 413, "the view is too large, or there are too many; clear one first")
 
 
-def _call_named_in(message: Callback) -> str | None:
+def _call_named_in(message: wire.Callback) -> str | None:
     """Return the call that a message is about; None for a view, which is of a thread."""
-    if isinstance(message, ViewUpdate):
+    if isinstance(message, wire.ViewUpdate):
         return None
-    return message.tool_call_id if isinstance(message, SubscriptionEvent) else message.id
+    return message.tool_call_id if isinstance(message, wire.SubscriptionEvent) else message.id
 
 
-def _url_error(message: OAuth | UserChoice, source: RapServer, policy: SsrfPolicy) -> str | None:
+def _url_error(message: wire.OAuth | wire.UserChoice, source: RapServer, policy: SsrfPolicy) -> str | None:
     """Return why the URL of a prompt may not be shown or contacted; None if it may."""
-    if isinstance(message, OAuth):
+    if isinstance(message, wire.OAuth):
         return auth_url_error(message.auth_url, allows_http=source.shows_http_urls)
     try:
         check_url(message.response_url, policy)
@@ -227,8 +220,8 @@ def _url_error(message: OAuth | UserChoice, source: RapServer, policy: SsrfPolic
     return None
 
 
-def _prompt_fields(message: OAuth | UserChoice, tool_name: str) -> dict[str, object]:
-    if isinstance(message, OAuth):
+def _prompt_fields(message: wire.OAuth | wire.UserChoice, tool_name: str) -> dict[str, object]:
+    if isinstance(message, wire.OAuth):
         text = f"{tool_name} needs an authorization; open the page, and the call continues by itself"
         return {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
     return {
@@ -244,23 +237,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _read(content_type: str | None, body: bytes) -> Callback | RecordError | None:
+def _read(content_type: str | None, body: bytes) -> wire.Callback | RecordError | None:
     """Return a message, or what is wrong with it; None if it is not labeled as JSON."""
     if content_type is not None and not is_json(content_type):
         return None
     try:
-        return read_callback(body)
+        return wire.read_callback(body)
     except RecordError as error:
         return error
 
 
-def _subscription_rejected(message: ToolResultMessage) -> ToolResultMessage:
+def _subscription_rejected(message: wire.ToolResultMessage) -> wire.ToolResultMessage:
     """Return the error result that replaces the confirmation of a subscription beyond the limit."""
     text = (
         f"{ERROR_PREFIX}the subscription was not opened, and its tool is asked to end it: this thread has reached its"
         f" limit; end one with {CANCEL_SUBSCRIPTION}, and call again"
     )
-    return ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=text)
+    return wire.ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=text)
 
 
 def _rejected(call: InvocationId, status: int, message: str) -> HTTPException:

@@ -44,8 +44,6 @@ class StoredToolset(Part, frozen=True, kw_only=True):
     """The latest manifest of a server, as it is stored."""
 
     base_url: str
-    digest: str
-    loaded_at_ns: int
     document: bytes
 
 
@@ -74,7 +72,7 @@ async def discover(source: RapServer, client: HttpClient) -> Toolset:
 
 
 def _read_toolset(source: RapServer, document: bytes) -> Toolset:
-    digest = _digest(document)
+    digest = f"sha256:{hashlib.sha256(document).hexdigest()}"
     if source.pin not in (None, digest):
         fault = f"the manifest of {source.name!r} differs from the pinned one; review it, and pin {digest}"
         return Toolset(source=source, fault=fault)
@@ -83,10 +81,6 @@ def _read_toolset(source: RapServer, document: bytes) -> Toolset:
     except RecordError as error:
         fault = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
         return Toolset(source=source, fault=fault)
-
-
-def _digest(document: bytes) -> str:
-    return f"sha256:{hashlib.sha256(document).hexdigest()}"
 
 
 class Discovery:
@@ -178,12 +172,7 @@ class Discovery:
         before = self._toolsets.get(source.name)
         self._update(source, found)
         if found.manifest is not None and (before is None or before.document != found.document):
-            stored = StoredToolset(
-                base_url=source.base,
-                digest=_digest(found.document),
-                loaded_at_ns=self._now_ns(),
-                document=found.document,
-            )
+            stored = StoredToolset(base_url=source.base, document=found.document)
             await self._put(_TOOLSET, source, write_own(stored))
 
     async def _probe(self, source: RapServer) -> None:

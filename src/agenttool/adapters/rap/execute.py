@@ -10,22 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
+from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.credentials import is_single_use
 from agenttool.adapters.rap.http_client import DEFAULT_OPTIONS, HttpClient, HttpReply, RequestOptions
 from agenttool.adapters.rap.settings import RapServer
 from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
-from agenttool.adapters.rap.wire import (
-    CancelToolCall,
-    Invocation,
-    Manifest,
-    Message,
-    Selection,
-    ToolResultMessage,
-    read,
-    write,
-)
 from agenttool.errors import RecordError, StoreError, ToolFailure
 from agenttool.ports.deferred import DEFERRED, Deferral, PendingCall, Prompt, ReplyOutcome, Thread
 from agenttool.ports.executor import Job
@@ -54,7 +45,7 @@ class RapExecutor:
     """
 
     source: RapServer
-    manifest: Manifest
+    manifest: wire.Manifest
     operation: str
     max_sends: int
     pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
@@ -79,7 +70,7 @@ class RapExecutor:
             await self.threads.open(thread)
         except StoreError as error:
             raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {error}", safe=True) from error
-        invocation = Invocation(
+        invocation = wire.Invocation(
             operation=self.operation,
             arguments=job.call_input,
             id=job.invocation_id,
@@ -90,7 +81,7 @@ class RapExecutor:
             user_id=job.actor_ref if self.source.shares_user else None,
         )
         try:
-            body = write(invocation)
+            body = wire.write(invocation)
         except RecordError as error:
             raise _failure(ErrorClass.EXECUTION_FAILED, f"nothing was sent: {error}", safe=True) from error
         job.add_native_ids("rap", self._ids(invocation))
@@ -106,7 +97,7 @@ class RapExecutor:
         while True:
             reply = await _post(self.source, self.client, self.manifest.endpoint, body, _SEND_ONCE)
             attempts += 1
-            if self._is_acknowledged(reply):
+            if reply.is_accepted or (reply.is_2xx and self.source.takes_any_2xx):
                 return DEFERRED
             if not reply.is_retryable:
                 raise self._rejected(reply, attempts, may_have_arrived=may_have_arrived)
@@ -119,10 +110,6 @@ class RapExecutor:
             await asyncio.sleep(reply.delay_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S))
             if may_have_arrived and await self.pending(invocation_id) is None:
                 return DEFERRED  # another process has received the result
-
-    def _is_acknowledged(self, reply: HttpReply) -> bool:
-        is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP status class
-        return reply.is_accepted or (is_2xx and self.source.takes_any_2xx)
 
     def _rejected(self, reply: HttpReply, attempts: int, *, may_have_arrived: bool) -> ToolFailure:
         """Return the failure of a rejected call; an earlier attempt without a response may have been accepted."""
@@ -142,7 +129,7 @@ class RapExecutor:
             message = f"nothing was sent: {message}"
         return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=not may_have_arrived, code="not_acknowledged")
 
-    def _ids(self, message: Invocation) -> JsonObject:
+    def _ids(self, message: wire.Invocation) -> JsonObject:
         known: JsonObject = {
             "toolset": self.manifest.name,
             "base_url": self.source.base,
@@ -183,7 +170,7 @@ class RapExecutor:
             ToolFailure: another version stored it, and this one cannot read it.
         """
         try:
-            return output_of(read(body, ToolResultMessage))
+            return output_of(wire.read(body, wire.ToolResultMessage))
         except RecordError as error:
             message = f"the stored result cannot be read: {error}"
             raise ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message)) from error
@@ -195,7 +182,7 @@ class RapExecutor:
     async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         """Post a choice to the `response_url` of its prompt."""
         where = cast("JsonObject", prompt.reply_to)
-        body = write(Selection(id=str(where["id"]), selected=selected))
+        body = wire.write(wire.Selection(id=str(where["id"]), selected=selected))
         url = str(where["response_url"])
         reply = await _post(self.source, self.client, url, body)
         for _ in range(_SELECTION_RETRIES):
@@ -221,9 +208,9 @@ class NoticeSender:
         self._servers = tuple(servers)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, path: str, message: Message) -> None:
+    def send(self, path: str, message: wire.Message) -> None:
         """Post a notice to that path of every server, and return at once."""
-        body = write(message)
+        body = wire.write(message)
         for source, client in self._servers:
             task = asyncio.create_task(_post_notice(source, client, path, body))  # noqa: TID251 -- `close` is its parent
             self._tasks.add(task)
@@ -231,7 +218,7 @@ class NoticeSender:
 
     def cancel(self, invocation_id: InvocationId, thread_id: str) -> None:
         """Notify every server that a call, or the subscription that it opened, is canceled."""
-        self.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
+        self.send("/cancel_tool_call", wire.CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
 
     async def close(self) -> None:
         """Wait one second for pending notices, and cancel the rest."""

@@ -69,6 +69,11 @@ class HttpReply:
         return self.status == ACCEPTED
 
     @property
+    def is_2xx(self) -> bool:
+        """Whether the status reports a success of any kind."""
+        return self.status is not None and 200 <= self.status < 300  # noqa: PLR2004 -- HTTP status class
+
+    @property
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: there was no response, or a status of 500 or above."""
         return not self.is_refused and (self.status is None or self.status >= 500)  # noqa: PLR2004 -- HTTP status class

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
 from agenttool.adapters.rap.callbacks import CallbackHandler
@@ -19,10 +20,9 @@ from agenttool.adapters.rap.wire import CloseThread, Manifest, Migrate, ToolDefi
 from agenttool.adapters.source_settings import read_all
 from agenttool.adapters.ssrf import SsrfPolicy
 from agenttool.config import environment
-from agenttool.ports.deferred import PendingCall
 from agenttool.ports.source import SourceHost, SourceSettings, SourceStatus, SourceTable
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import InvocationId, Lifecycle, ToolId
+from agenttool.records import Lifecycle, ToolId
 from agenttool.records import replace as replace_record
 
 log = logging.getLogger("agenttool.rap")
@@ -34,16 +34,15 @@ _DECLARED_AT_A_TIME = 50
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RapToolRegistry:
-    """Declares the tools of all servers in the runtime, and again when one is withheld, released, changed or gone."""
+    """Declares the tools of all servers in the runtime, and again when one is withheld, released, changed or gone.
 
+    Attributes:
+        make: makes the declaration of one tool of a manifest.
+        declare_tool: declares it in the runtime, and returns why the runtime rejects it.
+    """
+
+    make: Callable[[Toolset, Manifest, ToolDefinition], DeclaredTool]
     declare_tool: Callable[[DeclaredTool], str | None]
-    clients: Mapping[str, HttpClient]
-    notices: NoticeSender
-    urls: CallbackUrls
-    threads: ThreadRegistry
-    pending: Callable[[InvocationId], Awaitable[PendingCall | None]]
-    suspect: Callable[[str], None]
-    now_ns: Callable[[], int]
     _declared: dict[ToolId, DeclaredTool] = field(default_factory=dict[ToolId, DeclaredTool])
 
     async def update(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
@@ -53,7 +52,7 @@ class RapToolRegistry:
         """
         faults: list[str] = []
         loaded = [(each, each.manifest) for each in toolsets if each.manifest is not None]
-        tools = [self._make(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
+        tools = [self.make(toolset, manifest, tool) for toolset, manifest in loaded for tool in toolset.tools]
         for count, tool in enumerate((*tools, *self._gone(tools, {each.source.name for each, _ in loaded})), 1):
             declaration = tool.declaration
             if not _is_same(tool, self._declared.get(declaration.tool_id)):
@@ -88,24 +87,6 @@ class RapToolRegistry:
     def knows(self, tool_id: ToolId) -> bool:
         """Return whether a tool is declared, offered or not."""
         return tool_id in self._declared
-
-    def _make(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
-        source = toolset.source
-        max_sends = source.attempts or (DEFAULT_ATTEMPTS if is_repeatable(source, tool) else 1)
-        executor = RapExecutor(
-            source=source,
-            manifest=manifest,
-            operation=tool.name,
-            max_sends=max_sends,
-            client=self.clients[source.name],
-            notices=self.notices,
-            pending=self.pending,
-            suspect=self.suspect,
-            urls=self.urls,
-            threads=self.threads,
-            now_ns=self.now_ns,
-        )
-        return declare(toolset, tool, executor)
 
 
 def _is_same(tool: DeclaredTool, before: DeclaredTool | None) -> bool:
@@ -212,22 +193,34 @@ class RapClient:
             unique=host.unique,
             withdraw=self._notices.cancel,
         )
-        self._registry = RapToolRegistry(
-            declare_tool=host.declare,
-            clients=self._clients,
+        declare_one = partial(self._declare, discovery.suspect)
+        self._registry = RapToolRegistry(make=declare_one, declare_tool=host.declare)
+        return discovery
+
+    def _declare(
+        self, suspect: Callable[[str], None], toolset: Toolset, manifest: Manifest, tool: ToolDefinition
+    ) -> DeclaredTool:
+        source = toolset.source
+        max_sends = source.attempts or (DEFAULT_ATTEMPTS if is_repeatable(source, tool) else 1)
+        executor = RapExecutor(
+            source=source,
+            manifest=manifest,
+            operation=tool.name,
+            max_sends=max_sends,
+            client=self._clients[source.name],
             notices=self._notices,
+            pending=self._host.results.get,
+            suspect=suspect,
             urls=self.callbacks.urls,
             threads=self.threads,
-            pending=host.results.get,
-            suspect=discovery.suspect,
-            now_ns=host.now_ns,
+            now_ns=self._host.now_ns,
         )
-        return discovery
+        return declare(toolset, tool, executor)
 
     async def _listen(self, secret: bytes) -> None:
         self._listener, fault = await open_listener(self.app, self._host.documents, secret)
         self._listener_faults = () if fault is None else (fault,)
-        self.callbacks.urls = self._registry.urls = CallbackUrls(self._listener.url + PATH, secret)
+        self.callbacks.urls = CallbackUrls(self._listener.url + PATH, secret)
         self._listener.start()
 
     def _warn_about_http(self) -> None:
