@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.records import (
+    CALL_FACTS,
     ContextModifierPolicy,
     InterruptBehavior,
     ResourceLock,
@@ -10,7 +11,7 @@ from agenttool.records import (
     ToolInterface,
     complete_interface,
 )
-from agenttool.scheduler.call_facts import FACTS, CallFacts, claims, locks_of, safety_of
+from agenttool.scheduler.call_facts import CallFacts, claims, locks_of, safety_of
 
 
 def interface(**said):
@@ -111,14 +112,14 @@ UNREADABLE = (False, False, True, True)
 
 
 def four(facts):
-    return tuple(getattr(facts.record, fact) for fact in FACTS)
+    return tuple(getattr(facts.record, fact) for fact in CALL_FACTS)
 
 
 @pytest.mark.parametrize(
     "classifiers", [{}, {"x": failing}, {"x": lambda _: "yes"}, {"x": lambda _: None}, {"x": lambda _: 1}]
 )
 def test_a_classifier_that_is_missing_or_cannot_tell_fails_closed(classifiers):
-    named = interface(**dict.fromkeys(FACTS, "classifier:x"))
+    named = interface(**dict.fromkeys(CALL_FACTS, "classifier:x"))
     assert four(safety_of(named, classifiers=classifiers).facts_for({})) == UNREADABLE
 
 
@@ -126,7 +127,7 @@ def test_a_classifier_that_is_missing_or_cannot_tell_fails_closed(classifiers):
     "said", ["same_as:is_read_only", "same_as:nothing", "same_as:is_enabled", "classifier:", "true", "input.command"]
 )
 def test_a_fact_that_points_nowhere_or_in_a_circle_fails_closed(said):
-    assert four(safety_of(interface(**dict.fromkeys(FACTS, said))).facts_for({})) == UNREADABLE
+    assert four(safety_of(interface(**dict.fromkeys(CALL_FACTS, said))).facts_for({})) == UNREADABLE
 
 
 def test_a_classifier_whose_input_is_not_there_is_not_asked():
@@ -170,7 +171,7 @@ def test_a_lock_rule_that_cannot_tell_makes_the_call_run_alone():
 facts_said = st.one_of(st.none(), st.booleans(), st.sampled_from(["classifier:x", "classifier:y", "nonsense"]))
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(FACTS, facts_said)), st.booleans() | st.none())
+@given(st.fixed_dictionaries(dict.fromkeys(CALL_FACTS, facts_said)), st.booleans() | st.none())
 def test_no_call_runs_beside_others_unless_its_safety_was_said_or_computed(said, answer):
     safety = safety_of(complete_interface(interface(**said)), classifiers={"x": lambda _: answer})
     spoken = said["is_concurrency_safe"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from agenttool.codec import digest_of_bytes, sorted_json, to_json
 from agenttool.policy.fields import MatchingField, MatchingFields, matching_fields_of, steps_of
@@ -18,6 +18,7 @@ from agenttool.records import (
     ToolDeclaration,
     ToolInterface,
     acted_on,
+    follow_fact,
     replace,
 )
 
@@ -160,17 +161,10 @@ def subject_of(
 
 def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
     """Return the value to act on, and whether a classifier computes it for each call."""
-    seen: set[str] = set()
-    source = fact
-    while source not in seen:
-        seen.add(source)
-        value = acted_on(interface, source) if source in UNREADABLE_FACT and source != "is_enabled" else None
-        if isinstance(value, bool):
-            return value, False
-        if not isinstance(value, str) or not value.startswith("same_as:"):
-            return UNREADABLE_FACT[fact], isinstance(value, str) and value.startswith("classifier:")
-        source = value.removeprefix("same_as:")
-    return UNREADABLE_FACT[fact], False
+    value = follow_fact(partial(acted_on, interface), fact)
+    if isinstance(value, bool):
+        return value, False
+    return UNREADABLE_FACT[fact], str(value).startswith("classifier:")
 
 
 def _named_places(

@@ -52,6 +52,7 @@ from agenttool.records.ids import SurfaceId as SurfaceId
 from agenttool.records.ids import ToolId as ToolId
 from agenttool.records.ids import is_unresolved as is_unresolved
 from agenttool.records.ids import unresolved_tool as unresolved_tool
+from agenttool.records.interface import CALL_FACTS as CALL_FACTS
 from agenttool.records.interface import CAPABILITY_FLAGS as CAPABILITY_FLAGS
 from agenttool.records.interface import INTERFACE_DEFAULTS as INTERFACE_DEFAULTS
 from agenttool.records.interface import UNREADABLE_FACT as UNREADABLE_FACT
@@ -62,6 +63,7 @@ from agenttool.records.interface import complete_interface as complete_interface
 from agenttool.records.interface import complete_policy as complete_policy
 from agenttool.records.interface import complete_profile as complete_profile
 from agenttool.records.interface import declares as declares
+from agenttool.records.interface import follow_fact as follow_fact
 from agenttool.records.invocation import InputMutation as InputMutation
 from agenttool.records.invocation import InputStage as InputStage
 from agenttool.records.invocation import MutationSource as MutationSource

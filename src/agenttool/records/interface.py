@@ -5,6 +5,8 @@ standard's defaults into a record and list them in `inferred_facts`, so that a r
 declared facts from assumed ones.
 """
 
+from collections.abc import Callable
+
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.profiles import ExecutionProfile
@@ -118,6 +120,9 @@ INTERFACE_DEFAULTS: dict[str, bool | str] = {
 _ACTED_ON = INTERFACE_DEFAULTS | {"is_destructive": True}
 """The value that is acted on: an undeclared `is_destructive` is recorded as false and treated as true (G-14)."""
 
+CALL_FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world")
+"""The facts that may be computed for each input."""
+
 UNREADABLE_FACT = {
     "is_concurrency_safe": False,
     "is_read_only": False,
@@ -190,6 +195,18 @@ def acted_on(interface: ToolInterface, fact: str) -> bool | str:
     default = _ACTED_ON[fact]
     declared: bool | str = getattr(interface, fact) if declares(interface, fact) else default
     return declared
+
+
+def follow_fact(read: Callable[[str], object], fact: str) -> object:
+    """Follow `same_as:` from fact to fact; return the value that is found, none if it is in a circle or elsewhere."""
+    seen: set[str] = set()
+    while fact in CALL_FACTS and fact not in seen:
+        seen.add(fact)
+        value = read(fact)
+        if not isinstance(value, str) or not value.startswith("same_as:"):
+            return value
+        fact = value.removeprefix("same_as:")
+    return None
 
 
 def _joined(known: tuple[str, ...] | None, added: dict[str, bool | str] | dict[str, bool]) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
 from agenttool.records import (
+    CALL_FACTS,
     UNREADABLE_FACT,
     UNSET,
     ContextModifierPolicy,
@@ -22,6 +24,7 @@ from agenttool.records import (
     ToolInterface,
     UnsetType,
     complete_interface,
+    follow_fact,
     replace,
 )
 
@@ -64,9 +67,6 @@ Classifier = Callable[[Json], bool]
 """Computes a fact from one input. A result other than a bool, or an exception, counts as unknown."""
 
 NO_CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType({})
-
-FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world")
-"""The facts that may be computed per input, in the order of the tuples in this module."""
 
 
 class CallFacts(Part, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class ToolSafety:
         subject = _subject(self.interface.classifier_input, call_input) if self.asked else UNSET
         answers = {name: None if subject is UNSET else _ask(classify, subject) for name, classify in self.asked.items()}
         values: list[bool] = []
-        for fact, source in zip(FACTS, self.sources, strict=True):
+        for fact, source in zip(CALL_FACTS, self.sources, strict=True):
             value = source if isinstance(source, bool) else answers[source]
             values.append(UNREADABLE_FACT[fact] if value is None else value)
         return tuple(values)
@@ -179,7 +179,7 @@ def safety_of(
     A fact that names a missing classifier, or refers to itself, takes its fail-closed value here (AT-IFACE-10).
     """
     completed = complete_interface(interface)
-    sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
+    sources = tuple(_source_of(completed, fact, classifiers) for fact in CALL_FACTS)
     asked = {source: classifiers[source] for source in sources if isinstance(source, str)}
     rule = locks if callable(locks) else None
     fixed = () if locks is None or callable(locks) else locks
@@ -188,19 +188,12 @@ def safety_of(
 
 
 def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:
-    """Follow a fact to its plain value or to the classifier that computes it."""
-    seen: set[str] = set()
-    place = fact
-    while place in FACTS and place not in seen:
-        seen.add(place)
-        declared: object = getattr(interface, place)
-        if isinstance(declared, bool):
-            return declared
-        kind, _, name = str(declared).partition(":")
-        if kind == "classifier" and name in classifiers:
-            return name
-        place = name if kind == "same_as" else ""
-    return UNREADABLE_FACT[fact]
+    """Return the plain value of a fact, or the name of the classifier that computes it."""
+    value = follow_fact(partial(getattr, interface), fact)
+    if isinstance(value, bool):
+        return value
+    name = str(value).removeprefix("classifier:")
+    return name if name != value and name in classifiers else UNREADABLE_FACT[fact]
 
 
 def _subject(path: object, call_input: JsonObject) -> Json | UnsetType:
