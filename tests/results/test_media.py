@@ -100,6 +100,12 @@ def test_a_secret_inside_media_is_masked_without_moving_a_byte():
     assert (item.name, item.redaction_state, extractor.has_scrubbed) == ("[redacted].bin", "partial", True)
 
 
+def test_a_secret_in_the_caption_of_media_is_masked(mapped):
+    item = ContentItem(type=ContentClass.IMAGE, data=CODED, text="a correct horse", media_type="image/png")
+    result = mapped(NativeOutput(content=(item,)), scrubber=compile_scrubber(["correct horse"])).result
+    assert (result.content[0].text, result.redaction_state) == ("a [redacted]", "partial")
+
+
 def test_a_file_that_is_text_is_read_to_the_model(mapped):
     result = mapped(b"line one\nline two\n").result
     assert result.content[0].type is ContentClass.FILE

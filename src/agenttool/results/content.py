@@ -75,13 +75,12 @@ class ContentReader:
         return () if not cleaned or self.media.has(cleaned) else (text_item(cleaned),)
 
     def _explicit(self, item: ContentItem) -> tuple[ContentItem, ...]:
-        if item.type in _HOLDS_MEDIA and item.data is not UNSET:
-            return (self._labelled(self._inline_media(item)),)
         if item.type is ContentClass.TEXT and item.text is not None and item.ref is None:
             return tuple(self._labelled(replace(item, text=each.text)) for each in self._text_items(item.text))
-        text = item.text if item.text is None else self.text(item.text)
-        data = item.data if item.data is UNSET else self.cleaned(self.structured(item.data))
-        return (self._labelled(replace(item, text=text, data=data)),)
+        item = replace(item, text=item.text if item.text is None else self.text(item.text))
+        if item.data is not UNSET:
+            item = self._with_data(item)
+        return (self._labelled(item),)
 
     def _labelled(self, item: ContentItem) -> ContentItem:
         """Check that the labels of an item are text, and mask secrets in them and in its ref."""
@@ -94,15 +93,14 @@ class ContentReader:
         ref = None if item.ref is None else self.media.part(item.ref)
         return replace(item, annotations=notes if notes is UNSET else self.media.value(notes), ref=ref, **labels)
 
-    def _inline_media(self, item: ContentItem) -> ContentItem:
+    def _with_data(self, item: ContentItem) -> ContentItem:
         """Replace media inside an item, as bytes or base64, by a ref; any other data stays a value."""
         carried: object = item.data
-        if isinstance(carried, str):
+        media = None
+        if item.type in _HOLDS_MEDIA and isinstance(carried, str):
             media = decode_media(carried, item.media_type, item.name)
-        elif isinstance(carried, bytes | bytearray | memoryview):
+        elif item.type in _HOLDS_MEDIA and isinstance(carried, bytes | bytearray | memoryview):
             media = Media(bytes(cast("bytes", carried)), item.media_type, item.name)
-        else:
-            media = None
         if media is None:
             return replace(item, data=self.cleaned(self.structured(carried)))
         stored = self.media.add_media(media)

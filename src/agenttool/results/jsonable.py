@@ -189,7 +189,7 @@ def unicode_text(text: object) -> str:
     if not is_unicode(text):
         raise mapping_failure(f"output is {_LONE_SURROGATE}; {_REPLACE_IT}", code="not_unicode")
     refuse_long_text(len(text))
-    return text
+    return str.__str__(text)
 
 
 def _is_plain_json(value: object) -> bool:

@@ -4,11 +4,10 @@
 redaction, errors and partial failures.
 """
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import cast
 
-from agenttool.codec import QUICK_CHARS, clone, read, write
+from agenttool.codec import clone, read, write
 from agenttool.codec.visible_text import has_invisible
 from agenttool.errors import RecordError
 from agenttool.ports.output import NativeError, NativeOutput
@@ -241,36 +240,19 @@ def _map_any(
 def _checked(result: ToolResult) -> ToolResult:
     """Return a result as it is read back, which makes it valid.
 
-    Its value is valid already. Of a long text only the encoding is checked: the rest would stall other threads.
+    Its value and the texts of its content are valid already, and can be long.
 
     Raises:
         RecordError, TypeError, ValueError, RecursionError: it is not valid.
     """
-    contents = {"content": result.content, "model_facing_content": result.model_facing_content}
-    long = {name: _long_texts(items) for name, items in contents.items()}
-    short = {name: _with_texts(contents[name], dict.fromkeys(texts, "")) for name, texts in long.items() if texts}
-    checked = read(write(replace(result, structured_content=UNSET, **short)), ToolResult)
-    whole = {name: _with_texts(getattr(checked, name), texts) for name, texts in long.items() if texts}
+    contents = {"content": result.content or (), "model_facing_content": result.model_facing_content or ()}
+    bare = {name: tuple(replace(item, text=None) for item in items) for name, items in contents.items()}
+    checked = read(write(replace(result, structured_content=UNSET, **bare)), ToolResult)
+    whole = {
+        name: tuple(replace(item, text=old.text) for item, old in zip(getattr(checked, name), items, strict=True))
+        for name, items in contents.items()
+    }
     return replace(checked, structured_content=result.structured_content, **whole)
-
-
-def _long_texts(items: tuple[ContentItem, ...] | None) -> dict[int, str]:
-    """Return the long texts of items by their places.
-
-    Raises:
-        UnicodeError: one of them cannot be encoded.
-    """
-    long: dict[int, str] = {}
-    for place, item in enumerate(items or ()):
-        text: object = getattr(item, "text", None)
-        if type(text) is str and len(text) > QUICK_CHARS:
-            text.encode()
-            long[place] = text
-    return long
-
-
-def _with_texts(items: tuple[ContentItem, ...] | None, texts: Mapping[int, str]) -> tuple[ContentItem, ...]:
-    return tuple(replace(item, text=texts[place]) if place in texts else item for place, item in enumerate(items or ()))
 
 
 def _native(output: object, plan: MappingPlan) -> NativeOutput:
