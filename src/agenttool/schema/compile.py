@@ -35,12 +35,7 @@ def _is_date_time(text: str) -> bool:
     return len(text) > len("2026-01-01")
 
 
-def _is_uri(text: str) -> bool:
-    """Return whether a text is an absolute URI, written with characters of any language."""
-    return _URI.fullmatch(text) is not None
-
-
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f<>\"{}|\\^`]+")
+_ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f<>\"{}|\\^`]+")
 _NOT_CHECKED = (
     *("time", "duration", "idn-email", "hostname", "idn-hostname", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
@@ -48,7 +43,7 @@ _NOT_CHECKED = (
 _FORMATS: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(_NOT_CHECKED, lambda _: True),
     "date-time": _is_date_time,
-    "uri": _is_uri,
+    "uri": lambda text: _ABSOLUTE_URI.fullmatch(text) is not None,
 }
 """The formats that are not checked as the validator does it."""
 
