@@ -92,6 +92,7 @@ async def test_the_first_page_without_a_link_ends_a_list_whose_pages_have_links(
         ("page", [{"people": [1, 2], "total_pages": 2, "flags": [0]}, {"people": [3], "total_pages": 2, "flags": [0]}]),
         ("continue", [{"metadata": {"continue": "b"}, "items": [1]}, {"metadata": {"continue": ""}, "items": [2]}]),
         ("NextToken", [{"Things": [1], "NextToken": "b"}, {"Things": [2]}]),
+        ("page", [{"items": [1], "next_page": 2}, {"items": [2], "next_page": -1}]),
         ("after", [{"results": [1], "paging": {"next": {"after": "b"}}}, {"results": [2]}]),
         ("offset", [{"data": [1], "next_page": {"offset": "b", "uri": "/list?offset=b"}}, {"data": [2]}]),
         ("offset", [{"items": [1], "next": "list?offset=1"}, {"items": [2], "next": None}]),

@@ -288,8 +288,10 @@ def _is_count(value: Json) -> TypeGuard[int]:
 
 
 def _is_given(value: Json) -> bool:
-    """Return whether a member names something: neither empty, nor a flag."""
-    return any(map(_is_given, value.values())) if isinstance(value, dict) else bool(value) and value is not True
+    """Return whether a member names something: neither empty, nor a flag, nor a number below one."""
+    if isinstance(value, dict):
+        return any(map(_is_given, value.values()))
+    return value > 0 if _is_count(value) else bool(value) and isinstance(value, str | list)
 
 
 def _resolve(url: str, target: str) -> str:
@@ -320,7 +322,9 @@ def _items_path(pages: list[Json], levels: int = _MAX_LEVELS) -> tuple[str, ...]
     )
     if usual is not None:
         return (usual,)
-    steps = ((name, _items_path([each.get(name) for each in found], levels - 1)) for name in found[0] if levels)
+    names = [name for name, each in found[0].items() if isinstance(each, dict)] if levels else []
+    names = names if len(names) <= _MAX_MEMBERS else []  # they are items
+    steps = ((name, _items_path([each.get(name) for each in found], levels - 1)) for name in names)
     paths = [(name, *below) for name, below in steps if below]
     return max(paths, key=lambda path: sum(len(_list_at(each, path)) for each in pages), default=())
 
