@@ -1,6 +1,8 @@
 """The transport of HTTP clients behind the SSRF guard: each connection leads to an address that was checked."""
 
+import ssl
 from collections.abc import Iterable
+from functools import cache
 
 import httpx2
 
@@ -27,13 +29,19 @@ def policy_for(urls: Iterable[str], allow: Iterable[str]) -> SsrfPolicy:
     return SsrfPolicy.parse((*allow, *own), https_only=all(each.scheme == "https" for each in found))
 
 
+@cache
+def _tls_context() -> ssl.SSLContext:
+    """Return the certificates that all connections trust; loading them again for each source is slow."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class PinnedTransport(httpx2.AsyncBaseTransport):
     """Resolves the host of each request once, checks all its addresses, and connects to one of them."""
 
     def __init__(self, policy: SsrfPolicy, max_connections: int = 100) -> None:
         """Take which addresses may be contacted, and how many connections may be open at the same time."""
         limits = httpx2.Limits(max_connections=max_connections, max_keepalive_connections=20)
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
+        self._inner = httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits)
         self._policy = policy
         self._resolver = Resolver()
 

@@ -3,9 +3,15 @@
 import asyncio
 import gzip
 import json
+import ssl
 import tracemalloc
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from openapi_documents import document, operation
 from waiting import wait_until
 
@@ -302,6 +308,32 @@ async def test_a_document_that_arrives_too_slowly_does_not_stop_the_start():
         stop.set()
         await asyncio.gather(*drips)
     assert "its response took more than 0.2 s; raise timeout_s" in status.fault
+
+
+def signed_by_itself(folder):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([]), datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1)).sign(key, SHA256())
+    parts = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), made.public_bytes(Encoding.PEM)
+    (folder / "server.pem").write_bytes(b"".join(parts))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return context
+
+
+async def test_a_server_whose_certificate_is_not_trusted_gets_no_request(tmp_path):
+    requests = []
+
+    async def answer(reader, writer):
+        requests.append(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=signed_by_itself(tmp_path)) as server:
+        source = read_service("probe", {"document": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/api.json"})
+        async with Runtime.open(sources=[source], store="memory:") as rt:
+            [status] = await rt.sources.status()
+    assert "cannot be read: its certificate is not trusted; add the authority that signed it" in status.fault
+    assert requests == []
 
 
 def test_a_server_with_a_query_is_refused():

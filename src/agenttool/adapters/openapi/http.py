@@ -35,6 +35,9 @@ _AUTOMATIC, _RAW = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 _COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
+_UNTRUSTED = "its certificate is not trusted; add the authority that signed it to the certificates of this machine"
+
+
 class RequestFailed(AgentToolError):
     """There is no usable response.
 
@@ -216,7 +219,8 @@ class ServiceClient:
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise RequestFailed(str(error), "refused", is_sent=False) from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise RequestFailed("no connection", "not_connected", is_sent=False) from error
+            reason = _UNTRUSTED if "CERTIFICATE_VERIFY_FAILED" in str(error) else "no connection"
+            raise RequestFailed(reason, "not_connected", is_sent=False) from error
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise RequestFailed(
                 f"its response took more than {self._timeout_s:g} s", "timeout", is_sent=True
