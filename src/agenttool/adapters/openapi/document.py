@@ -359,6 +359,8 @@ class References:
         Raises:
             DocumentError: it is not an object, or its reference leads nowhere or in a circle.
         """
+        if isinstance(value, dict) and "$ref" not in value:
+            return value
         for _ in range(_MAX_CHAIN):
             if not isinstance(value, dict):
                 raise DocumentError(f"an object is expected, got {type(value).__name__}; correct it", pointer)

@@ -168,6 +168,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
         key: method and path, unique in a document.
         pointer: its place in the document.
         security: the alternatives, each with its schemes and their scopes; None if the document has none.
+        schemes: the names of the security schemes of all alternatives.
         native_parameters: its own parameters as the document has them.
         responses: its responses by status, as the document has them, with what is needed of their content.
         result_shape: for each status, the schemas of its responses by media type, as the document has them.
@@ -175,6 +176,7 @@ class ApiOperation(Part, frozen=True, kw_only=True):
 
     method: str
     path: str
+    key: str
     pointer: str
     operation_id: str | None
     summary: str
@@ -185,19 +187,10 @@ class ApiOperation(Part, frozen=True, kw_only=True):
     body: RequestBody | None
     servers: tuple[JsonObject, ...]
     security: _Security | None
+    schemes: tuple[str, ...]
     native_parameters: list[Json]
     responses: Mapping[str, JsonObject]
     result_shape: JsonObject
-
-    @property
-    def key(self) -> str:
-        """Method and path."""
-        return f"{self.method} {self.path}"
-
-    @property
-    def schemes(self) -> list[str]:
-        """The names of the security schemes of all alternatives."""
-        return [*{name: None for each in self.security or () for name in each}]
 
     @property
     def server(self) -> JsonObject | None:
@@ -307,14 +300,17 @@ class OperationReader:
 
     def _operation(self, path: str, method: str, native: JsonObject, item: JsonObject, pointer: str) -> ApiOperation:
         get = native.get
+        method = method.upper()
         security = cast("_Security | None", get("security"))
+        security = self._security if security is None else security
         servers = get("servers") or item.get("servers") or self._root.get("servers")
         own, parameters = self._all_parameters(item.get("parameters"), get("parameters"), pointer)
         undeclared = _undeclared(path, parameters)
         responses, result_shape = self._all_responses(get("responses"), f"{pointer}/responses")
         return ApiOperation(
-            method=method.upper(),
+            method=method,
             path=path,
+            key=f"{method} {path}",
             pointer=pointer,
             operation_id=_text(get("operationId")) or None,
             summary=_text(get("summary") or item.get("summary")),
@@ -324,7 +320,8 @@ class OperationReader:
             parameters=(*parameters, *undeclared) if undeclared else parameters,
             body=self._body(get("requestBody"), f"{pointer}/requestBody"),
             servers=cast("tuple[JsonObject, ...]", tuple(list_of(servers))),
-            security=self._security if security is None else security,
+            security=security,
+            schemes=tuple(dict.fromkeys(name for each in security for name in each)) if security else (),
             native_parameters=own,
             responses=responses,
             result_shape=result_shape,
