@@ -1,6 +1,8 @@
 """A process that said nothing for too long: others have its calls, and it goes on with new ones."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -109,6 +111,22 @@ async def test_a_process_taken_for_dead_goes_on_with_other_calls(living, tmp_pat
         assert mine.error.error_code == "result_not_stored", "what another process said of it stands"
         assert write(await rt.journal.result(invocation_id)) == write(told)
         assert list(rt._core.journal.log.verify()) == []
+
+
+async def test_a_process_that_slept_between_its_heartbeat_and_a_claim_recovers_the_call_later(
+    dies, survivor, ended, living, tmp_path
+):
+    async with survivor(lease_s=3600) as rt:
+        await rt.recover()
+        fall_asleep(rt)
+        dies("pay")
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+            file.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
+        assert await rt.recover() == 0, "its own lease has expired, too"
+        rt._core.durability.lease_s = living.LEASE_S
+        wake_up(rt)
+        (result,) = await ended(rt)
+        assert result.error.error_code == "unknown_after_crash"
 
 
 async def test_a_tool_that_is_run_again_can_make_calls_on_its_surface(living, tmp_path):

@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
-from agenttool.ports.stores import LeaseLost, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
+from agenttool.ports.stores import LeaseExpired, LeaseLost, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId, replace
 
@@ -111,7 +110,7 @@ class ReferenceOpenCalls:
         """Claim one call of a dead owner."""
         alive, call = self._alive(now), self._table.calls.get(invocation_id)
         if self._owner not in alive:
-            raise StoreError(f"the owner {self._owner} has no lease; renew it before claiming calls of others")
+            raise LeaseExpired(f"the owner {self._owner} has no lease; renew it before claiming calls of others")
         if call is None or call.owner in alive or (if_due and not self._is_due(call, now.now_ns)):
             return None
         self._table.calls[invocation_id] = replace(call, owner=self._owner)

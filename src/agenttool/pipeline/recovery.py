@@ -30,7 +30,7 @@ from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, 
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answer, Answered, Approver, Refused
 from agenttool.ports.deferred import RESULT_PREFIX
-from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecoverableCalls
+from agenttool.ports.stores import NO_CHECKPOINT, LeaseExpired, OpenCall, RecoverableCalls
 from agenttool.records import AbortReason, ApprovalId, Digest, InvocationId, Part, ToolId, ToolResult
 
 POLL_S = 0.2
@@ -365,7 +365,10 @@ class Recovery:
 
     async def _claim(self, invocation_id: InvocationId, *, if_due: bool = False) -> _Claimed | None:
         """Claim a call; return it with the request to cancel it, or none if it cannot be claimed."""
-        opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment(), if_due=if_due)
+        try:
+            opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment(), if_due=if_due)
+        except LeaseExpired:  # this process slept since it renewed its lease; the next poll claims the call
+            self._is_due, opened = True, None
         if opened is None:
             return None
         body = await self.core.durability.documents.get(CANCEL_REQUEST, invocation_id)

@@ -177,6 +177,10 @@ class LeaseLost(StoreError):
     """The lease of this process expired and others claimed its calls; under this owner it can write nothing more."""
 
 
+class LeaseExpired(StoreError):
+    """The lease of this process has expired, so it can claim no call until it renews the lease."""
+
+
 class Reservation(NamedTuple):
     """The call that has a key, the process that reserved it, and a digest of the tool and the arguments."""
 
@@ -286,7 +290,7 @@ class RecoverableCalls(OpenCalls, Protocol):
         """Claim one call of a dead owner; with `if_due` only if it still has work to do, as in `due`.
 
         Raises:
-            StoreError: this owner has no lease itself.
+            LeaseExpired: this owner has no lease itself.
         """
         ...
 

@@ -3,10 +3,9 @@
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
-from agenttool.errors import StoreError
 from agenttool.ports.deferred import AnswerStatus
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import NO_CHECKPOINT, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
+from agenttool.ports.stores import NO_CHECKPOINT, LeaseExpired, OpenCall, RecordedAnswer, Reservation, SavedCheckpoint
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.connect import as_json
@@ -127,7 +126,7 @@ class SqliteOpenCalls:
         await self._recover_started(now)
         has_lease, call = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
         if not has_lease:
-            raise StoreError(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
+            raise LeaseExpired(f"the owner {self.owner} has no lease; renew it before claiming calls of others")
         return call
 
     async def reserve(
