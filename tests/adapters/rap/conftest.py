@@ -66,6 +66,7 @@ class ToolServer:
             reply = json.dumps({"endpoint": f"{self.url}/invoke", **self.manifest}).encode()
         elif path == "/invoke" and status == 200:
             self.invocations.append(json.loads(body))
+            self.arrived.set()
             if self.on_invoke is not None:
                 await self.on_invoke(self.invocations[-1])
         self.arrived.set()
