@@ -146,19 +146,14 @@ class CommandPattern:
         return any(map(mention.search, texts))
 
 
-def _may_write(subcommand: Subcommand) -> bool:
-    """Return whether the program of a command may write files; a wrapper only runs others, which are listed."""
-    if subcommand.usage is not None:
-        return bool(subcommand.usage.writes)
-    return bool(subcommand.words) and not subcommand.is_wrapper
-
-
 def _may_be_used(kind: str, subcommand: Subcommand) -> bool:
     """Return whether a command may be of a kind; one without a usage may be of any."""
     usage = subcommand.usage
-    if kind == WRITES:
-        return bool(subcommand.writes) or _may_write(subcommand)
-    return bool(subcommand.words) and (usage is None or usage.kind == kind)
+    if kind != WRITES:
+        return bool(subcommand.words) and (usage is None or usage.kind == kind)
+    # A wrapper only runs other programs, which are listed.
+    may_write = bool(subcommand.words) and not subcommand.is_wrapper if usage is None else bool(usage.writes)
+    return bool(subcommand.writes) or may_write
 
 
 class CommandPatterns:

@@ -215,7 +215,7 @@ def _opaque(why: str | None) -> _Inner:
 def _inner(subcommand: Subcommand) -> _Inner:
     """Return what one command runs; what is not understood is opaque."""
     if not subcommand.words:
-        return _opaque(_why_not_shell_variables(subcommand.assignments))
+        return _opaque(_why_not_variables(tuple(filter(_may_reach_programs, subcommand.assignments))))
     name = subcommand.name
     if name is None:
         return _doubtful("the name of a program is computed")
@@ -272,15 +272,9 @@ def _why_not_variables(assignments: tuple[Word, ...]) -> str | None:
     return None if name is None else f"variable {name!r} may change which programs run"
 
 
-def _why_not_shell_variables(assignments: tuple[Word, ...]) -> str | None:
-    """Do the same for variables of the shell itself: they reach programs only if these read a variable of that name."""
-    return _why_not_variables(
-        tuple(
-            word
-            for word in assignments
-            if word.certainty is Certainty.INHERITED or _READ_BY_PROGRAMS.match(word.text[:200])
-        )
-    )
+def _may_reach_programs(assignment: Word) -> bool:
+    """Return whether a program may read a variable that is set in the shell itself."""
+    return assignment.certainty is Certainty.INHERITED or _READ_BY_PROGRAMS.match(assignment.text[:200]) is not None
 
 
 def _why_not_words(name: str, words: tuple[Word, ...]) -> str | None:

@@ -300,19 +300,10 @@ def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
 def _rule_votes(inputs: DecisionInput) -> list[Vote]:
     rules = [rule for rule in inputs.rules if rule.hook is None]
     matched = [(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
-    found = [
-        _rule_vote(rule, match, _why_not_allowed(rules, match, inputs.call))
-        for rule, match in matched
-        if not _is_answered(match, rules, inputs.call)
-    ]
+    found = [_rule_vote(rule, match, inputs) for rule, match in matched if not _is_answered(match, rules, inputs.call)]
     if inputs.call is not None and not any(vote.weight is Weight.ALLOW for vote in found):
         found += _combined_allow(rules, inputs.call)
     return found
-
-
-def _why_not_allowed(rules: Iterable[Rule], match: RuleMatch, call: CallTargets | None) -> str | None:
-    is_sure = match.is_certain and match.is_exact
-    return None if is_sure or call is None else why_not_covered(rules, call)
 
 
 def _match(rule: Rule, call: CallTargets | None) -> RuleMatch | None:
@@ -334,8 +325,9 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
     return all(any(pattern.names_program(each) for pattern in patterns) for each in match.programs)
 
 
-def _rule_vote(rule: Rule, match: RuleMatch, not_allowed: str | None) -> Vote:
-    """Return the vote of a rule; one that only cannot be ruled out says why no rule allows the call."""
+def _rule_vote(rule: Rule, match: RuleMatch, inputs: DecisionInput) -> Vote:
+    """Return the vote of a rule; an ask that only cannot be ruled out says why no rule allows the call."""
+    is_sure = match.is_certain and match.is_exact
     what = match.what or "this call"
     # Why a rule asks is beside the point if it only cannot be ruled out.
     is_beside = rule.because is None or (rule.behavior == Behavior.ASK and not match.is_certain)
@@ -344,11 +336,11 @@ def _rule_vote(rule: Rule, match: RuleMatch, not_allowed: str | None) -> Vote:
     verb = "may deny" if is_unclear else _VERBS[rule.behavior]
     named = f"rule {rule.ref!r} ({rule.origin})"
     message = f"{named} {verb} {what}{because}"
-    if not_allowed is not None and rule.behavior == Behavior.ASK:
-        message = f"no rule allows this command: {not_allowed}"
+    if rule.behavior == Behavior.ASK and not is_sure:
+        message = _why_not_allowed(inputs) or message
     return Vote(
         weight=Weight.ASK if is_unclear else _WEIGHTS[rule.behavior],
-        authority=rule.authority if match.is_certain and match.is_exact else (rule.authority[0], f"~{rule.ref}"),
+        authority=rule.authority if is_sure else (rule.authority[0], f"~{rule.ref}"),
         source=rule.source,
         reason=Reason(
             type=ReasonType.RULE,
@@ -361,6 +353,12 @@ def _rule_vote(rule: Rule, match: RuleMatch, not_allowed: str | None) -> Vote:
         policy_refs=(rule.ref,) if rule.is_policy else (),
         blocked_path=match.path,
     )
+
+
+def _why_not_allowed(inputs: DecisionInput) -> str | None:
+    """Return why the rules on commands do not allow the call; None if there are none, or if they do."""
+    why = None if inputs.call is None else why_not_covered(inputs.rules, inputs.call)
+    return None if why is None else f"no rule allows this command: {why}"
 
 
 def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
@@ -482,9 +480,7 @@ def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
     """Return the votes of the tool's own records, and the default vote, which asks."""
     yield from _required_approval(inputs, Weight.ASK_FOR_APPROVAL)
     if inputs.facts.is_destructive:
-        not_allowed = None if inputs.call is None else why_not_covered(inputs.rules, inputs.call)
-        why = "the tool may change or destroy data"
-        why = why if not_allowed is None else f"no rule allows this command: {not_allowed}"
+        why = _why_not_allowed(inputs) or "the tool may change or destroy data"
         yield _own_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
     allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)
     if allowed is not None:
