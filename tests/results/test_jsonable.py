@@ -113,22 +113,24 @@ class Array:
     ],
 )
 def test_a_value_with_an_obvious_form_takes_it(value, plain):
-    assert to_jsonable(value, MediaExtractor()) == plain
+    assert to_jsonable(value, MediaExtractor().add_bytes) == plain
 
 
 def test_a_model_is_written_by_its_own_serializer_and_its_bytes_are_stored():
-    assert to_jsonable(Person(name="Ada"), MediaExtractor()) == {
+    assert to_jsonable(Person(name="Ada"), MediaExtractor().add_bytes) == {
         "fullName": "Ada",
         "photo": "",
         "password": "**********",
     }
     extractor = MediaExtractor()
-    assert to_jsonable(Person(name="Ada", photo=PNG), extractor)["photo"] == PNG_ID
+    assert to_jsonable(Person(name="Ada", photo=PNG), extractor.add_bytes)["photo"] == PNG_ID
     assert [payload.data for payload in extractor.payloads] == [PNG]
 
 
 def test_a_secret_type_is_never_written():
-    assert to_jsonable({"key": pydantic.SecretStr("hunter2-hunter2")}, MediaExtractor()) == {"key": "[redacted]"}
+    assert to_jsonable({"key": pydantic.SecretStr("hunter2-hunter2")}, MediaExtractor().add_bytes) == {
+        "key": "[redacted]"
+    }
 
 
 def nested(depth):
@@ -163,7 +165,7 @@ def endless():
 )
 def test_a_value_without_json_form_is_rejected_with_its_place_and_advice(value, code, where):
     with pytest.raises(ToolFailure) as caught:
-        to_jsonable(value, MediaExtractor())
+        to_jsonable(value, MediaExtractor().add_bytes)
     error = caught.value.error
     assert error.error_code == code
     assert where in error.message
@@ -179,8 +181,8 @@ def test_copying_and_conversion_agree_about_depth():
 def test_a_copy_is_equal_and_not_the_same_object(value):
     if isinstance(value, dict | list):
         assert json.loads(encode_json(value)) == value
-        assert to_jsonable(value, MediaExtractor()) == value
-        assert to_jsonable(value, MediaExtractor()) is not value
+        assert to_jsonable(value, MediaExtractor().add_bytes) == value
+        assert to_jsonable(value, MediaExtractor().add_bytes) is not value
 
 
 @pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1}}, {"a": (1,)}, {1: 2}, {"a": float("nan")}, "text", None])
@@ -190,7 +192,7 @@ def test_a_value_that_is_not_json_must_be_converted(value):
 
 def test_lenient_conversion_names_the_type_of_what_has_no_json_form():
     value = {"ok": 1, "lock": threading.Lock(), "nan": [float("nan")], "deep": nested(200)}
-    rough = to_jsonable_leniently(value, MediaExtractor())
+    rough = to_jsonable_leniently(value, MediaExtractor().add_bytes)
     assert (rough["ok"], rough["lock"], rough["nan"]) == (1, "[lock, not readable]", ["[float, not readable]"])
 
 
@@ -229,7 +231,7 @@ class Page:
 @pytest.mark.parametrize("convert", [to_jsonable, to_jsonable_leniently])
 def test_a_value_over_the_limit_is_rejected_by_its_size(convert, value):
     with pytest.raises(ToolFailure) as caught:
-        convert(value, MediaExtractor())
+        convert(value, MediaExtractor().add_bytes)
     assert caught.value.error.error_code == "too_many_values"
 
 
@@ -247,5 +249,5 @@ class Endless(Sequence):
 def test_an_endless_sequence_is_rejected_at_the_limit(convert, monkeypatch):
     monkeypatch.setattr("agenttool.results.jsonable.MAX_VALUES", 1000)
     with pytest.raises(ToolFailure) as caught:
-        convert(Endless(), MediaExtractor())
+        convert(Endless(), MediaExtractor().add_bytes)
     assert caught.value.error.error_code == "too_many_values"

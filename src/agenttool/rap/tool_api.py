@@ -147,16 +147,15 @@ def text_of(value: object) -> str:
     if value is None:
         return ""
     try:
-        return value if isinstance(value, str) else json_bytes(to_jsonable(value, _NoBinary())).decode()
+        return value if isinstance(value, str) else json_bytes(to_jsonable(value, _reject_bytes)).decode()
     except Declined:
         raise
     except ToolFailure as failure:
         raise Declined("the result of this tool has no JSON form; contact its operator") from failure
 
 
-class _NoBinary:
-    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
-        raise Declined("the result of this tool contains bytes that are not text; contact its operator")
+def _reject_bytes(data: bytes, media_type: str | None, name: str | None) -> str:
+    raise Declined("the result of this tool contains bytes that are not text; contact its operator")
 
 
 def _items(part: str | DescribedImage) -> tuple[wire.ContentItem, ...]:

@@ -9,7 +9,7 @@ from agenttool.codec.visible_text import visible_text
 from agenttool.errors import RecordError
 from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
-from agenttool.results.jsonable import REJECT_BYTES, encode, to_jsonable, unicode_text
+from agenttool.results.jsonable import encode, reject_bytes, to_jsonable, unicode_text
 from agenttool.results.media import MediaExtractor, decode_media, describe
 from agenttool.results.preview import PREVIEW_CHARS, ReadHint, preview
 from agenttool.results.redaction import Redactor
@@ -33,7 +33,7 @@ class ContentReader:
 
     def structured(self, value: object) -> Json:
         """Return a value as plain JSON, before anything is removed from it."""
-        return to_jsonable(value, self.media)
+        return to_jsonable(value, self.media.add_bytes)
 
     def cleaned(self, value: Json) -> Json:
         """Return a JSON value without sensitive fields, secrets and media."""
@@ -89,7 +89,7 @@ class ContentReader:
             for label in ("name", "uri", "media_type")
             if (given := getattr(item, label)) is not None
         }
-        notes = item.annotations if item.annotations is UNSET else to_jsonable(item.annotations, REJECT_BYTES)
+        notes = item.annotations if item.annotations is UNSET else to_jsonable(item.annotations, reject_bytes)
         ref = None if item.ref is None else self.media.part(item.ref)
         return replace(item, annotations=notes if notes is UNSET else self.media.value(notes), ref=ref, **labels)
 

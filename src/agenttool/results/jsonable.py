@@ -63,23 +63,15 @@ _V = TypeVar("_V")
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 
-class BytesSink(Protocol):
-    """Stores bytes that occur inside a value."""
-
-    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
-        """Store bytes and return the id that replaces them in the value."""
-        ...
+StoreBytes = Callable[[bytes, str | None, str | None], str]
+"""Stores bytes that occur inside a value, with their media type and name; returns the id that replaces them."""
 
 
-class _RejectBytes:
-    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
-        raise mapping_failure(
-            f"output has {len(data)} bytes where only JSON is allowed; return them as Media in the content"
-        )
-
-
-REJECT_BYTES: BytesSink = _RejectBytes()
-"""For places that hold plain JSON only."""
+def reject_bytes(data: bytes, media_type: str | None, name: str | None) -> str:
+    """Refuse bytes at a place that holds plain JSON only."""
+    raise mapping_failure(
+        f"output has {len(data)} bytes where only JSON is allowed; return them as Media in the content"
+    )
 
 
 def mapping_failure(message: str, *, code: str | None = None) -> ToolFailure:
@@ -154,25 +146,25 @@ def encode_json(value: object) -> bytes | None:
     return written
 
 
-def to_jsonable(value: object, sink: BytesSink) -> Json:
+def to_jsonable(value: object, store: StoreBytes) -> Json:
     """Return any value as plain JSON that shares nothing with it.
 
     Raises:
         ToolFailure: result_mapping_failed; the message names the place and what to return instead.
     """
     if encode_json(value) is None:
-        return run_tool_code(_Conversion(sink).convert, value)
+        return run_tool_code(_Conversion(store).convert, value)
     return clone(cast("Json", value))
 
 
-def to_jsonable_leniently(value: object, sink: BytesSink) -> Json:
+def to_jsonable_leniently(value: object, store: StoreBytes) -> Json:
     """Return as much of any value as has a JSON form; the rest is replaced by the name of its type.
 
     Raises:
         ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
     """
     _is_plain_json(value)
-    conversion = _Conversion(sink, is_lenient=True)
+    conversion = _Conversion(store, is_lenient=True)
     return run_tool_code(lambda each: conversion.convert_member("", each), value)
 
 
@@ -227,8 +219,8 @@ def _is_container_or_finite(value: object) -> bool:
 class _Conversion:
     """Converts one value and tracks the path to the current place."""
 
-    def __init__(self, sink: BytesSink, *, is_lenient: bool = False) -> None:
-        self._sink = sink
+    def __init__(self, store: StoreBytes, *, is_lenient: bool = False) -> None:
+        self._store = store
         self._is_lenient = is_lenient
         self._path: list[str | int] = []
         self._values = 0
@@ -295,11 +287,11 @@ class _Conversion:
     def octets(self, value: object) -> Json:
         data = bytes(cast("bytes", value))
         readable = readable_text(data)
-        return self._sink.add_bytes(data) if readable is None else readable
+        return self._store(data, None, None) if readable is None else readable
 
     def media(self, value: object) -> Json:
         media = cast("Media", value)
-        return self._sink.add_bytes(bytes(media.data), media.media_type, media.name)
+        return self._store(bytes(media.data), media.media_type, media.name)
 
     def mapping(self, value: object) -> Json:
         members = cast("Mapping[object, object]", value)

@@ -36,12 +36,12 @@ from agenttool.records import (
 from agenttool.results.content import ContentReader, content_entries, is_content, is_content_list, json_in
 from agenttool.results.failure import complete_error, error_text, guided, outcome_of
 from agenttool.results.jsonable import (
-    REJECT_BYTES,
     encode,
     encode_json,
     mapping_failure,
     refuse_long_text,
     refuse_many_values,
+    reject_bytes,
     run_tool_code,
     to_jsonable,
 )
@@ -320,7 +320,7 @@ def _structured_value(native: NativeOutput, reader: ContentReader, *, has_schema
         return native.value if has_schema else UNSET
     if has_schema and is_content_list(native.value):
         # Its media are content; in the value that the schema checks, payload ids replace them.
-        return to_jsonable(native.value, MediaExtractor())
+        return to_jsonable(native.value, MediaExtractor().add_bytes)
     return reader.structured(native.value) if _is_value(native.value) else UNSET
 
 
@@ -448,7 +448,7 @@ def _result(
 
 
 def _plain_or_unset(value: Json | UnsetType) -> Json | UnsetType:
-    return value if value is UNSET else to_jsonable(value, REJECT_BYTES)
+    return value if value is UNSET else to_jsonable(value, reject_bytes)
 
 
 def _hint(given: str | None, declared: str | None) -> str | None:

@@ -390,7 +390,9 @@ def native_payloads(
         parts = {"value": output.value, "structured_content": output.structured_content}
         parts |= {"content": output.content or UNSET} if redactor is None else {}
     cleaned = {
-        name: reader.cleaned(to_jsonable_leniently(part, media)) for name, part in parts.items() if part is not UNSET
+        name: reader.cleaned(to_jsonable_leniently(part, media.add_bytes))
+        for name, part in parts.items()
+        if part is not UNSET
     }
     document = cleaned if isinstance(output, NativeOutput) else cleaned[""]
     payload = payload_of(encode(document), media_type=JSON, relation=relation)
