@@ -153,33 +153,24 @@ class TextRange:
 
     def feed(self, piece: str) -> bool:
         """Collect what belongs to the range; return whether another piece is needed."""
-        piece = self._after_skipped(piece)
-        room = min(MAX_CHARS - self._chars, self._wanted_length(piece))
-        part = piece[:room]
+        skipped, end = self._first(piece, self._to_skip)
+        self._to_skip -= skipped
+        piece = piece[end:]
+        _, wanted = self._first(piece, self.count - (self._line_ends if self.in_lines else self._chars))
+        part = piece[: min(MAX_CHARS - self._chars, wanted)]
         self._taken.append(part)
         self._chars += len(part)
         self._line_ends += part.count("\n")
         self.has_more = len(piece) > len(part)
         return not self.has_more
 
-    def _after_skipped(self, piece: str) -> str:
+    def _first(self, piece: str, count: int) -> tuple[int, int]:
+        """Return how many of the first lines or characters a piece has, and where they end."""
         if not self.in_lines:
-            skipped = min(self._to_skip, len(piece))
-            self._to_skip -= skipped
-            return piece[skipped:]
-        line_ends = piece.count("\n")
-        if line_ends < self._to_skip:
-            self._to_skip -= line_ends
-            return ""
-        at = _after_line_ends(piece, self._to_skip)
-        self._to_skip = 0
-        return piece[at:]
-
-    def _wanted_length(self, piece: str) -> int:
-        if not self.in_lines:
-            return self.count - self._chars
-        missing = self.count - self._line_ends
-        return _after_line_ends(piece, missing) if piece.count("\n") >= missing else len(piece)
+            found = min(count, len(piece))
+            return found, found
+        found = piece.count("\n")
+        return (found, len(piece)) if found < count else (count, _after_line_ends(piece, count))
 
     def render(self, payload_id: str, tool: str) -> str:
         """Return the text with a last line that names the range and the call for the next one."""
