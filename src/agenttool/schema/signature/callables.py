@@ -188,13 +188,8 @@ def _resolve(annotation: object, home: object, where: str) -> object:
 
 
 def _is_context(annotation: object, context_type: type) -> bool:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _is_context(get_args(annotation)[0], context_type)
-    if origin in (Union, UnionType):
-        return any(_is_context(each, context_type) for each in get_args(annotation))
-    kind = origin or annotation
-    return isinstance(kind, type) and context_type in kind.__mro__
+    kinds = (get_origin(each) or each for each in _choices(annotation))
+    return any(isinstance(kind, type) and context_type in kind.__mro__ for kind in kinds)
 
 
 def _is_injected(annotation: object) -> bool:
