@@ -61,12 +61,13 @@ const EXPIRIES = [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"], 
 
 /** Build the rule of the choices: exactly this call, or every call of this tool; of this actor, or of all. */
 function chosenRule(suggested, approval, { breadth, isAnyActor, expiry }, now) {
-  const base = suggested ?? { behavior: "allow", tool: approval.tool_name, declaration_digest: approval.declaration_digest, ...(approval.actor && { actor: approval.actor }) };
-  const chosen = breadth === "exact" ? base : Object.fromEntries(Object.entries(base).filter(([name]) => ["behavior", "tool", "namespace", "actor", "declaration_digest"].includes(name)));
-  const { actor, settles, ...rest } = chosen; // the server itself adds the rules that the answer settles
+  const base = suggested ?? { behavior: "allow", tool: approval.tool_name, declaration_digest: approval.declaration_digest, settles: approval.rule_refs, ...(approval.actor && { actor: approval.actor }) };
+  const chosen = breadth === "exact" ? base : Object.fromEntries(Object.entries(base).filter(([name]) => ["behavior", "tool", "namespace", "actor", "declaration_digest", "settles"].includes(name)));
+  const { actor, settles, ...rest } = chosen;
   return {
     ...rest,
     ...(actor && !isAnyActor && { actor }),
+    ...(settles?.length > 0 && { settles }),
     ...(expiry && { expires_at: new Date(now + Number(expiry) * 1000).toISOString().replace(/\.\d+Z$/, "Z") }),
   };
 }
@@ -77,6 +78,7 @@ export function RememberPanel({ approval, isBusy, onAllow, onClose }) {
   const [scope, setScope] = useState("store");
   const [now] = useState(() => Date.now());
   const rule = chosenRule(suggested, approval, choice, now);
+  const { settles, ...shown } = rule; // the rules that the answer settles: the server itself writes them
   const pick = (changes) => setChoice({ ...choice, ...changes });
   const select = (label, value, options, onChange, isFirst = false) => html`<label>${label}
     <select data-panel-focus=${isFirst || undefined} value=${value} onChange=${(event) => onChange(event.target.value)}>
@@ -90,7 +92,7 @@ export function RememberPanel({ approval, isBusy, onAllow, onClose }) {
       ${select("Where", scope, [["store", "all processes on this store"], ["session", "this process, until it ends"]], setScope)}
     </div>
     <div><span class="label">The exact rule</span><pre class="output" tabindex="0" aria-label="the exact rule"><${Text}
-        value=${ruleText(rule)} /></pre></div>
+        value=${ruleText(shown)} /></pre></div>
     <${PastCalls} rule=${rule} />
     <div class="actions"><button type="button" onClick=${onClose}>Back</button>
       <button type="button" class="allow" disabled=${isBusy} onClick=${() => onAllow({ rule, scope })}>Allow and remember</button></div>
