@@ -31,6 +31,9 @@ _EXIT_STATUS = 1
 OTHER_FILES = 256
 """How many open files are reserved for the store, sources and pages, besides those of connections."""
 
+GC_THRESHOLD = 10_000
+"""How many new objects start a collection. Requests make few cycles, and most of their objects are gone by then."""
+
 STOP_TIMEOUT_S = 25.0
 """The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""
 
@@ -96,6 +99,7 @@ def run_server(
             stop.server = HttpServer(entered, announce, protocol)
             stop.drain = getattr(entered, "drain", None)
             gc.freeze()  # else each full collection stops all requests while it traverses every module and tool
+            gc.set_threshold(GC_THRESHOLD)
             await stop.server.serve(sockets=[listening])
 
     try:

@@ -109,4 +109,4 @@ def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
 
 def is_text(value: object) -> bool:
     """Return whether a value is text that can be encoded."""
-    return isinstance(value, str) and value.encode(errors="replace").decode() == value
+    return isinstance(value, str) and (value.isascii() or value.encode(errors="replace").decode() == value)

@@ -132,9 +132,7 @@ class BackgroundCalls:
         if observer is not None:
             background.on_progress = observer.progressed
             observer.started(call.invocation_id)
-        task = asyncio.create_task(self._run_within(call, observer))  # noqa: TID251 -- the close of the runtime waits for it
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.add(asyncio.create_task(self._run_within(call, observer)))  # noqa: TID251 -- the close of the runtime waits for it
 
     async def _run_within(self, call: Call, observer: CallObserver | None = None) -> ToolResult:
         try:
@@ -147,6 +145,8 @@ class BackgroundCalls:
             if call.background is not None:
                 call.background.become_idle()
             self._release_key(call)
+            # A callback of the task would cost every call another turn of the event loop.
+            self._tasks.discard(cast("asyncio.Task[object]", asyncio.current_task()))
 
     async def call_once(self, call: Call, key: str) -> ToolResult:
         """Run a call and return its result; if an earlier call has the key, wait for the result of that one.
