@@ -280,6 +280,7 @@ class SyncRuntime(LoopProxy[Runtime]):
     may_read = awaited(Runtime.may_read)
     tool_names = _called(Runtime.tool_names)
     current = _called(Runtime.current)
+    refresh = _called(Runtime.refresh)
     offered = _called(Runtime.offered)
     search = awaited(Runtime.search)
     prepare_search = awaited(Runtime.prepare_search)

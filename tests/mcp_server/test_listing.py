@@ -9,6 +9,7 @@ from mcp_clients import NEW, OLD, connected, served, text_of
 from agenttool import Runtime, SurfacePolicy, tool
 from agenttool.mcp.listing import MAX_NAME_CHARS, ToolLister
 from agenttool.ports.surfacing import Role
+from agenttool.records import ToolSurface
 
 
 @tool(read_only=True, title="Add numbers", open_world=False)
@@ -105,6 +106,15 @@ async def test_a_tool_that_is_declared_later_is_listed(mode):
         assert "remove" not in [each.name for each in (await client.list_tools()).tools]
         runtime.declare(remove)
         assert "remove" in [each.name for each in (await client.list_tools(cache_mode="bypass")).tools]
+
+
+async def test_the_list_keeps_one_surface_however_often_it_changes(mode):
+    async with served([add], mode) as (runtime, client):
+        for number in range(3):
+            runtime.declare(tool(name=f"later_{number}")(lambda: "x"))
+            assert f"later_{number}" in [each.name for each in (await client.list_tools(cache_mode="bypass")).tools]
+        surfaces = [each async for each in runtime.journal.export() if isinstance(each, ToolSurface)]
+        assert len({runtime.current(each).surface_id for each in surfaces}) == 2  # the list, and the default surface
 
 
 async def test_a_profile_lists_its_tools_and_the_one_that_reads_their_output_and_calls_no_other(mode):

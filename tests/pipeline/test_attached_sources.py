@@ -198,6 +198,18 @@ async def test_a_lost_server_hides_its_tools_until_it_is_back():
         assert "tool_clock.now" in rt.current(before).loaded_tools
 
 
+async def test_a_report_of_a_source_that_changes_nothing_renews_no_surface():
+    source = ClockSource()
+    async with Runtime.open(sources=[source]) as rt:
+        await source.host.set_states({"clock": ProviderState.READY})
+        before = await rt.surface()
+        await source.host.set_states({"clock": ProviderState.READY})
+        assert rt.current(before) == before
+        source.host.declare(scripted_tool("later", namespace="clock"))
+        await source.host.set_states({"clock": ProviderState.READY})
+        assert "tool_clock.later" in rt.current(before).loaded_tools
+
+
 async def test_a_tool_of_a_source_cannot_replace_one_of_the_program():
     @tool(namespace="clock", name="now")
     def ours() -> str:

@@ -148,10 +148,16 @@ class ToolLister:
         """
         stamp = self._runtime.default_surface().surface_id
         if self._cached is None or self._cached[0] != stamp:
-            surface = await self._runtime.surface("session", role=self._role)
+            surface = await self._surface()
             # Making the first surface may declare the search tool, which replaces the default surface.
             self._cached = self._runtime.default_surface().surface_id, await self._make_list(surface)
         return self._cached[1]
+
+    async def _surface(self) -> ToolSurface:
+        """Return the surface of the list as it is now; a new one only if the runtime does not know the last one."""
+        runtime, before = self._runtime, None if self._cached is None else self._cached[1].surface
+        known = None if before is None else runtime.find_surface(before.surface_id)
+        return await runtime.surface("session", role=self._role) if known is None else runtime.refresh(known)
 
     def absent_name(self, tools: ToolList, name: str) -> str:
         """Return the qualified name of a tool of a source that is not connected; any other name as it is."""

@@ -74,6 +74,15 @@ class SurfaceAccess:
         self._check_open()
         return self._agent.surfacing.current(surface)
 
+    def refresh(self, surface: ToolSurface) -> ToolSurface:
+        """Return the surface that replaced this one; it has the tools that were declared since.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._check_open()
+        return self._agent.surfacing.refresh(surface)
+
     def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
         """Return the tools of a surface as a model may be shown them, deferred ones last.
 

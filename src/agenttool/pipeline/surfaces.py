@@ -101,6 +101,8 @@ class AgentSurfaces:
         self._services = services
         self._own_circumstances = circumstances
         self._provider_states: dict[str, ProviderState] = {}
+        self._tools: CatalogSnapshot | None = None
+        """The tools at the time of the last change of the states."""
         self._parent = parent
         self._bounds: frozenset[ToolId] | None = None
         self._default: Surface | None = None
@@ -152,12 +154,23 @@ class AgentSurfaces:
         It is renewed here if tools were declared, or the situation changed.
         """
         if self.surfaces.default is None and not self.surfaces.is_closed:
-            self._default = latest = self._latest(self._default or self.surfaces.get(self.create(_EVERYTHING)))
-            if latest.now is not None or latest.snapshot is not self._services.catalog.snapshot():
-                self._renew(latest, "tools or the situation changed")
-                self._default = latest.latest()
+            self._default = self._refreshed(self._default or self.surfaces.get(self.create(_EVERYTHING)))
             self.surfaces.default = self._default.record
         return self.surfaces.default
+
+    def refresh(self, given: ToolSurface) -> ToolSurface:
+        """Return the newest surface that replaced a surface, renewed if tools were declared or the situation changed.
+
+        Raises:
+            ConfigError: there is no such surface.
+        """
+        return self._refreshed(self.surfaces.get(given)).record
+
+    def _refreshed(self, surface: Surface) -> Surface:
+        latest = self._latest(surface)
+        if latest.now is not None or latest.snapshot is not self._services.catalog.snapshot():
+            self._renew(latest, "tools or the situation changed")
+        return latest.latest()
 
     def restored(self, surface_id: str, reach: frozenset[ToolId] | None, loaded: frozenset[ToolId]) -> Surface:
         """Return a stored surface, or rebuild one of another process; it reaches no more tools than that one did.
@@ -242,7 +255,14 @@ class AgentSurfaces:
         return await self.renew(causes)
 
     async def set_provider_states(self, providers: Mapping[str, ProviderState]) -> None:
-        """Record the states of the servers behind namespaces, and renew surfaces with the tools there are now."""
+        """Record the states of the servers behind namespaces, and renew surfaces with the tools there are now.
+
+        A report that changes neither renews nothing: sources make one each time they have read their lists.
+        """
+        known, tools = self._provider_states, self._services.catalog.snapshot()
+        if tools is self._tools and all(known.get(name) is state for name, state in providers.items()):
+            return
+        self._tools = tools
         self._provider_states.update(providers)
         self.narrow()
         await self.renew((CAUSES["providers"],))
