@@ -9,6 +9,7 @@ import msgspec
 from agenttool.adapters.rap import wire
 from agenttool.adapters.rap.subscriptions import MAX_EVENT_CHARS
 from agenttool.adapters.rap.translate import ERROR_PREFIX
+from agenttool.adapters.rap.wire import Segment
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.rap.tables import NewCall
@@ -43,7 +44,7 @@ class Result:
     """
 
     parts: Sequence[str | DescribedImage]
-    display_as: Sequence[wire.Segment] = ()
+    display_as: Sequence[Segment] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

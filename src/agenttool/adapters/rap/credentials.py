@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from agenttool.errors import ConfigError, RecordError
@@ -62,6 +62,7 @@ class CredentialRequest:
     body: bytes
 
 
+@runtime_checkable
 class Credential(Protocol):
     """A way to authenticate the sender of a request."""
 

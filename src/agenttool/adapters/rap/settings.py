@@ -2,41 +2,28 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import Annotated
 
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
 from agenttool.adapters.source_settings import check_name
+from agenttool.config.table import Meta, Switch, TableError, Text, members_of, read_table
 from agenttool.errors import ConfigError, RecordError
-from agenttool.records import JsonObject
+from agenttool.records import JsonObject, Part
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 
 DEFAULT_MAX_SUBSCRIPTIONS = 100
 """The subscriptions that one thread may have open, unless its source sets another limit."""
 
-_MEMBER_TYPES: dict[str, tuple[type, ...]] = {
-    "url": (str,),
-    "pin": (str,),
-    "token_env": (str,),
-    "secret_env": (str,),
-    "allow": (list,),
-    "presents_to": (list,),
-    "within_s": (int, float),
-    "attempts": (int,),
-    "trusts_annotations": (bool,),
-    "shares_user": (bool,),
-    "takes_any_2xx": (bool,),
-    "shows_http_urls": (bool,),
-    "max_subscriptions": (int,),
-    "max_prompts": (int,),
-}
+_Words = Annotated[tuple[str, ...], Meta(description='a list of texts; write ["10.0.0.0/8"]')]
+_Seconds = Annotated[float, Meta(description="a number of seconds; write 3600")]
+_Count = Annotated[int, Meta(description="a whole number; write 5")]
 
 _CREDENTIALS: dict[str, Callable[[str], Credential]] = {"token_env": Bearer, "secret_env": Signed}
 """The settings that name an environment variable with a secret, and the credential made from it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RapServer:
+class RapServer(Part, frozen=True, kw_only=True):
     """One tool server, and how far it is trusted.
 
     Attributes:
@@ -59,20 +46,22 @@ class RapServer:
         max_prompts: how many prompts one call may show; only its latest prompt is ever open.
     """
 
-    name: str
-    url: str
-    pin: str | None = None
-    credential: Credential | None = field(default=None, repr=False)
-    presents_to: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    within_s: float | None = None
-    attempts: int | None = None
-    trusts_annotations: bool = False
-    shares_user: bool = False
-    takes_any_2xx: bool = False
-    shows_http_urls: bool = False
-    max_subscriptions: int = DEFAULT_MAX_SUBSCRIPTIONS
-    max_prompts: int = 50
+    name: Annotated[str, Meta(description="letters, digits, '_' and '-'; rename it")]
+    url: Annotated[str, Meta(description='a text; write url = "https://…"')]
+    pin: Text | None = None
+    credential: Annotated[Credential, Meta(description="an object of Python; write token_env or secret_env")] | None = (
+        None
+    )
+    presents_to: _Words = ()
+    allow: _Words = ()
+    within_s: _Seconds | None = None
+    attempts: _Count | None = None
+    trusts_annotations: Switch = False
+    shares_user: Switch = False
+    takes_any_2xx: Switch = False
+    shows_http_urls: Switch = False
+    max_subscriptions: _Count = DEFAULT_MAX_SUBSCRIPTIONS
+    max_prompts: _Count = 50
 
     def __post_init__(self) -> None:
         """Reject invalid values.
@@ -99,6 +88,9 @@ class RapServer:
         except RecordError as error:
             raise ConfigError(f"the credential of source {self.name!r} cannot be presented: {error}") from None
 
+    def __repr__(self) -> str:
+        return f"RapServer(name={self.name!r}, url={self.url!r})"
+
     @property
     def kind(self) -> str:
         """The kind of source, by which a runtime finds its factory."""
@@ -120,33 +112,32 @@ class RapServer:
         return origin_of(url) in map(origin_of, (self.url, *self.presents_to))
 
 
+class _RapTable(RapServer, frozen=True, kw_only=True):
+    """A table of a settings file, which names the environment variable of a secret."""
+
+    token_env: Text | None = None
+    secret_env: Text | None = None
+
+
 def read_source(name: str, members: JsonObject, variable: Callable[[str], str | None]) -> RapServer:
     """Return the source of a settings table; secrets come from the environment variables that it names.
 
     Raises:
-        ConfigError: a member is unknown, or has the wrong type or value.
+        ConfigError: a member is unknown, missing or invalid.
     """
-    for member, value in members.items():
-        if member not in _MEMBER_TYPES:
-            raise ConfigError(f"a rap source has no {member!r}; use one of {', '.join(_MEMBER_TYPES)}")
-        if type(value) not in _MEMBER_TYPES[member]:
-            kind = _MEMBER_TYPES[member][0].__name__
-            raise ConfigError(f"{member} must be of the type {kind}, got {value!r}; correct it")
-    if "url" not in members:
-        raise ConfigError('a rap source needs a url; write url = "https://…"')
-    given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in members.items()}
-    for each in _CREDENTIALS:
-        given.pop(each, None)
-    return RapServer(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each type was checked above
-
-
-def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Credential | None:
-    named = [(member, str(members[member])) for member in _CREDENTIALS if member in members]
+    try:
+        table = read_table({**members, "name": name}, _RapTable, "a rap source")
+    except TableError as error:
+        raise ConfigError(str(error)) from error
+    options = members_of(table)
+    named = [(member, variable_name) for member in _CREDENTIALS if (variable_name := options.pop(member)) is not None]
     if len(named) > 1:
         raise ConfigError("token_env and secret_env exclude each other; remove one of them")
-    for member, name in named:
-        secret = variable(name)
+    credential = None
+    for member, variable_name in named:
+        secret = variable(variable_name)
         if secret is None:
-            raise ConfigError(f"{member} names {name!r}, which is not set; set it, or remove {member}")
-        return _CREDENTIALS[member](secret)
-    return None
+            raise ConfigError(f"{member} names {variable_name!r}, which is not set; set it, or remove {member}")
+        credential = _CREDENTIALS[member](secret)
+    options["credential"] = credential
+    return RapServer(**options)
