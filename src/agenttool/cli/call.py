@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from agenttool.adapters.python.source import Tool, declared, load_tools
+from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import INTERRUPTED, print_text
@@ -232,7 +232,7 @@ class CommandLineCall:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
             require_tools(rt, self.tools, f"{program_name()} call {shlex.join(words)} --from MODULE")
             surface = await _surface_with(rt, self.name)
-            arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
+            arguments = self.arguments.for_schema(input_schema(rt, self.name))
             monitor = CallMonitor(rt, terminal, self)
             async with monitor.running():
                 calling = asyncio.ensure_future(
@@ -261,17 +261,10 @@ async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
     return surface
 
 
-def _input_schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: str) -> JsonObject:
-    """Return the input schema of a tool; empty if the name matches no tool, or several.
-
-    A tool that can be called but is not offered, such as a deprecated one, is found among the given tools.
-    """
-    offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
-    if offered:
-        return offered[0].input_schema if len(offered) == 1 else {}
-    declarations = [declared(each).declaration for each in tools]
-    found = [each for each in declarations if name in (each.name, f"{each.namespace}.{each.name}")]
-    contract = found[0].input_contract if len(found) == 1 else None
+def input_schema(rt: Runtime, name: str) -> JsonObject:
+    """Return the input schema of a tool, also of one that no surface offers; empty if the name is not that of one."""
+    found = rt.inspection.tool(name)
+    contract = None if found is None else found.tool.declaration.input_contract
     return {} if contract is None else contract.model_input_schema or {}
 
 

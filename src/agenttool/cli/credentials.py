@@ -4,16 +4,16 @@ import asyncio
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.settings import read_settings
-from agenttool.cli.format import print_json
+from agenttool.cli.format import print_rows
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, find_settings
-from agenttool.cli.output import escape_markup, plain_table, print_blocks, print_text
+from agenttool.cli.output import escape_markup, plain_table
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.ports.credentials import CredentialProvider
+from agenttool.records import JsonObject
 
 UNAVAILABLE = 1
 
@@ -36,37 +36,29 @@ def credentials(
     for name in names or ():
         if name not in known:
             raise ConfigError(f"no credential is called {name!r}; {suggestion(name, known) if known else 'add it'}")
-    chosen = [known[name] for name in names or known]
-    faults = asyncio.run(_faults(chosen, actor, check=check))
-    rows = [(each, faults[each.name] or "") for each in chosen]
-    if as_json:
-        for each, fault in rows:
-            members = {"name": each.name, "source": each.kind, "per_actor": each.is_per_actor, "place": each.place}
-            print_json({**members, "available": not fault, **({"reason": fault} if fault else {})})
-    elif not rows:
-        print_text(Console(stderr=True), f"there are no credentials; add [credentials.NAME] to {SETTINGS_FILE}", "dim")
-    else:
-        good = "fetched" if check else "available"
-        table = ((escape_markup(each.name), _source(each), escape_markup(fault) or good) for each, fault in rows)
-        print_blocks([plain_table("credential", "source", "state", rows=table)])
-    if check and any(fault for _, fault in rows):
+    found = asyncio.run(_states([known[name] for name in names or known], actor, check=check))
+    good = "fetched" if check else "available"
+    cells = (map(escape_markup, (str(row["name"]), _source_text(row), str(row.get("reason", good)))) for row in found)
+    empty = f"there are no credentials; add [credentials.NAME] to {SETTINGS_FILE}"
+    print_rows(found, [plain_table("credential", "source", "state", rows=cells)], as_json=as_json, empty=empty)
+    if check and any("reason" in row for row in found):
         raise typer.Exit(UNAVAILABLE)
 
 
-def _source(credential: CredentialProvider) -> str:
-    return (
-        f"{credential.kind}, per actor" if credential.is_per_actor and credential.kind != "actors" else credential.kind
-    )
+def _source_text(row: JsonObject) -> str:
+    return f"{row['source']}, per actor" if row["per_actor"] and row["source"] != "actors" else str(row["source"])
 
 
-async def _faults(chosen: list[CredentialProvider], actor: str | None, *, check: bool) -> dict[str, str | None]:
-    """Return why each credential cannot be had; none if it can, as far as is known without a fetch."""
-    found: dict[str, str | None] = {}
+async def _states(chosen: list[CredentialProvider], actor: str | None, *, check: bool) -> list[JsonObject]:
+    """Return each credential as JSON, with the reason if it cannot be had, as far as is known without a fetch."""
+    found: list[JsonObject] = []
     for each in chosen:
-        found[each.name] = each.fault() or (each.refusal(actor) if check or actor is not None else None)
-        if check and found[each.name] is None:
+        fault = each.fault() or (each.refusal(actor) if check or actor is not None else None)
+        if check and fault is None:
             try:
                 await each.fetch(actor)
             except CredentialMissing as error:
-                found[each.name] = str(error)
+                fault = str(error)
+        row: JsonObject = {"name": each.name, "source": each.kind, "per_actor": each.is_per_actor, "place": each.place}
+        found.append({**row, "available": not fault, **({"reason": fault} if fault else {})})
     return found

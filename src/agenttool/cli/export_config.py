@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from agenttool.cli.client_settings import client_files
 from agenttool.cli.options import SettingsOption, ToolsOption, find_settings
-from agenttool.cli.output import print_text
+from agenttool.cli.output import hint
 from agenttool.config import environment, load_config
 from agenttool.records import Json, JsonObject
 
@@ -73,7 +72,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     key = "servers" if client is ConfiguredClient.VSCODE else "mcpServers"
     typer.echo(json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False))
     if not as_json:
-        print_text(Console(stderr=True), _place(client, here), "dim")
+        hint(_place(client, here))
 
 
 def _program(here: Path, options: Iterable[tuple[str, str | Path | None]]) -> JsonObject:

@@ -1,14 +1,15 @@
 """Values of the journal as text: JSON, ids, names, durations, statuses, results."""
 
 import json
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from agenttool.cli.output import print_text, terminal_json
+from agenttool.cli.output import hint, print_blocks, print_text, terminal_json
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import RecordError
 from agenttool.history.printable import printable
@@ -32,6 +33,17 @@ _DURATIONS = (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10*
 def print_json(value: JsonObject) -> None:
     """Print a JSON object on one line of the standard output."""
     typer.echo(terminal_json(json_bytes(value).decode()))
+
+
+def print_rows(documents: Sequence[JsonObject], blocks: Iterable[RenderableType], *, as_json: bool, empty: str) -> None:
+    """Print a list: as JSON Lines, or as the blocks for people; without entries, a hint."""
+    if as_json:
+        for each in documents:
+            print_json(each)
+    elif documents:
+        print_blocks(blocks)
+    else:
+        hint(empty)
 
 
 def indented_json(value: Json) -> Text:

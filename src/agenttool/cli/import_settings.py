@@ -525,7 +525,7 @@ async def _connect(row: ImportRow, settings: McpServer, values: dict[str, str]) 
             reason = (status.fault or "it does not answer").removesuffix(_RETRIED)
             said = [line for line in source.log if line.strip() and not line.startswith(_OWN_LINE)]
             return f"{reason}; it wrote: {said[-1]}" if said and said[-1] not in reason else reason
-        declared = [each for each in await declared_tools(rt, settings.name) if each.lifecycle is Lifecycle.AVAILABLE]
+        declared = [each for each in declared_tools(rt, settings.name) if each.lifecycle is Lifecycle.AVAILABLE]
     row.tools, row.tokens = len(declared), sum(map(estimate_tokens, declared))
     return ""
 

@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from agenttool.cli.format import print_json, utc
+from agenttool.cli.format import print_json, print_rows, utc
 from agenttool.cli.options import STORE_FILE, JsonOption, SettingsOption, StoreOptions, find_settings, open_parts
-from agenttool.cli.output import plain_table, print_blocks, print_text
+from agenttool.cli.output import done, hint, plain_table
 from agenttool.config import ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -82,8 +81,8 @@ def add(  # noqa: PLR0913 -- one for each option of the command
         print_json({"key": token, **_document(grant)})
         return
     typer.echo(token)
-    hint = f"key {grant.grant_id} of {subject}; it is not shown again. Use it as AGENTTOOL_KEY, or as a bearer token"
-    print_text(Console(stderr=True), printable(hint), "dim")
+    use = "it is not shown again. Use it as AGENTTOOL_KEY, or as a bearer token"
+    hint(printable(f"key {grant.grant_id} of {subject}; {use}"))
 
 
 @app.command("list")
@@ -101,10 +100,6 @@ def list_keys(
             return [*await grants.list(GrantKind.KEY, tenant)]
 
     found = asyncio.run(read())
-    if as_json:
-        for each in found:
-            print_json(_document(each))
-        return
     rows = (
         (
             Text(each.grant_id, style="cyan"),
@@ -116,8 +111,8 @@ def list_keys(
         )
         for each in found
     )
-    columns = ("key", "subject", "tenant", "roles", "state", "last used")
-    print_blocks([plain_table(*columns, rows=rows) if found else Text("no keys")])
+    table = plain_table("key", "subject", "tenant", "roles", "state", "last used", rows=rows)
+    print_rows([*map(_document, found)], [table], as_json=as_json, empty="there are no keys")
 
 
 @app.command()
@@ -140,7 +135,7 @@ def revoke(
     if as_json:
         print_json({"revoked": named})
     else:
-        print_text(Console(), f"revoked {named}", "green")
+        done(f"revoked {named}")
 
 
 @app.command()

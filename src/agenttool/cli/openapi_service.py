@@ -29,28 +29,10 @@ if TYPE_CHECKING:  # the packages behind these may not be installed
 SHOWN_PARTS = 10
 """How many reasons why parts of a document cannot be used are printed; `--json` has all parts."""
 
-_COMMON_LABELS = frozenset(
-    {
-        "",
-        "api",
-        "apis",
-        "www",
-        "localhost",
-        "openapi",
-        "swagger",
-        "docs",
-        "rest",
-        "raw",
-        "com",
-        "org",
-        "net",
-        "io",
-        "json",
-    }
-    | {"spec", "schema", "service", "services", "index", "web", "http", "the", "v", "version", "of", "for", "and", "a"}
-    | {"official", "description", "definition", "specification", "s", "yaml", "yml"}
-    | {"githubusercontent", "jsdelivr", "unpkg"}
-)
+_COMMON_LABELS = """
+api apis www localhost openapi swagger docs rest raw com org net io json yaml yml spec schema service services index
+web http the v version of for and a s official description definition specification githubusercontent jsdelivr unpkg
+"""
 """Words of hosts, files and titles that name no service, and hosts that deliver files of others."""
 
 _MAX_TITLE_WORDS = 2
@@ -115,11 +97,10 @@ def open_trial(source: SourceSettings, values: Mapping[str, str]) -> Runtime:
     return Runtime.open(sources=[source], store="memory:", credentials=values, search_model="none", approve="deny")
 
 
-async def declared_tools(rt: Runtime, source: str) -> list[ToolDeclaration]:
+def declared_tools(rt: Runtime, source: str) -> list[ToolDeclaration]:
     """Return the declarations of the tools of a source."""
-    return [
-        each async for each in rt.journal.export() if isinstance(each, ToolDeclaration) and each.namespace == source
-    ]
+    declared = (each.tool.declaration for each in rt.inspection.tools())
+    return [each for each in declared if each.namespace == source]
 
 
 def service_name(place: str, title: Callable[[], str]) -> str:
@@ -134,7 +115,8 @@ def service_name(place: str, title: Callable[[], str]) -> str:
 
 def _naming(words: Iterable[str]) -> list[str]:
     """Return the words that can name a service, in lower case; versions such as v3 and numbers cannot."""
-    return [each.lower() for each in words if each.lower().rstrip("0123456789") not in _COMMON_LABELS]
+    common = {"", *_COMMON_LABELS.split()}
+    return [each.lower() for each in words if each.lower().rstrip("0123456789") not in common]
 
 
 def try_service(server: ImportedServer, file: Path, values: Mapping[str, str], timeout_s: float) -> ServiceTrial:
@@ -162,7 +144,7 @@ async def _trial_of(service: OpenApiService, values: dict[str, str]) -> ServiceT
         found = source.imported
         if found is None:
             return ServiceTrial(fault=source.health()[0].fault or "it cannot be read")
-        declared = await declared_tools(rt, service.name)
+        declared = declared_tools(rt, service.name)
         policy = (await rt.surface()).selection_policy or {}
         shown, names = policy.get("loaded_tokens"), found.security.names
         return ServiceTrial(

@@ -160,6 +160,16 @@ def warn(message: str) -> None:
     print_text(Console(stderr=True), f"warning: {message}", "yellow")
 
 
+def hint(message: str) -> None:
+    """Print what the user can do next, or that there is nothing to print, to the standard error."""
+    print_text(Console(stderr=True), message, "dim")
+
+
+def done(message: str) -> None:
+    """Print what a command has changed."""
+    print_text(Console(), message, "green")
+
+
 def discard_output(stream: TextIO | None = None) -> None:
     """Redirect a stream that cannot be written to the null device; otherwise Python retries at exit and complains."""
     with suppress(OSError):

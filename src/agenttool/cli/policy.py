@@ -17,7 +17,7 @@ from rich.text import Text
 from agenttool import sync
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.assemble.settings import make_policy
-from agenttool.cli.call import Arguments, read_arguments
+from agenttool.cli.call import Arguments, input_schema, read_arguments
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import (
     JournalOption,
@@ -30,7 +30,7 @@ from agenttool.cli.options import (
     open_journal,
     server_url,
 )
-from agenttool.cli.output import figures, fixed, heading, indented, plain_table, print_blocks, print_text
+from agenttool.cli.output import done, figures, fixed, heading, indented, plain_table, print_blocks, print_text
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.cli.tools import require_tools
 from agenttool.codec import parse_object
@@ -116,7 +116,7 @@ def forget(
     if as_json:
         print_json({"forgotten": approval_id})
     else:
-        print_text(Console(), f"revoked the rule of {approval_id}", "green")
+        done(f"revoked the rule of {approval_id}")
 
 
 @app.command("try")
@@ -176,10 +176,9 @@ async def _try_here(
         entry = rt.inspection.tool(name)
         if entry is None:
             raise ConfigError(f"no tool is named {name!r}; list them: agenttool tools")
-        contract = entry.tool.declaration.input_contract
-        schema = {} if contract is None else contract.model_input_schema or {}
         granted = None if roles is None else tuple(GATEWAY_ROLE + each for each in roles)
-        return trial_reply(await rt.inspection.decide(entry, arguments.for_schema(schema), actor, granted))
+        values = arguments.for_schema(input_schema(rt, name))
+        return trial_reply(await rt.inspection.decide(entry, values, actor, granted))
 
 
 @app.command()

@@ -16,6 +16,7 @@ from agenttool.codec import to_json
 from agenttool.history.listed_call import approver_name
 from agenttool.history.printable import printable
 from agenttool.records import (
+    TERMINAL_EVENTS,
     Behavior,
     EventType,
     HookOutputKind,
@@ -50,27 +51,18 @@ InputChange: TypeAlias = tuple[str, str, str, str]
 
 _REDACTED = "[redacted]"
 _DETAILS = ("name", "hook", "behavior", "message", "step", "strategy", "error_class", "abort_reason")
-_E, _P = EventType, Phase
-_PHASES = {
-    _E.PLANNED: _P.RESOLVE_TOOL,
-    _E.SELECTED: _P.RESOLVE_TOOL,
-    _E.ARGUMENTS_READY: _P.VALIDATE_VALUES,
-    _E.HOOK_PRE_STARTED: _P.PRE_HOOKS,
-    _E.HOOK_PRE_COMPLETED: _P.PRE_HOOKS,
-    _E.PERMISSION_REQUESTED: _P.PERMISSION,
-    _E.PERMISSION_DECIDED: _P.PERMISSION,
-    _E.QUEUED: _P.SCHEDULE,
-    _E.STARTED: _P.EXECUTE,
-    _E.PROGRESS: _P.EXECUTE,
-    _E.PARTIAL_RESULT: _P.EXECUTE,
-    _E.HOOK_POST_STARTED: _P.POST_HOOKS,
-    _E.HOOK_POST_COMPLETED: _P.POST_HOOKS,
-    _E.RESULT_PERSISTED: _P.PERSIST_RESULT,
-    _E.RESULT_REDACTED: _P.PERSIST_RESULT,
-    _E.RESULT_CREATED: _P.EMIT_TERMINAL,
-    _E.YIELDED: _P.EMIT_TERMINAL,
-    **dict.fromkeys((_E.SUCCEEDED, _E.FAILED, _E.CANCELED, _E.TIMED_OUT), _P.EMIT_TERMINAL),
+_EVENTS = {
+    Phase.RESOLVE_TOOL: (EventType.PLANNED, EventType.SELECTED),
+    Phase.VALIDATE_VALUES: (EventType.ARGUMENTS_READY,),
+    Phase.PRE_HOOKS: (EventType.HOOK_PRE_STARTED, EventType.HOOK_PRE_COMPLETED),
+    Phase.PERMISSION: (EventType.PERMISSION_REQUESTED, EventType.PERMISSION_DECIDED),
+    Phase.SCHEDULE: (EventType.QUEUED,),
+    Phase.EXECUTE: (EventType.STARTED, EventType.PROGRESS, EventType.PARTIAL_RESULT),
+    Phase.POST_HOOKS: (EventType.HOOK_POST_STARTED, EventType.HOOK_POST_COMPLETED),
+    Phase.PERSIST_RESULT: (EventType.RESULT_PERSISTED, EventType.RESULT_REDACTED),
+    Phase.EMIT_TERMINAL: (EventType.RESULT_CREATED, EventType.YIELDED, *TERMINAL_EVENTS),
 }
+_PHASES = {event: phase for phase, events in _EVENTS.items() for event in events}
 
 
 def fields_table(fields: Iterable[tuple[str, str | None]]) -> Table:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption
-from agenttool.cli.output import heading, indented, plain_table, print_blocks, print_text
+from agenttool.cli.output import done, heading, indented, plain_table, print_blocks
 from agenttool.config import settings_layers
 from agenttool.config.layers import LOCAL_FILE, SETTINGS_FILE, SettingsLayer, merge_layers, strictness
 from agenttool.config.program import program_name
@@ -75,7 +75,7 @@ def init(
     if as_json:
         print_json({"file": str(file)})
     else:
-        print_text(Console(), f"wrote {file}; see it with: {program_name()} settings", "green")
+        done(f"wrote {file}; see it with: {program_name()} settings")
 
 
 def settings(*, as_json: JsonOption = False) -> None:

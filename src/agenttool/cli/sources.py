@@ -5,19 +5,19 @@ import json
 import shlex
 import webbrowser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
 
-from agenttool.cli.call import read_arguments
-from agenttool.cli.format import print_json
+from agenttool.cli.call import input_schema, read_arguments
+from agenttool.cli.format import print_json, print_rows
 from agenttool.cli.import_settings import ServerSource, add
-from agenttool.cli.openapi_service import ServiceSource, declared_tools, unusable_parts
+from agenttool.cli.openapi_service import ServiceSource, unusable_parts
 from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
-from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_error, print_text
+from agenttool.cli.output import done, escape_markup, indented, plain_table, print_blocks, print_error, print_text
 from agenttool.cli.prompt import shown_mark, was_shown
 from agenttool.codec import digest_of_any
 from agenttool.config.program import program_name
@@ -25,7 +25,7 @@ from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
 from agenttool.history.printable import printable
 from agenttool.ports.source import ReviewedSource, Source, SourceStatus
-from agenttool.records import Json, JsonObject, Lifecycle, ToolDeclaration
+from agenttool.records import Json, JsonObject, Lifecycle
 from agenttool.runtime import Runtime
 
 if TYPE_CHECKING:  # the packages behind it may not be installed
@@ -52,13 +52,8 @@ def sources(
     if context.invoked_subcommand is not None:
         return
     found = asyncio.run(_states(store, settings))
-    if as_json:
-        for row in found:
-            print_json(row)
-    elif not found:
-        print_text(Console(stderr=True), f"there are no sources; add [sources.NAME] to {SETTINGS_FILE}", "dim")
-    else:
-        _print_states(found)
+    empty = f"there are no sources; add [sources.NAME] to {SETTINGS_FILE}"
+    print_rows(found, _state_blocks(found), as_json=as_json, empty=empty)
     if any(row["state"] != "ready" or row["waiting"] for row in found):
         raise typer.Exit(FAULTY)
 
@@ -92,7 +87,7 @@ def login(name: str, *, store: _StoreOption = None, settings: SettingsOption = N
     found = asyncio.run(state())
     if found is None or not found.is_ready:
         raise ConfigError(f"the login at {name!r} did not succeed: {found and found.fault}; try again")
-    print_text(Console(), f"{name} is ready", "green")
+    done(f"{name} is ready")
 
 
 def _show_page(url: str) -> None:
@@ -164,10 +159,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
         async with _open(store, settings) as rt:
             found = _source(rt, source, ServiceSource, "an OpenAPI service")
             given = read_arguments(words or [], args, None)
-            name = tool.removeprefix(f"{source}.")
-            declared = await declared_tools(rt, source)
-            contract = next((each.input_contract for each in declared if each.name == name), None)
-            schema = (contract and contract.model_input_schema) or {}
+            schema = input_schema(rt, f"{source}.{tool.removeprefix(f'{source}.')}")
             try:
                 return found.preview(tool, given.for_schema(schema))
             except ValueError as error:
@@ -215,14 +207,9 @@ async def _states(store: str | None, settings: Path | None) -> list[JsonObject]:
     async with _open(store, settings) as rt:
         found = [each for name in rt.sources.names if (each := rt.sources.get(name)) is not None]
         await asyncio.gather(*(each.check() for each in found if isinstance(each, ReviewedSource)))
-        counts = Counter(
-            [
-                record.namespace
-                async for record in rt.journal.export()
-                if isinstance(record, ToolDeclaration)
-                and record.lifecycle in (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
-            ]
-        )
+        declared = (each.tool.declaration for each in rt.inspection.tools())
+        usable = (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
+        counts = Counter(each.namespace for each in declared if each.lifecycle in usable)
         sources = {each.name: each for each in found}
         statuses = await rt.sources.status()
         return [_state(each, sources.get(each.source), counts[each.source]) for each in statuses]
@@ -244,7 +231,7 @@ def _state(status: SourceStatus, source: Source | None, tools: int) -> JsonObjec
     }
 
 
-def _print_states(found: Sequence[JsonObject]) -> None:
+def _state_blocks(found: Sequence[JsonObject]) -> Iterator[RenderableType]:
     rows = (
         (
             escape_markup(str(row["source"])),
@@ -255,13 +242,12 @@ def _print_states(found: Sequence[JsonObject]) -> None:
         )
         for row in found
     )
-    blocks: list[RenderableType] = [plain_table("source", "state", "tools", "protocol", "fault", rows=rows)]
+    yield plain_table("source", "state", "tools", "protocol", "fault", rows=rows)
     for row in found:
         lines = row["log"]
         if row["state"] != "ready" and isinstance(lines, list) and lines:
-            blocks.append(f"the log of {escape_markup(str(row['source']))} ends with:")
-            blocks += [indented(escape_markup(str(line))) for line in lines[-LOG_LINES:]]
-    print_blocks(blocks)
+            yield f"the log of {escape_markup(str(row['source']))} ends with:"
+            yield from (indented(escape_markup(str(line))) for line in lines[-LOG_LINES:])
 
 
 def _print_change(change: JsonObject) -> None:

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from agenttool.assemble.settings import check_file
-from agenttool.cli.format import print_json
+from agenttool.cli.format import print_json, print_rows
 from agenttool.cli.options import JsonOption
-from agenttool.cli.output import escape_markup, plain_table, print_blocks, print_text
+from agenttool.cli.output import done, escape_markup, plain_table, print_text
 from agenttool.cli.store_effects import store_effects
 from agenttool.config import settings_layers
 from agenttool.config.effects import SettingsEffect, effects_of
@@ -128,7 +128,7 @@ def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
         if as_json or not sys.stdin.isatty():
             raise ConfigError("no user can confirm here; read the file, and pass --yes")
         until = "" if any(is_store_digest(each.digest) for each in new) else ", until the next change"
-        if not _agrees(f"Trust {'it' if len(new) == 1 else 'them'}{until}? [y/N]: "):
+        if not typer.confirm(f"Trust {'it' if len(new) == 1 else 'them'}{until}?"):
             raise typer.Exit(DECLINED)
     for each in new:
         trust_file(each.file, each.digest)  # the bytes that were shown, not those of now
@@ -137,15 +137,7 @@ def _trust(files: list[FoundFile], *, yes: bool, as_json: bool) -> None:
             would: list[Json] = [{"verb": effect.verb, "what": effect.what} for effect in each.effects]
             print_json({"file": str(place_of(each.file)), "state": "trusted", "would": would})
         elif each in new:
-            print_text(Console(), f"trusted {one_line(str(place_of(each.file)))}", "green")
-
-
-def _agrees(question: str) -> bool:
-    """Ask the user; the end of the input is a no."""
-    try:
-        return Console().input(question, markup=False).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+            done(f"trusted {one_line(str(place_of(each.file)))}")
 
 
 def _print_effects(found: FoundFile) -> None:
@@ -161,15 +153,9 @@ def _print_effects(found: FoundFile) -> None:
 def _print_list(*, as_json: bool) -> None:
     found = trusted_files()
     rows: list[JsonObject] = [{"file": str(each.file), "state": _state(each), "digest": each.digest} for each in found]
-    if as_json:
-        for row in rows:
-            print_json(row)
-    elif rows:
-        print_blocks(
-            [plain_table("state", "file", rows=((str(row["state"]), escape_markup(str(row["file"]))) for row in rows))]
-        )
-    else:
-        print_text(Console(stderr=True), f"no file is trusted; trust one with: {program_name()} trust", "dim")
+    cells = ((str(row["state"]), escape_markup(str(row["file"]))) for row in rows)
+    empty = f"no file is trusted; trust one with: {program_name()} trust"
+    print_rows(rows, [plain_table("state", "file", rows=cells)], as_json=as_json, empty=empty)
 
 
 def _state(record: TrustRecord) -> str:
@@ -194,4 +180,4 @@ def _revoke(path: Path, *, as_json: bool) -> None:
         if as_json:
             print_json({"file": str(each.file), "state": "revoked"})
         else:
-            print_text(Console(), f"revoked {each.file}", "green")
+            done(f"revoked {each.file}")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JournalOption, open_journal, payload_location
-from agenttool.cli.output import INTERRUPTED, figures, fixed, plain_table, print_blocks, print_text
+from agenttool.cli.output import INTERRUPTED, figures, fixed, hint, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, read_own, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
@@ -170,7 +170,7 @@ def _write_head(head: Head, path: Path) -> None:
         path.write_bytes(json_bytes(to_json(head)) + b"\n")
     except OSError as error:
         raise ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file") from error
-    print_text(Console(stderr=True), f"wrote the head to {path}", "dim")
+    hint(f"wrote the head to {path}")
 
 
 class JournalInspector:

@@ -11,7 +11,7 @@ from rich.console import Console
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
 from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
-from agenttool.cli.output import print_text
+from agenttool.cli.output import hint, print_text
 from agenttool.history.printable import one_line
 
 POLL_S = 0.2
@@ -49,7 +49,7 @@ def views(
 
     with suppress(KeyboardInterrupt):  # the way to end --follow
         if not asyncio.run(print_views()) and not as_json:
-            print_text(Console(stderr=True), "there are no views", "dim")
+            hint("there are no views")
 
 
 async def _changes(views: ViewStore, thread: str | None, *, follow: bool) -> AsyncIterator[View]:

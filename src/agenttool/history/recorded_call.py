@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.codec import read_stored
@@ -21,8 +20,6 @@ from agenttool.world import SystemClock
 
 MAX_MATCHES = 20
 MAX_CHILDREN = 100
-
-_R = TypeVar("_R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +48,6 @@ class RecordedCall:
         """The traceback of the exception that ended it; none if none was recorded."""
         found = (fact.data.get("traceback") for fact in self.facts if isinstance(fact.data, dict))
         return next((trace for trace in found if isinstance(trace, str)), None)
-
-    def of(self, kind: type[_R]) -> list[_R]:
-        """Return its records of one type, in order."""
-        return [record for record in self.records if isinstance(record, kind)]
 
 
 def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
