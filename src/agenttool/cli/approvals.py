@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, UrlOption, find_settings, open_journal, server_url
-from agenttool.cli.output import figures, plain_table, print_error, print_text
+from agenttool.cli.output import done, figures, plain_table, print_error, print_text
 from agenttool.cli.prompt import (
     BY_HELP,
     Skipped,
@@ -32,6 +32,7 @@ from agenttool.cli.prompt import (
     prompt_json,
     question_json,
     shown_mark,
+    unseen_text,
     was_shown,
 )
 from agenttool.cli.recorded_call import server_state, waiting_for_tools
@@ -164,25 +165,15 @@ def _answer_on(
     *,
     as_json: bool,
 ) -> None:
-    """Answer a question of a server."""
     if isinstance(asked, PromptAnswer):
         raise ConfigError("prompts of providers cannot be answered with --url; answer on the machine of the server")
     from agenttool.cli.remote import answer_approval  # noqa: PLC0415 -- it loads the HTTP client
 
-    done = answer_approval(
-        server,
-        asked.approval_id,
-        "deny" if isinstance(asked.answer, Deny) else "allow",
-        shown=shown,
-        message=message,
-        edited=cast("JsonObject", asked.answer.input) if isinstance(asked.answer, Edit) else None,
-        suggestion=asked.suggestion,
-        scope=save,
-    )
-    if done is None:
+    part, answer, number = asked
+    given = answer_approval(server, part, answer, shown=shown, message=message, suggestion=number, scope=save)
+    if given is None:
         raise typer.Exit(REJECTED)
-    words = f"{done['approval_id']}: {done['answer']} by {done['by']}"
-    print_json(done) if as_json else print_text(Console(), words, "green")
+    print_json(given) if as_json else done(f"{given['approval_id']}: {given['answer']} by {given['by']}")
 
 
 def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) -> None:
@@ -192,10 +183,8 @@ def _print_read_only(file: Path, questions: "QuestionFilter", *, as_json: bool) 
         found = [each.question for each in checkpoints if each is not None and each.question is not None]
     wanted = [each for each in found if questions.matches(each)]
     for question in wanted[: DEFAULT_LIMIT if questions.limit is None else questions.limit]:
-        if as_json:
-            print_json(question_json(question))
-        else:
-            print_question(Console(), question)
+        document = question_json(question)
+        print_json(document) if as_json else print_question(Console(), document)
 
 
 class ApprovalAnswer(NamedTuple):
@@ -263,11 +252,8 @@ class QuestionFilter:
     async def select(self, rt: Runtime) -> AsyncIterator[Question]:
         """Yield the wanted questions of every process on the store."""
         if self.newest_first:
-            newest: deque[Question] = deque(maxlen=self.limit)
-            async for question in self.all(rt):
-                newest.append(question)
-            while newest:
-                yield newest.pop()
+            for question in reversed(deque([each async for each in self.all(rt)], maxlen=self.limit)):
+                yield question
             return
         count = 0
         async for question in self.all(rt):
@@ -368,7 +354,7 @@ class ApprovalSession:
             if shown:
                 console.print()
             shown.append(question)
-            print_question(console, question)
+            print_question(console, question_json(question))
             while interactive and parse_timestamp(question.expires_at) > now():
                 answer = await ask_approval(self.terminal, question, can_skip=True)
                 if isinstance(answer, Skipped):
@@ -434,7 +420,7 @@ class ApprovalSession:
         if question is None:
             print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
             status = REJECTED
-        elif not was_shown(question.shown_digest, shown or ""):
+        elif not was_shown(question.shown_digest, shown):
             self._print_unseen(question, shown)
             status = REJECTED
         else:
@@ -465,10 +451,9 @@ class ApprovalSession:
     def _print_unseen(self, question: Question, shown: str | None) -> None:
         """Print the question that an answer is not about, and how to answer it as it is now."""
         if not self._as_json:
-            print_question(self.terminal.console, question)
-        found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
-        message = f"{found}; read it again, then answer with --shown {shown_mark(question.shown_digest)}"
-        print_error("not_shown" if shown is None else "other_question", f"{question.approval_id}: {message}")
+            print_question(self.terminal.console, question_json(question))
+        code = "not_shown" if shown is None else "other_question"
+        print_error(code, f"{question.approval_id}: {unseen_text(question.shown_digest, shown)}")
 
     async def _why_not_open(self, approval_id: ApprovalId) -> str:
         # Both ids are made of the same characters.

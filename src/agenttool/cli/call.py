@@ -18,7 +18,16 @@ from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
 from agenttool.cli.output import INTERRUPTED, print_text
-from agenttool.cli.prompt import BY_HELP, Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
+from agenttool.cli.prompt import (
+    BY_HELP,
+    Skipped,
+    Terminal,
+    ask_approval,
+    ask_prompt,
+    print_prompt,
+    print_question,
+    question_json,
+)
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
 from agenttool.cli.tools import complete_tool_name, require_tools
 from agenttool.codec import parse_object, parse_value, to_json
@@ -371,7 +380,7 @@ class CallMonitor:
         if question is None or question.invocation_id not in self._rt.open_calls():
             return
         while self._request.is_interactive:
-            print_question(self._terminal.console, question)
+            print_question(self._terminal.console, question_json(question))
             answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)
             if isinstance(answer, Skipped):
                 break

@@ -47,15 +47,12 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
     """
     server = server_url(url, **{"from": places}, store=store, settings=settings, by=by)
     if server is not None:
-        from agenttool.cli.remote import cancel_call  # noqa: PLC0415 -- it loads the HTTP client
-
-        if not cancel_call(server, call, as_json=as_json):
-            raise typer.Exit(NOT_CANCELED)
-        return
-    options = StoreOptions(store, settings).for_use()
-    with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
-        invocation_id = find_call(reader, call).invocation.invocation_id
-    result, problem = _cancel(invocation_id, options, load_tools(places or []), by)
+        invocation_id, result, problem = _cancel_on(server, call)
+    else:
+        options = StoreOptions(store, settings).for_use()
+        with SqliteReader.open(options.existing_file(), steps=STEPS) as reader:
+            invocation_id = find_call(reader, call).invocation.invocation_id
+        result, problem = _cancel(invocation_id, options, load_tools(places or []), by)
     if result is not None:
         print_json(to_json(result)) if as_json else print_result(result)
     if problem is not None:
@@ -83,5 +80,22 @@ def _cancel(
     if result is None:
         show = f"{program_name()} show {call}{options.journal_arguments}"
         return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
-    is_canceled = result.status is ResultStatus.CANCELED
-    return result, None if is_canceled else f"it ended otherwise ({result.status.value})"
+    return result, _other_end(result)
+
+
+def _cancel_on(server: str, part: str) -> tuple[str, ToolResult | None, str | None]:
+    """Cancel a call of a server; return its id, its result, if it has one, and why it was not canceled."""
+    from agenttool.cli.remote import find_call_id, open_server  # noqa: PLC0415 -- it loads the HTTP client
+
+    with open_server(server) as gateway:
+        call = find_call_id(gateway, part)
+        gateway.cancel(call)
+        try:
+            result = gateway.wait(call, timeout_s=TIMEOUT_S)
+        except TimeoutError:
+            return call, None, "it was asked to end, and has not ended yet"
+    return call, result, _other_end(result)
+
+
+def _other_end(result: ToolResult) -> str | None:
+    return None if result.status is ResultStatus.CANCELED else f"it ended otherwise ({result.status.value})"

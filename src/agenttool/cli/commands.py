@@ -82,8 +82,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "approvals": (
         "agenttool approvals",
         "agenttool approvals --tool 'bank.*' --containing ada --json",
-        "agenttool approvals answer apr_01a1e669b742 allow --shown sha256:7d865e --by ada",
-        "agenttool approvals answer apr_01a1e669b742 allow --shown sha256:7d865e --remember 1 --save project",
+        "agenttool approvals answer apr_01a1e669b742 allow --shown 7d865ecd0f1b2a34 --by ada",
+        "agenttool approvals answer apr_01a1e669b742 allow --shown 7d865ecd0f1b2a34 --remember 1 --save project",
     ),
     "cancel": ("agenttool cancel 1ff29000",),
     "serve": ("agenttool serve --port 8000 --store calls.db",),

@@ -146,9 +146,11 @@ def try_call(  # noqa: PLR0913 -- the parts of a call
     if server is None:
         outcome = asyncio.run(_try_here(name, given, actor, roles, load_tools(places or []), settings))
     else:
-        from agenttool.cli.remote import try_policy  # noqa: PLC0415 -- it loads the HTTP client
+        from agenttool.cli.remote import open_server, server_schema  # noqa: PLC0415 -- it loads the HTTP client
 
-        outcome = try_policy(server, name, given.for_schema, actor, roles)
+        with open_server(server) as gateway:
+            values = given.for_schema(server_schema(gateway, name))
+            outcome = gateway.try_policy(name, values, actor=actor, roles=roles)
     if as_json:
         print_json(parse_object(msgspec.json.encode(outcome)))
         return

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
-from agenttool.records import JsonObject, Timestamp
+from agenttool.records import Json, JsonObject, Timestamp
 from agenttool.runtime import Runtime
 from agenttool.world import SystemClock
 
@@ -154,42 +155,48 @@ def shown_mark(digest: str) -> str:
     return digest.partition(":")[2][:SHOWN_LENGTH]
 
 
-def was_shown(digest: str, mark: str) -> bool:
+def was_shown(digest: str, mark: str | None) -> bool:
     """Return whether digits, at least as many as are printed, begin the digest of what is shown now."""
-    digits = mark.rpartition(":")[2]
+    digits = (mark or "").rpartition(":")[2]
     return len(digits) >= SHOWN_LENGTH and digest.partition(":")[2].startswith(digits)
 
 
-def print_question(console: Console, question: Question) -> None:
-    """Print an approval request: the input, the reason, the rule that would allow it, and its age."""
-    console.print(Text(printable(question.tool_name), style="bold"), Text("needs approval to run with this input:"))
-    console.print(indented_json(question.shown), soft_wrap=True)
-    reason = (question.verdict.reason.message or "no rule allows it").rstrip(".")
+def unseen_text(digest: str, mark: str | None) -> str:
+    """Return why an answer about something that was not shown is rejected, and how to answer."""
+    found = "an answer needs the digest of what you saw" if mark is None else f"you saw another one: {mark!r}"
+    return f"{found}; read it again, then answer with --shown {shown_mark(digest)}"
+
+
+def print_question(console: Console, question: JsonObject) -> None:
+    """Print an approval request, as `--json` has it: the input, the reason, rules that would allow it, and its age."""
+    actor = f" for {question['actor']}" if question.get("actor") else ""
+    what = f"needs approval{actor} to run with this input:"
+    console.print(Text(printable(str(question["tool_name"])), style="bold"), Text(printable(what)))
+    console.print(indented_json(question["input"]), soft_wrap=True)
+    reason = str(question["reason"] or "no rule allows it").rstrip(".")
     console.print(Text(f"Reason: {printable(reason)}."))
-    for number, rule in enumerate(_rule_texts(question), 1):
+    for number, rule in enumerate(_rule_texts(question["suggested_updates"]), 1):
         console.print(Text("A rule that would allow it from now on" + (f" ({number})" if number > 1 else "") + ":"))
         for line in rule.split("\n"):
             console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
-    age, expiry = age_and_expiry(question.asked_at, question.expires_at)
-    print_text(
-        console, f"{question.approval_id} · asked {age} · {expiry} · shown {shown_mark(question.shown_digest)}", "dim"
-    )
+    age, expiry = age_and_expiry(str(question["asked_at"]), str(question["expires_at"]))
+    mark = shown_mark(str(question["shown_digest"]))
+    print_text(console, f"{question['approval_id']} · asked {age} · {expiry} · shown {mark}", "dim")
 
 
-def age_and_expiry(asked_at: Timestamp, expires_at: Timestamp) -> tuple[str, str]:
+def age_and_expiry(asked_at: str, expires_at: str) -> tuple[str, str]:
     """Return how long ago a question was asked, and when it expires."""
-    age = (now() - parse_timestamp(asked_at)).total_seconds()
-    left = (parse_timestamp(expires_at) - now()).total_seconds()
+    age = (now() - parse_timestamp(Timestamp(asked_at))).total_seconds()
+    left = (parse_timestamp(Timestamp(expires_at)) - now()).total_seconds()
     return f"{rough_duration(age)} ago", f"expires in {rough_duration(left)}" if left > 0 else "expired"
 
 
-def _rule_texts(question: Question) -> list[str]:
-    """Return the suggested rules: as TOML for a settings file where that is possible, else as JSON."""
-    return [
-        update.value.strip() if isinstance(update.value, str) else json_bytes(update.rule).decode()
-        for update in question.suggested_updates
-        if isinstance(update.rule, dict)
-    ]
+def _rule_texts(updates: Json) -> Iterator[str]:
+    """Yield the suggested rules: as TOML for a settings file where that is possible, else as JSON."""
+    for update in updates if isinstance(updates, list) else ():
+        if isinstance(update, dict) and isinstance(rule := update.get("rule"), dict):
+            text = update.get("value")
+            yield text.strip() if isinstance(text, str) else json_bytes(rule).decode()
 
 
 async def ask_approval(terminal: Terminal, question: Question, *, can_skip: bool) -> Answer | Skipped:

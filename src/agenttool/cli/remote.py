@@ -3,35 +3,41 @@
 import os
 import shlex
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, cast
+from typing import Protocol, TypeVar, cast
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from agenttool.cli.format import indented_json, print_json, print_result, short_id
+from agenttool.cli.format import print_json, print_rows, short_id
 from agenttool.cli.options import KEY, KEY_FILE, MAX_PAGE
-from agenttool.cli.output import escape_markup, plain_table, print_error, print_text
+from agenttool.cli.output import escape_markup, hint, plain_table, print_blocks, print_error
+from agenttool.cli.prompt import print_question, shown_mark, unseen_text, was_shown
 from agenttool.client import Client, json_value, result_of
-from agenttool.codec import json_bytes, parse_object, to_json
+from agenttool.codec import json_bytes, parse_object
 from agenttool.config import environment
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, GatewayError
 from agenttool.history.printable import printable
-from agenttool.records import Json, JsonObject, ResultStatus, ToolResult, ToolSearchResult
-from agenttool.server.messages import Approval, CallDetail, CallSummary, ToolSummary, TryReply
+from agenttool.policy.approvals import Answer, Deny, Edit
+from agenttool.records import Json, JsonObject, ToolResult
+from agenttool.server.messages import Approval, CallSummary, ToolSummary
 
-CANCEL_TIMEOUT_S = 15.0
-SHOWN_DIGITS = 6
-CALL_PREFIX, ID_DIGITS = "inv_", 32
 _POLL_S = 2.0
 _NOT_FOUND, _FIRST_FAULT = 404, 500
+_CALL_PREFIX, _ID_DIGITS = "inv_", 32
+_Item = TypeVar("_Item")
 
 
-def read_key() -> str | None:
+def open_server(url: str) -> Client:
+    """Return a client of a server, with the key of the environment."""
+    return Client(url, key=_read_key())
+
+
+def _read_key() -> str | None:
     """Return the key of the environment, or of the file that it names.
 
     Raises:
@@ -54,8 +60,25 @@ def read_key() -> str | None:
         raise ConfigError(f"the key file {name!r} cannot be read: {error.strerror}; correct {KEY_FILE}") from error
 
 
-def _open(url: str) -> Client:
-    return Client(url, key=read_key())
+class _Page(Protocol[_Item]):
+    @property
+    def items(self) -> list[_Item]: ...
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+def _all_items(read: Callable[[str | None], _Page[_Item]]) -> Iterator[_Item]:
+    """Yield the items of all pages; `read` takes the cursor of a page."""
+    page = read(None)
+    yield from page.items
+    while page.next_cursor is not None:
+        page = read(page.next_cursor)
+        yield from page.items
+
+
+def server_schema(gateway: Client, tool: str) -> JsonObject:
+    """Return the input schema of a tool."""
+    return cast("JsonObject", json_value(gateway.tool(tool).input_schema))
 
 
 def call_tool(
@@ -68,10 +91,10 @@ def call_tool(
     Raises:
         GatewayError: the server refused the call, or did not answer.
     """
-    with _open(url) as gateway:
+    with open_server(url) as gateway:
         schema: JsonObject = {}
         try:
-            schema = cast("JsonObject", json_value(gateway.tool(name).input_schema))
+            schema = server_schema(gateway, name)
         except GatewayError as error:
             if error.status != _NOT_FOUND:  # the call itself explains best what is wrong with the name
                 raise
@@ -89,74 +112,44 @@ def call_tool(
 def _print_remedy(url: str, error: GatewayError) -> None:
     """Print how to continue with a call whose outcome is not known."""
     if error.invocation_id is not None:
-        words = f"read it later: {program_name()} show {error.invocation_id} --url {shlex.quote(url)}"
+        hint(f"read it later: {program_name()} show {error.invocation_id} --url {shlex.quote(url)}")
     else:
-        words = f"repeat the command with --idempotency-key {shlex.quote(error.idempotency_key or '')}"
-    print_text(Console(stderr=True), words, "dim")
+        hint(f"repeat the command with --idempotency-key {shlex.quote(error.idempotency_key or '')}")
 
 
 def print_tools(url: str, why: str | None, *, as_json: bool) -> None:
     """Print the tools of a server, or why a model does not see one."""
-    with _open(url) as gateway:
-        found = [gateway.tool(why)] if why is not None else _all_tools(gateway)
-    if as_json:
-        for each in found:
-            print_struct(each)
-    elif why is not None:
+    with open_server(url) as gateway:
+        pages = _all_items(lambda cursor: gateway.tools(limit=MAX_PAGE, cursor=cursor))
+        found: list[ToolSummary] = [gateway.tool(why)] if why is not None else list(pages)
+    if why is not None and not as_json:
         typer.echo(printable(f"{found[0].name} is {found[0].state}: {found[0].why}"))
-    else:
-        rows = ((each.name, each.state, each.description.split("\n")[0]) for each in found)
-        Console().print(plain_table("tool", "state", "description", rows=map(_escaped, rows)))
-
-
-def _all_tools(gateway: Client) -> list[ToolSummary]:
-    page = gateway.tools(limit=MAX_PAGE)
-    found = page.items
-    while page.next_cursor is not None:
-        page = gateway.tools(limit=MAX_PAGE, cursor=page.next_cursor)
-        found += page.items
-    return found
-
-
-def try_policy(
-    url: str,
-    name: str,
-    arguments: Callable[[JsonObject], JsonObject],
-    actor: str | None,
-    roles: Sequence[str] | None,
-) -> TryReply:
-    """Return what the rules of a server would decide about a call."""
-    with _open(url) as gateway:
-        schema = cast("JsonObject", json_value(gateway.tool(name).input_schema))
-        return gateway.try_policy(name, arguments(schema), actor=actor, roles=roles)
-
-
-def search_tools(url: str, query: str, limit: int) -> ToolSearchResult:
-    """Return the tools of a server that a search finds."""
-    with _open(url) as gateway:
-        return gateway.search(query, limit=limit)
+        return
+    rows = ((each.name, each.state, each.description.split("\n")[0]) for each in found)
+    table = plain_table("tool", "state", "description", rows=map(_escaped, rows))
+    print_rows([*map(document_of, found)], [table], as_json=as_json, empty="the server has no tools")
 
 
 def print_approvals(url: str, tool: str | None, limit: int, *, as_json: bool) -> None:
     """Print the calls that wait for an answer, the oldest first."""
-    with _open(url) as gateway:
-        page = gateway.approvals(tool=tool, limit=limit)
-    for each in page.items:
-        print_struct(each) if as_json else _print_approval(Console(), each, url)
-    if not page.items and not as_json:
-        print_text(Console(stderr=True), "no call waits for an answer", "dim")
+    with open_server(url) as gateway:
+        items = gateway.approvals(tool=tool, limit=limit).items
+    for each in items:
+        print_json(document_of(each)) if as_json else _print_approval(Console(), each, url)
+    if not items and not as_json:
+        hint("no call waits for an answer")
+
+
+def _print_approval(console: Console, approval: Approval, url: str) -> None:
+    print_question(console, document_of(approval))
+    if approval.why_not:
+        console.print(Text(printable(f"You cannot answer: {approval.why_not}"), style="yellow"))
+    words = f"answer {approval.approval_id} allow --shown {shown_mark(approval.shown_digest)} --url {shlex.quote(url)}"
+    console.print(Text(f"{program_name()} approvals {words}", style="dim"), soft_wrap=True)
 
 
 def answer_approval(  # noqa: PLR0913 -- the parts of an answer
-    url: str,
-    approval_id: str,
-    answer: Literal["allow", "deny"],
-    *,
-    shown: str | None,
-    message: str | None,
-    edited: JsonObject | None,
-    suggestion: int | None,
-    scope: str,
+    url: str, part: str, answer: Answer, *, shown: str | None, message: str | None, suggestion: int | None, scope: str
 ) -> JsonObject | None:
     """Answer a question as it was shown; return who answered, or None if it was shown otherwise, which is printed.
 
@@ -166,66 +159,39 @@ def answer_approval(  # noqa: PLR0913 -- the parts of an answer
     """
     if scope not in ("store", "session"):
         raise ConfigError(f"a server does not add rules to {scope!r}; use --save store or --save session")
-    with _open(url) as gateway:
-        is_whole = approval_id.startswith("apr_") and "-" in approval_id
-        asked = [] if is_whole else _all_approvals(gateway)
-        ids = [each.approval_id for each in asked if _is_like(each.approval_id, approval_id)]
-        approval = gateway.approval(_one_id(approval_id, ids))
-        digits, mark = approval.shown_digest.partition(":")[2], (shown or "").rpartition(":")[2]
-        if len(mark) < SHOWN_DIGITS or not digits.startswith(mark):
-            found = "an answer needs the digest of what you saw" if shown is None else f"you saw another one: {shown!r}"
-            print_error(
-                "not_shown", f"{approval_id}: {found}; read it again, then answer with --shown {_mark(approval)}"
-            )
+    with open_server(url) as gateway:
+        is_whole = part.startswith("apr_") and "-" in part
+        pages = _all_items(lambda cursor: gateway.approvals(limit=MAX_PAGE, cursor=cursor))
+        ids = [] if is_whole else [each.approval_id for each in pages if _is_like(each.approval_id, part)]
+        approval = gateway.approval(_one_id(part, ids))
+        if not was_shown(approval.shown_digest, shown):
+            print_error("not_shown", f"{part}: {unseen_text(approval.shown_digest, shown)}")
             return None
-        rule = None if suggestion is None else _suggested(approval, suggestion)
-        done = gateway.decide(approval, answer, input=edited, message=message, remember=rule, scope=scope)
-        return cast("JsonObject", msgspec.to_builtins(done))
+        done = gateway.decide(
+            approval,
+            "deny" if isinstance(answer, Deny) else "allow",
+            input=cast("JsonObject", answer.input) if isinstance(answer, Edit) else None,
+            message=message,
+            remember=None if suggestion is None else _suggested_rule(approval, suggestion),
+            scope=scope,
+        )
+        return document_of(done)
 
 
-def _all_approvals(gateway: Client) -> list[Approval]:
-    page = gateway.approvals(limit=MAX_PAGE)
-    found = [*page.items]
-    while page.next_cursor is not None:
-        page = gateway.approvals(limit=MAX_PAGE, cursor=page.next_cursor)
-        found += page.items
-    return found
-
-
-def _suggested(approval: Approval, number: int) -> JsonObject:
+def _suggested_rule(approval: Approval, number: int) -> JsonObject:
     if not 1 <= number <= len(approval.suggested_updates):
         raise ConfigError(f"there is no suggested rule {number}; there are {len(approval.suggested_updates)}")
     update = cast("JsonObject", json_value(approval.suggested_updates[number - 1]))
     return cast("JsonObject", update["rule"])
 
 
-def _mark(approval: Approval) -> str:
-    return approval.shown_digest.partition(":")[2][:12]
-
-
-def _print_approval(console: Console, approval: Approval, url: str) -> None:
-    actor = f" for {approval.actor}" if approval.actor else ""
-    console.print(Text(printable(approval.tool_name), style="bold"), Text(printable(f"needs approval{actor}:")))
-    console.print(indented_json(json_value(approval.input)), soft_wrap=True)
-    console.print(Text(printable(f"Reason: {approval.reason.rstrip('.')}. Expires {approval.expires_at}.")))
-    if approval.why_not:
-        console.print(Text(printable(f"You cannot answer: {approval.why_not}"), style="yellow"))
-    words = f"answer {approval.approval_id} allow --shown {_mark(approval)} --url {shlex.quote(url)}"
-    console.print(Text(f"{program_name()} approvals {words}", style="dim"), soft_wrap=True)
-
-
 def print_calls(url: str, limit: int, *, as_json: bool, is_open: bool, **filters: str | None) -> None:
     """Print the newest calls, the newest last."""
-    with _open(url) as gateway:
-        page = gateway.calls(limit=limit, is_open=is_open, **filters)
-    if as_json:
-        for each in reversed(page.items):
-            print_struct(each)
-    elif page.items:
-        columns = ("time", "id", "tool", "status", "seconds", "actor", "summary")
-        Console().print(plain_table(*columns, rows=map(_call_row, reversed(page.items))))
-    else:
-        print_text(Console(stderr=True), "no call matches", "dim")
+    with open_server(url) as gateway:
+        items = gateway.calls(limit=limit, is_open=is_open, **filters).items[::-1]
+    columns = ("time", "id", "tool", "status", "seconds", "actor", "summary")
+    table = plain_table(*columns, rows=map(_call_row, items))
+    print_rows([*map(document_of, items)], [table], as_json=as_json, empty="no call matches")
 
 
 def _call_row(call: CallSummary) -> tuple[str, ...]:
@@ -233,15 +199,13 @@ def _call_row(call: CallSummary) -> tuple[str, ...]:
     return _escaped((*words, call.actor or "", call.summary or call.error_class or ""))
 
 
-def get_call(url: str, part: str | None) -> CallDetail:
-    """Return everything that is recorded of a call, by its id or a part of it; by default of the newest call."""
-    with _open(url) as gateway:
-        return gateway.get(_call_id(gateway, part))
+def find_call_id(gateway: Client, part: str | None) -> str:
+    """Return the id of the one call that a part of an id names; without a part, that of the newest call.
 
-
-def _call_id(gateway: Client, part: str | None) -> str:
-    """Return the id of the one call that a part of an id names; without a part, that of the newest call."""
-    if part is not None and len(part) == len(CALL_PREFIX) + ID_DIGITS:
+    Raises:
+        ConfigError: there is no call, or the part names several.
+    """
+    if part is not None and len(part) == len(_CALL_PREFIX) + _ID_DIGITS:
         return part
     listed = gateway.calls(id_part=part, limit=MAX_PAGE).items
     if part is not None:
@@ -269,13 +233,13 @@ def _one_id(part: str, found: list[str]) -> str:
 
 def print_status(url: str, *, as_json: bool) -> None:
     """Print whether a server is healthy, and what is waiting there."""
-    with _open(url) as gateway:
+    with open_server(url) as gateway:
         found = gateway.status()
     if as_json:
         print_json(found)
-        return
-    rows = ((name, _cell(value)) for name, value in found.items())
-    Console().print(plain_table("member", "value", rows=map(_escaped, rows)))
+    else:
+        rows = ((name, _cell(value)) for name, value in found.items())
+        print_blocks([plain_table("member", "value", rows=map(_escaped, rows))])
 
 
 def _cell(value: Json) -> str:
@@ -285,27 +249,10 @@ def _cell(value: Json) -> str:
     return value if isinstance(value, str) else "none" if value is None else json_bytes(value).decode()
 
 
-def cancel_call(url: str, invocation_id: str, *, as_json: bool) -> bool:
-    """Cancel a call, print its result, and return whether it was canceled."""
-    try:
-        with _open(url) as gateway:
-            whole_id = _call_id(gateway, invocation_id)
-            gateway.cancel(whole_id)
-            result = gateway.wait(whole_id, timeout_s=CANCEL_TIMEOUT_S)
-    except TimeoutError as error:
-        print_error("not_canceled", str(error))
-        return False
-    print_json(to_json(result)) if as_json else print_result(result)
-    if result.status is ResultStatus.CANCELED:
-        return True
-    print_error("not_canceled", f"{invocation_id}: it ended otherwise ({result.status.value})")
-    return False
-
-
 def _escaped(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(escape_markup(printable(each)) for each in words)
+    return tuple(map(escape_markup, words))
 
 
-def print_struct(found: msgspec.Struct) -> None:
-    """Print a message of a server as JSON."""
-    print_json(parse_object(msgspec.json.encode(found)))
+def document_of(message: msgspec.Struct) -> JsonObject:
+    """Return a message of a server as JSON."""
+    return parse_object(msgspec.json.encode(message))

@@ -66,10 +66,11 @@ def show(
     With --url, ID is the id of a call or a part of it.
     """
     if (server := server_url(url, store=store)) is not None:
-        from agenttool.cli.remote import get_call, print_struct  # noqa: PLC0415 -- it loads the HTTP client
+        from agenttool.cli.remote import document_of, find_call_id, open_server  # noqa: PLC0415 -- it loads the HTTP client
 
-        detail = get_call(server, part)
-        print_struct(detail) if as_json else print_blocks(_blocks(_from_server(detail, server)))
+        with open_server(server) as gateway:
+            detail = gateway.get(find_call_id(gateway, part))
+        print_json(document_of(detail)) if as_json else print_blocks(_blocks(_from_server(detail, server)))
         return
     with open_journal(store) as reader:
         call = find_call(reader, part)

@@ -257,9 +257,10 @@ def search(  # noqa: PLR0913 -- one for each option of the command
             viewer_runtime.prepare_search()
             result = viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
     else:
-        from agenttool.cli.remote import search_tools  # noqa: PLC0415 -- it loads the HTTP client
+        from agenttool.cli.remote import open_server  # noqa: PLC0415 -- it loads the HTTP client
 
-        result = search_tools(server, " ".join(words), limit)
+        with open_server(server) as gateway:
+            result = gateway.search(" ".join(words), limit=limit)
     if as_json:
         print_json(to_json(result))
     else:
