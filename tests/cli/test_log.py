@@ -1,303 +1,294 @@
-"""`agenttool log`: open calls, sizes, and with `--events` a line per event, from any position."""
+"""`agenttool log`: a line per call, selected by time, tool, status, people and text."""
 
 import asyncio
 import json
 import os
+import pty
+import pwd
 import re
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from contextlib import closing, contextmanager
-from pathlib import Path
-from types import SimpleNamespace
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from call_facts import story_of
-from project_settings import write_settings
 
 from agenttool import Runtime, tool
-from agenttool.cli import event_log
-from agenttool.journal.steps import STEPS
-from agenttool.stores.fact_codec import decode_fact
-from agenttool.stores.sqlite import fact_rows
-from agenttool.stores.sqlite.reader import SqliteReader
-from agenttool.stores.sqlite.store import SqliteStore
+
+USER = pwd.getpwuid(os.getuid()).pw_name
 
 BOUND_S = 60
 
 
-def events(outcome):
-    assert outcome.exit_code == 0
+def calls(outcome):
+    assert outcome.exit_code == 0, outcome.stderr
     return [json.loads(line) for line in outcome.stdout.splitlines()]
 
 
-@pytest.mark.usefixtures("journal")
-def test_every_event_is_one_line_in_order_of_position(run):
-    lines = run("log", "--events").stdout.splitlines()
-    days = [line for line in lines if re.fullmatch(r"\d{4}-\d\d-\d\d UTC", line)]
-    assert lines[0] == days[0]
-    positions = [int(line.split()[0]) for line in lines if line not in days]
-    assert positions == sorted(positions)
-    assert len(positions) == len(events(run("log", "--events", "--json")))
+def found(run, *words):
+    return [each["invocation_id"] for each in calls(run("log", "--json", *words))]
+
+
+def test_every_call_is_one_line_with_its_end(run, journal):
+    day, *lines = run("log").stdout.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d UTC", day)
+    assert len(lines) == len(found(run)) == len(journal) + 1, "a nested call is a call"
+    (failed,) = [line for line in lines if journal["failed"][-8:] in line]
+    pattern = r"\d\d:\d\d:\d\d  \w{8}  kitchen.burn +failed +[\d.]+ (µs|ms|s) +user:ada +"
+    assert re.fullmatch(pattern + "execution_failed: ValueError: the oven is on fire", failed)
+    (approved,) = [line for line in lines if journal["edited"][-8:] in line]
+    assert approved.endswith(f"approved by {USER} (claims to be pat)  90 to ada")
+
+
+def test_a_call_as_json_has_its_people_times_and_result(run, journal):
+    (edited,) = [each for each in calls(run("log", "--json")) if each["invocation_id"] == journal["edited"]]
+    began, ended = (datetime.fromisoformat(edited.pop(name)) for name in ("began", "ended"))
+    assert (ended - began).total_seconds() == pytest.approx(edited.pop("duration_s"), abs=1e-5)
+    assert edited.pop("position") > 0
+    assert edited == {
+        "invocation_id": journal["edited"],
+        "tool": "bank.transfer",
+        "status": "succeeded",
+        "actor": None,
+        "approvals": [{"by": USER, "claim": "pat", "behavior": "allow"}],
+        "canceled_by": None,
+        "result": "90 to ada",
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--status", "denied"], ["denied"]),
+        (["--tool", "files.*"], ["denied", "deleted"]),
+        (["--tool", "files.*", "--status", "succeeded"], ["deleted"]),
+        (["--by", "pat"], ["edited", "approved"]),
+        (["--by", "p?t", "--containing", "bob"], ["approved"]),
+        (["--by", "ada", "--status", "failed"], ["unknown", "failed"]),
+        (["--by", "user:ada", "--tool", "burn"], ["failed"]),
+        (["--containing", "MALLORY"], ["edited"]),
+        (["--containing", "the oven is on fire"], ["failed"]),
+        (["--containing", '"dish":"soup"'], ["parent"]),
+        (["--limit", "1"], ["canceled"]),
+        (["--status", "succeeded", "--limit", "2"], ["edited", "approved"]),
+        (["--status", "running"], []),
+        (["--open"], []),
+    ],
+)
+def test_calls_are_selected_by_tool_status_people_and_text(run, journal, words, names):
+    assert found(run, *words) == [journal[name] for name in names]
+
+
+def test_a_masked_value_is_never_found(run, journal, pin):
+    assert journal["approved"] in found(run, "--containing", "bob")
+    assert found(run, "--containing", pin) == found(run, "--containing", "redacted") == []
 
 
 @pytest.mark.usefixtures("journal")
-def test_after_a_position_all_later_events_are_printed(run):
-    whole = events(run("log", "--events", "--json"))
-    for place, told in enumerate(whole):
-        rest = events(run("log", "--events", "--json", "--after", told["position"]))
-        assert rest[-len(whole[place + 1 :]) :] == whole[place + 1 :] or place == len(whole) - 1
-        assert len(rest) <= len(whole)
+def test_calls_are_selected_by_the_time_at_which_they_ended(run):
+    whole = calls(run("log", "--json"))
+    ids, third = [each["invocation_id"] for each in whole], whole[2]["ended"]
+    assert found(run, "--since", third) == ids[2:]
+    assert found(run, "--until", third) == ids[:2]
+    assert found(run, "--since", third, "--until", whole[4]["ended"], "--containing", "a") == ids[2:4]
+    assert found(run, "--since", "2h") == found(run, "--since", "1.5 d") == ids
+    assert found(run, "--until", "10min") == found(run, "--since", "0s") == []
+    day = datetime.fromisoformat(third).astimezone(UTC).date()
+    assert found(run, "--since", day, "--until", day + timedelta(days=1)) == ids
+    events = [each["event"]["time"] for each in calls(run("log", "--events", "--json"))]
+    since = calls(run("log", "--events", "--json", "--since", third))
+    assert [each["event"]["time"] for each in since] == [each for each in events if each >= third]
 
 
-@pytest.mark.usefixtures("journal")
-def test_a_limit_of_one_pages_through_the_whole_log(run):
-    after, seen = 0, []
-    for _ in range(200):
-        step = events(run("log", "--events", "--json", "--after", after, "--limit", 1))
-        if not step:
-            break
-        seen += step
-        after = step[-1]["position"]
-    assert seen == events(run("log", "--events", "--json"))
+@tool(namespace="bank", approval_required=True)
+async def pay(to: str) -> str:
+    """Pay someone. Not for gifts."""
+    return f"paid {to[::-1]}"
 
 
-@pytest.mark.usefixtures("journal")
-@pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_a_limit_alone_gives_the_newest(run, limit):
-    assert (
-        events(run("log", "--events", "--json", "--limit", limit)) == events(run("log", "--events", "--json"))[-limit:]
+def test_the_newest_call_is_last_with_any_filter_and_any_limit(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def overlapping():
+        """Let calls begin in one order and end in another, all within a moment."""
+        async with Runtime.open(store="agenttool.db", tools=[pay, look], approve="wait") as rt:
+            started = [await rt.start("pay", {"to": f"person {n}"}, actor_ref="user:ada") for n in range(6)]
+            questions = {each.invocation_id: each for each in await rt.approvals.list()}
+            for n in (4, 1, 3, 0):
+                await rt.approvals.decide(questions[started[n].invocation_id], "allow", by="pat")
+                await rt.wait(started[n].invocation_id)
+                await rt.call("look", {"at": f"person {n}"}, actor_ref="user:ada")
+            return [started[n].invocation_id for n in (4, 1, 3, 0, 2, 5)]
+
+    order = asyncio.run(overlapping())
+    whole = found(run)
+    assert [each for each in whole if each in order] == order, "the open ones are last"
+    filters = (
+        ["--by", "user:ada"],
+        ["--by", "pat"],
+        ["--containing", "person"],
+        ["--tool", "pay"],
+        ["--status", "succeeded"],
+        ["--since", "1h"],
+        ["--by", "ada", "--containing", "person", "--tool", "pay", "--since", "1h"],
     )
-
-
-@pytest.mark.usefixtures("journal")
-@pytest.mark.parametrize("pattern", ["kitchen.*", "kitchen.bake", "bake", "tool_kitchen.bake"])
-def test_a_tool_is_named_in_any_of_the_ways_it_goes_by(run, pattern):
-    found = {each["event"]["tool_id"] for each in events(run("log", "--events", "--json", "--tool", pattern))}
-    assert "tool_kitchen.bake" in found
-    assert all(tool.startswith("tool_kitchen.") for tool in found)
-
-
-def test_calls_can_be_picked_by_status_and_by_id(run, journal):
-    failed = events(run("log", "--events", "--json", "--status", "denied"))
-    assert [each["event"]["invocation_id"] for each in failed] == [journal["denied"]]
-    one = events(run("log", "--events", "--json", "--call", journal["hooked"][-8:], "--limit", 500))
-    assert {each["event"]["invocation_id"] for each in one} == {journal["hooked"]}
-    assert one[-1]["event"]["data"]["status"] == "succeeded"
+    for words in filters:
+        listed = found(run, *words)
+        assert listed == [each for each in whole if each in listed], words
+        assert len(listed) >= 4, words
+        for limit in (1, 2, 3, len(listed)):
+            assert found(run, *words, "--limit", limit) == listed[-limit:], words
 
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "says"),
     [
-        (["--status", "sleepy"], "sleepy"),
-        (["--events", "--call", "zz"], "zz"),
-        (["--events", "--call", "inv_"], "several"),
+        (["--tool", "kitchen.bka"], "did you mean 'kitchen.bake'?"),
+        (["--tool", "transfre"], "did you mean 'transfer'?"),
+        (["--events", "--tool", "math.ad"], "did you mean 'math.add'?"),
+        (["--status", "faild"], "did you mean 'failed'?"),
+        (["--since", "yesterday"], "--since must be a time, got 'yesterday'; write 30min, 2h"),
+        (["--after", "3"], "add --events"),
+        (["--events", "--by", "pat"], "--by"),
+        (["--follow", "--until", "1h"], "leave out --until"),
     ],
 )
-def test_an_option_that_matches_nothing_is_rejected(run, words, told):
+def test_a_filter_that_can_match_nothing_is_an_error_with_a_suggestion(run, words, says):
     outcome = run("log", *words)
-    assert outcome.exit_code == 2
-    assert told in outcome.stderr
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert says in outcome.stderr
 
 
-@pytest.mark.parametrize("command", [["show"], ["log"], ["export"], ["verify"], ["backup", "copy.db"]])
-def test_a_missing_journal_is_named_and_not_created(run, tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    outcome = run(*command)
-    assert outcome.exit_code == 2
-    assert "agenttool.db" in outcome.stderr
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.usefixtures("journal")
+def test_no_match_is_an_answer(run):
+    outcome = run("log", "--containing", "zebra")
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (0, "", "no call matches\n")
 
 
-def test_settings_in_the_working_directory_name_the_file(run, journal, tmp_path):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "agenttool.db").rename(tmp_path / "kept" / "calls.db")
-    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "sqlite:kept/calls.db"\n')
-    assert journal["canceled"] in run("show").stdout
-    write_settings(tmp_path / "agenttool.toml", '[store]\nurl = "memory:"\n')
-    assert run("show").exit_code == 2
+@tool(namespace="bank", sensitive=["pin"])
+async def send(to: str, pin: str) -> str:
+    """Send money. Not for gifts."""
+    return f"sent to {to}"
 
 
-async def _write(path, *numbers):
-    store = SqliteStore.open(path, steps=STEPS)
-    for number in numbers:
-        for fact in story_of(number):
-            store.log.append(fact)
-    await store.close()
+@tool(read_only=True, open_world=False, risk="low", approval_required=False)
+async def look(at: str) -> str:
+    """Look at something. Not for changes."""
+    await asyncio.sleep(0)
+    return at
 
 
-@contextmanager
-def _following(path, *words):
-    program = [
-        sys.executable,
-        "-m",
-        "agenttool",
-        "log",
-        "--events",
-        "--follow",
-        "--json",
-        *words,
-        "--store",
-        f"sqlite:{path}",
-    ]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
-        stuck = threading.Timer(BOUND_S, follower.kill)  # whoever waits for a line hears the end of them
-        stuck.start()
-        try:
-            yield follower
-        finally:
-            stuck.cancel()
-            follower.kill()
+async def test_open_calls_come_last_and_a_waiting_call_hides_its_secret(run, tmp_path):
+    path = tmp_path / "open.db"
 
+    async def listed(*words):
+        return await asyncio.to_thread(found, run, *words, "--store", path)
 
-def _positions(follower, count):
-    return [json.loads(follower.stdout.readline())["position"] for _ in range(count)]
+    async with Runtime.open(store=f"sqlite:{path}", tools=[send, look], approve="wait") as rt:
+        surface = await rt.surface()
+        waiting = asyncio.ensure_future(rt.call("send", {"to": "eve", "pin": "9876-5432"}, surface=surface))
+        async with asyncio.timeout(BOUND_S):
+            while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- there is no event to wait for
+                await asyncio.sleep(0.01)
+        seen = [(await rt.call("look", {"at": str(each)}, surface=surface)).invocation_id for each in range(3)]
+        call = questions[0].invocation_id
+        assert await listed() == [*seen, call]
+        assert await listed("--limit", 2) == [seen[-1], call]
+        assert await listed("--open") == await listed("--status", "awaiting_approval") == [call]
+        assert await listed("--open", "--containing", "eve") == [call]
+        assert await listed("--containing", "9876-5432") == await listed("--open", "--tool", "look") == []
+        await rt.approvals.decide(questions[0].approval_id, "deny", by="pat")
+        await waiting
+    assert found(run, "--by", "pat", "--store", path) == [call]
 
 
 @pytest.mark.slow
-def test_a_follower_prints_events_of_another_process_and_ends_at_ctrl_c(tmp_path):
+def test_a_follower_prints_a_call_when_it_ends(tmp_path):
     path = tmp_path / "agenttool.db"
-    asyncio.run(_write(path, 1))
-    with _following(path, "--after", "4") as follower:
-        seen = _positions(follower, 3)
-        asyncio.run(_write(path, 2))
-        seen += _positions(follower, 11)
+
+    async def make(at):
+        async with Runtime.open(store=f"sqlite:{path}", tools=[look], approve="wait") as rt:
+            return (await rt.call("look", {"at": at}, surface=await rt.surface())).invocation_id
+
+    first = asyncio.run(make("one"))
+    words = [sys.executable, "-m", "agenttool", "log", "--follow", "--json", "--store", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+        stuck = threading.Timer(BOUND_S, follower.kill)
+        stuck.start()
+        assert json.loads(follower.stdout.readline())["invocation_id"] == first
+        second = asyncio.run(make("two"))
+        line = json.loads(follower.stdout.readline())
         os.kill(follower.pid, signal.SIGINT)
         rest = follower.communicate(timeout=BOUND_S)
+        stuck.cancel()
+    assert (line["invocation_id"], line["status"], line["result"]) == (second, "succeeded", "two")
     assert (follower.returncode, rest) == (0, ("", ""))
-    assert seen == [4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9, 9, 9, 10]
 
 
-def _copied_over(copy, path):
-    shutil.copyfile(copy, path)
+def _on_terminal(path, columns):
+    """Run `agenttool log` on a terminal of a width; return what it printed."""
+    parent, child = pty.openpty()
+    env = os.environ | {"COLUMNS": str(columns), "TERM": "xterm-256color", "NO_COLOR": "1"}
+    words = [sys.executable, "-m", "agenttool", "log", "--store", str(path)]
+    with subprocess.Popen(words, stdin=child, stdout=child, stderr=child, env=env) as process:
+        os.close(child)
+        printed = b""
+        while True:
+            try:
+                piece = os.read(parent, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            printed += piece
+        process.wait(timeout=BOUND_S)
+    os.close(parent)
+    return re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).splitlines()
 
 
-def _moved_over(copy, path):
-    shutil.copyfile(copy, f"{path}.new")
-    Path(f"{path}.new").replace(path)
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_terminal_gets_the_newest_calls_each_on_one_line_that_fits(tmp_path, columns):
+    path = tmp_path / "agenttool.db"
+
+    async def make():
+        async with Runtime.open(store=f"sqlite:{path}", tools=[look], approve="wait") as rt:
+            for each in range(60):
+                await rt.call("look", {"at": f"{each} " + "far away " * 40}, surface=await rt.surface())
+
+    asyncio.run(make())
+    lines = _on_terminal(path, columns)
+    assert len([line for line in lines if "look" in line]) == 50
+    assert max(map(len, lines)) <= columns
+    assert "59 far away" in lines[-2]
+    assert lines[-1] == "these are the newest 50 calls; --since, --limit and other options show more"
 
 
-@pytest.mark.parametrize("restore", [_copied_over, _moved_over])
-def test_a_follower_detects_a_replaced_journal_and_continues(run, tmp_path, monkeypatch, restore):
-    path, copy = tmp_path / "agenttool.db", tmp_path / "copy.db"
-    asyncio.run(_write(path, 1))
-    shutil.copyfile(path, copy)
-    asyncio.run(_write(path, 2, 3))
+def test_a_narrow_terminal_shows_the_process_of_an_open_call_in_full(tmp_path):
+    name = "send_" + "far_" * 10 + "away"
+    path = tmp_path / "agenttool.db"
 
-    def replace_then_interrupt():
-        restore(copy, path)
-        asyncio.run(_write(path, 4))
-        yield
-        raise KeyboardInterrupt
+    async def leave():
+        far = tool(namespace="bank", name=name)(_far)
+        async with Runtime.open(store=f"sqlite:{path}", tools=[far]) as rt:
+            surface = await rt.surface()
+            calling = asyncio.ensure_future(rt.call(name, {"to": "eve"}, surface=surface))
+            async with asyncio.timeout(BOUND_S):
+                while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- there is no event to wait for
+                    await asyncio.sleep(0.01)
+            lines = await asyncio.to_thread(_on_terminal, path, 80)
+            await rt.approvals.decide(questions[0].approval_id, "deny")
+            await calling
+            return questions[0].approval_id, lines
 
-    # Between two reads, because SQLite does not support the replacement of a file that is open.
-    pauses = replace_then_interrupt()
-    monkeypatch.setattr(event_log, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: next(pauses)))
-    done = run("log", "--events", "--follow", "--json", "--after", 14, "--store", f"sqlite:{path}")
-    positions = [each["position"] for each in events(done)]
-    assert (positions[:3], len(positions), positions[-1]) == ([14, 14, 15], 14, 10)
-    assert "the journal was replaced: it is not the one that was read up to 15; continuing after 5," in done.stderr
-    with SqliteReader.open(path, steps=STEPS) as reader:
-        assert list(reader.verify()) == []
+    approval, lines = asyncio.run(leave())
+    assert f"          process {os.getpid()}@{os.uname().nodename}, waits for {approval}" in lines
+    assert any(re.search(r" bank\.send_far_\S*…  awaiting_approval  ", line) for line in lines)
 
 
-@pytest.mark.parametrize("more", [(), ("--limit", "2"), ("--after", "3")])
-def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
-    whole = [json.loads(line) for line in run("log", "--events", "--json", *more).stdout.splitlines()]
-    for name in ("read", "read_back"):
-        monkeypatch.delattr(SqliteReader, name)
-    told = [
-        json.loads(line)
-        for line in run("log", "--events", "--call", journal["hooked"], "--json", *more).stdout.splitlines()
-    ]
-    ours = [each for each in whole if each["event"].get("invocation_id") == journal["hooked"]]
-    assert told
-    assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
-    assert told == ours or more == ("--limit", "2")
-
-
-@pytest.mark.parametrize(
-    ("words", "is_wanted"),
-    [
-        (("--status", "failed"), lambda event: event["data"].get("status") == "failed"),
-        (("--status", "planned"), lambda event: event["data"].get("status") == "planned"),
-        (("--tool", "bank.*"), lambda event: event.get("tool_id") == "tool_bank.transfer"),
-        (("--tool", "?ake"), lambda event: event.get("tool_id") == "tool_kitchen.bake"),
-        (("--tool", "delete", "--status", "denied"), lambda event: event["data"].get("status") == "denied"),
-        (("--sizes",), None),
-    ],
-)
-@pytest.mark.usefixtures("journal")
-def test_a_filter_decodes_only_the_facts_that_it_prints(run, monkeypatch, words, is_wanted):
-    whole = [json.loads(line) for line in run("log", "--events", "--json").stdout.splitlines()]
-    decoded = []
-    monkeypatch.setattr(fact_rows, "decode_fact", lambda *given: decoded.append(1) or decode_fact(*given))
-    mode = () if is_wanted is None else ("--events",)
-    printed = run("log", *mode, "--json", *words).stdout.splitlines()
-    if is_wanted is None:
-        assert (bool(printed), decoded) == (True, [])
-        return
-    wanted = [each for each in whole if is_wanted(each["event"])]
-    assert wanted
-    assert [json.loads(line) for line in printed] == wanted
-    assert len(decoded) <= len(wanted), "a fact has at least one event"
-    newest = run("log", "--events", "--json", *words, "--limit", "2").stdout.splitlines()
-    assert [json.loads(line) for line in newest] == wanted[-2:]
-
-
-@tool(namespace="bank")
-async def send(amount: int) -> int:
-    """Send money. Not for gifts."""
-    return amount
-
-
-async def test_open_calls_are_listed_with_the_processes_that_own_them(run, tmp_path):
-    path = tmp_path / "open.db"
-    mine = f"{os.getpid()}@{os.uname().nodename}"
-
-    async def listed():
-        return events(await asyncio.to_thread(run, "log", "--open", "--json", "--store", path))
-
-    async with Runtime.open(store=f"sqlite:{path}", tools=[send], approve="wait") as rt:
-        surface = await rt.surface()
-        calling = [asyncio.ensure_future(rt.call("send", {"amount": each}, surface=surface)) for each in (1, 2)]
-        async with asyncio.timeout(BOUND_S):
-            while len(questions := await rt.approvals.list()) < 2:  # noqa: ASYNC110 -- there is no event to wait for
-                await asyncio.sleep(0.01)
-        found = await listed()
-        assert [each["invocation_id"] for each in found] == sorted(each.invocation_id for each in questions)
-        assert {each["waits_for"] for each in found} == {each.approval_id for each in questions}
-        assert {(each["tool"], each["status"], each["process"], each["is_alive"]) for each in found} == {
-            ("bank.send", "awaiting_approval", mine, True)
-        }
-        shown = (await asyncio.to_thread(run, "log", "--open", "--store", path)).stdout
-        assert shown.count(mine) == shown.count("bank.send") == 2
-        for question in questions:
-            await rt.approvals.decide(question.approval_id, "deny")
-        await asyncio.gather(*calling)
-        assert await listed() == []
-    assert run("log", "--open", "--store", path).stderr == "no call is open\n"
-    assert run("log", "--open", "--events", "--store", path).exit_code == 2
-
-
-@pytest.mark.usefixtures("journal")
-def test_sizes_are_printed_tool_by_tool(run, tmp_path):
-    told = [json.loads(line) for line in run("log", "--sizes", "--json").stdout.splitlines()]
-    verified = json.loads(run("verify", "--json").stdout.splitlines()[-1])
-    assert sum(each["facts"] for each in told) == verified["facts"]
-    assert sum(each["calls"] for each in told) == verified["calls"]
-    assert [each["bytes"] for each in told] == sorted((each["bytes"] for each in told), reverse=True)
-    with closing(sqlite3.connect(tmp_path / "agenttool.db")) as file:
-        (held,) = file.execute("SELECT sum(length(lines) + 1) FROM facts").fetchone()
-    assert sum(each["bytes"] for each in told) == held
-    largest = max(told, key=lambda each: each["largest_bytes"])
-    assert largest["about"].split(".")[-1] in run("show", largest["largest"]).stdout
-    *_, total = run("log", "--sizes").stdout.splitlines()
-    assert total.split() == [f"{held:,}", f"{verified['calls']:,}", f"{verified['facts']:,}", "total"]
-    assert run("log", "--sizes", "--after", verified["facts"], "--json").stdout == ""
-    assert run("log", "--sizes", "--follow").exit_code == 2
+def _far(to: str) -> str:
+    """Send money far away. Not for gifts."""
+    return to

@@ -1,29 +1,61 @@
 """`agenttool log`: calls or events of the journal, one line each, from any position, and while others write."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Annotated
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.call_list import CallPrinter
 from agenttool.cli.event_log import EventFilter, JournalFollower, print_events
-from agenttool.cli.format import print_json, short_id
+from agenttool.cli.format import duration, print_json, short_id, status_style
 from agenttool.cli.options import MAX_PAGE, JournalOption, UrlOption, open_journal, server_url
-from agenttool.cli.output import figures, plain_table, print_blocks, print_text
+from agenttool.cli.output import figures, hint, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
-from agenttool.history.listed_call import CallFilter, check_status, parse_time, tool_name
+from agenttool.history.listed_call import (
+    CallFilter,
+    ListedCall,
+    check_status,
+    check_tool,
+    listed_calls,
+    parse_time,
+    tool_name,
+)
+from agenttool.journal import steps
 from agenttool.records import InvocationStatus
 from agenttool.stores.fact_codec import FactHead
+from agenttool.stores.sqlite.fact_rows import FactFilter
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
+from agenttool.world import SystemClock
 
 TERMINAL_LIMIT = 50
 """So many calls are printed on a terminal if no option selects calls."""
+
+MAX_RESULT_CHARS = 200
+"""So many characters of a result are printed where the output is no terminal; on a terminal, one line."""
+
+MAX_WIDTHS = {"time": 8, "call": 8, "tool": 32, "status": 19, "took": 8, "by": 32}
+"""The columns before the result, and how wide each may make the others move."""
+
+WIDE, MAX_TOOL = 110, 24
+"""On a terminal with fewer columns, a longer name of a tool is cut."""
+
+OWNER_INDENT = 10
+"""Where the process of an open call begins, if it needs a line of its own."""
+
+ALIGNED = 100
+"""The first so many lines decide about the widths of the columns."""
+
+_FOLLOWED = (steps.ASKED.name, *(step.name for step in steps.STEPS.values() if step.ends))
+"""The steps after which `--follow` prints a call."""
 
 
 def log(  # noqa: PLR0913 -- one for each option of the command
@@ -113,8 +145,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
             limit = TERMINAL_LIMIT if is_short else limit
             count = _print_calls(store, wanted, limit, follow=follow, as_json=as_json)
             if is_short and count == limit:
-                hint = f"these are the newest {limit} calls; --since, --limit and other options show more"
-                print_text(Console(stderr=True), hint, "dim")
+                hint(f"these are the newest {limit} calls; --since, --limit and other options show more")
 
 
 _ADVICE = {
@@ -132,13 +163,120 @@ def _refuse_combination(*checks: tuple[bool, str, object]) -> None:
 
 
 def _print_calls(store: str | None, wanted: CallFilter, limit: int | None, *, follow: bool, as_json: bool) -> int:
-    printer = CallPrinter(wanted, as_json=as_json)
+    """Print the newest calls and return how many; then, if asked, those that end or wait for approval.
+
+    Raises:
+        ConfigError: the journal has no call of the tool that is wanted; it suggests one.
+    """
+    lines = CallLines()
+
+    def print_call(call: ListedCall) -> None:
+        print_json(call.document()) if as_json else lines.print(call)
+
     with open_journal(store) as reader:
         follower = JournalFollower(reader, reader.head().position)
-        count = printer.print_listed(reader, limit, is_complete=not follow)
+        calls, count = listed_calls(reader, wanted, limit), 0
+        first = list(islice(calls, ALIGNED))
+        lines.measure(() if as_json else first)
+        for call in chain(first, calls):
+            print_call(call)
+            count += 1
+        sys.stdout.flush()
+        if not count and not follow:
+            check_tool(reader, wanted.tool)
+            if not as_json:
+                hint("no call is open" if wanted.is_open else "no call matches")
+
+    def print_new(reader: SqliteReader) -> bool:
+        last = reader.head().position
+        for call in _new_calls(reader, follower.position, last):
+            if wanted.matches(call):
+                print_call(call)
+        follower.position = last
+        sys.stdout.flush()
+        return True
+
     if follow:
-        follower.follow(lambda reader: printer.print_new(reader, follower))
+        follower.follow(print_new)
     return count
+
+
+def _new_calls(reader: SqliteReader, after: int, last: int) -> Iterator[ListedCall]:
+    """Yield the calls that ended, or began to wait for an approval, between two positions."""
+    while facts := reader.read(after, wanted=FactFilter(_FOLLOWED)):
+        for position, fact in facts:
+            if fact.invocation_id is not None and position <= last:
+                recorded = [each for each in reader.facts_of(fact.invocation_id) if each[0] <= position]
+                owner = None if fact.step.ends else reader.ownership(fact.invocation_id, SystemClock().moment())
+                yield ListedCall(recorded, owner)
+        after = facts[-1][0]
+
+
+class CallLines:
+    """Prints calls for people, and the date before the first line of a day."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._is_terminal = self._console.is_terminal
+        self._widths = dict.fromkeys(MAX_WIDTHS, 0)
+        self._day = ""
+
+    def measure(self, calls: Iterable[ListedCall]) -> None:
+        """Make the columns wide enough for some calls."""
+        for call in calls:
+            for name, cell in self._fitting(_cells(call)).items():
+                self._widths[name] = max(self._widths[name], min(cell_len(cell), MAX_WIDTHS[name]))
+
+    def print(self, call: ListedCall) -> None:
+        """Print one call on one line; a terminal cuts it at its width."""
+        day = f"{_moment(call):%Y-%m-%d}"
+        if day != self._day:
+            self._day = day
+            self._write(Text(f"{day} UTC", style="bold"))
+        cells = self._fitting(_cells(call))
+        is_error = call.result is not None and call.result.is_error
+        text = call.first_line[:MAX_RESULT_CHARS]
+        padded = {name: self._padded(name, cell) for name, cell in cells.items() if self._widths[name]}
+        if not self._is_terminal:  # without styles there is nothing to render, which takes most of the time
+            self._console.file.write(f"{'  '.join((*padded.values(), text)).rstrip()}\n")
+            return
+        styles = {"call": "cyan", "status": status_style(call.status), "tool": "bold", "took": "dim", "by": "magenta"}
+        line = Text()
+        for name, cell in padded.items():
+            line.append(f"{cell}  ", style=styles.get(name, ""))
+        if call.owner is not None and cell_len(text) > self._console.width - line.cell_len:
+            self._write(line)
+            print_text(self._console, f"{'':{OWNER_INDENT}}{text}")  # what an operator needs is not cut off
+            return
+        self._write(line.append(text, style="red" if is_error else ""))
+
+    def _fitting(self, cells: dict[str, str]) -> dict[str, str]:
+        """Return the cells with a shorter name of the tool, where a terminal is narrow."""
+        if not self._is_terminal or self._console.width >= WIDE or cell_len(cells["tool"]) <= MAX_TOOL:
+            return cells
+        return {**cells, "tool": f"{cells['tool'][: MAX_TOOL - 1]}…"}
+
+    def _write(self, line: Text) -> None:
+        self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _padded(self, name: str, cell: str) -> str:
+        padding = " " * (self._widths[name] - cell_len(cell))
+        return padding + cell if name == "took" else cell + padding
+
+
+def _moment(call: ListedCall) -> datetime:
+    return datetime.fromtimestamp(call.at_ns / 1e9, UTC)
+
+
+def _cells(call: ListedCall) -> dict[str, str]:
+    return {
+        "time": f"{_moment(call):%H:%M:%S}",
+        "call": short_id(str(call.facts[0][1].invocation_id)),
+        "tool": tool_name(call.tool_id),
+        "status": call.status.value,
+        "took": duration(call.taken_ns),
+        "by": call.people,
+    }
 
 
 @dataclass(slots=True)

@@ -96,12 +96,17 @@ class StoreStatus:
         """The calls that wait for a process that has their tool."""
         return [each for each in self.open_calls if each.owner is not None and each.owner.waits_for_tool]
 
+    @property
+    def sources(self) -> dict[str, SourceStatus | None]:
+        """The sources by name, each with its fault if one is recorded."""
+        found = dict.fromkeys(self.kinds) | {each.source: each for each in self.failing}
+        return dict(sorted(found.items()))
+
     def document(self) -> JsonObject:
         """Return the status as `--json` prints it."""
-        away = {each.source: each for each in self.failing}
         sources: list[Json] = [
-            {"name": name, "kind": self.kinds.get(name), "fault": None, **(asdict(away[name]) if name in away else {})}
-            for name in sorted({*self.kinds, *away})
+            {"name": name, "kind": self.kinds.get(name), "fault": None, **({} if fault is None else asdict(fault))}
+            for name, fault in self.sources.items()
         ]
         return {
             "store": {
@@ -135,10 +140,11 @@ class StoreStatus:
             yield heading(f"Waiting for a tool: {len(self.without_tool)}")
             names = (tool_name(each.tool_id) for each in self.without_tool)
             yield from _lines([f"each {waiting_for_tools(names, store_arguments)}"])
-        yield heading(f"Sources: {len({*self.kinds, *(each.source for each in self.failing)})}")
-        away = {each.source: fault_state(each) for each in self.failing}
-        names = sorted({*self.kinds, *away})
-        yield from _lines(f"{name} {self.kinds.get(name, '')} {away.get(name, 'no fault recorded')}" for name in names)
+        yield heading(f"Sources: {len(self.sources)}")
+        yield from _lines(
+            f"{name} {self.kinds.get(name, '')} {'no fault recorded' if fault is None else fault_state(fault)}"
+            for name, fault in self.sources.items()
+        )
 
 
 def _read(reader: SqliteReader, kinds: dict[str, str]) -> StoreStatus:

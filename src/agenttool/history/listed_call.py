@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -383,22 +382,13 @@ def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) ->
 
     Memory grows with open calls, the limit, and the ids of the calls that a text or a name selects.
     """
-    still_open = [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
-    if limit is not None:
+    still_open = _open_matches(reader, wanted)
+    if limit is None:
+        yield from (call for _, call in _ended_calls(reader, wanted) if call is not None)
+    else:
         still_open = still_open[-limit:]
-    newest: deque[ListedCall] = deque()
-    if wanted.includes_ended and (limit is None or len(still_open) < limit):
-        for _, facts in reader.calls(wanted.facts, newest_first=limit is not None):
-            call = ListedCall(facts)
-            if not call.status.is_terminal or not wanted.matches(call):
-                continue
-            if limit is None:
-                yield call
-                continue
-            newest.appendleft(call)
-            if len(newest) + len(still_open) == limit:
-                break
-    yield from newest
+        ended = (call for _, call in _ended_calls(reader, wanted, newest_first=True) if call is not None)
+        yield from reversed(list(islice(ended, limit - len(still_open))))
     yield from still_open
 
 
@@ -413,6 +403,20 @@ def _id_prefix(part: str) -> str:
     if not separator:
         return INVOCATION.compose(part)
     return INVOCATION.compose(rest.partition("-")[0]) if kind in ID_PREFIXES else part
+
+
+def _open_matches(reader: JournalReader, wanted: CallFilter) -> list[ListedCall]:
+    return [call for call in open_calls(reader) if wanted.matches(call)] if wanted.includes_open else []
+
+
+def _ended_calls(
+    reader: JournalReader, wanted: CallFilter, *, newest_first: bool = False, before: int | None = None
+) -> Iterator[tuple[int, ListedCall | None]]:
+    """Yield the position of each examined call, with the call if it has ended and matches."""
+    if wanted.includes_ended:
+        for place, facts in reader.calls(wanted.facts, newest_first=newest_first, before=before):
+            call = ListedCall(facts)
+            yield place, call if call.status.is_terminal and wanted.matches(call) else None
 
 
 class CallPage(NamedTuple):
@@ -431,19 +435,12 @@ def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before:
             for each in calls_like(reader, wanted.id_part, MAX_EXAMINED)
         )
         return CallPage([*islice(filter(wanted.matches, like), limit)], None)
-    calls: list[ListedCall] = []
-    if before is None and wanted.includes_open:
-        calls = [call for call in open_calls(reader) if wanted.matches(call)]
-        calls.reverse()
-    if not wanted.includes_ended:
-        return CallPage(calls, None)
-    count = 0
-    for examined, (place, facts) in enumerate(reader.calls(wanted.facts, newest_first=True, before=before), 1):
-        call = ListedCall(facts)
-        if call.status.is_terminal and wanted.matches(call):
-            calls.append(call)
-            count += 1
-        if count == limit or examined == MAX_EXAMINED:
+    calls = _open_matches(reader, wanted)[::-1] if before is None else []
+    last = len(calls) + limit
+    ended = _ended_calls(reader, wanted, newest_first=True, before=before)
+    for examined, (place, call) in enumerate(ended, 1):
+        calls += [] if call is None else [call]
+        if len(calls) == last or examined == MAX_EXAMINED:
             return CallPage(calls, place)
     return CallPage(calls, None)
 

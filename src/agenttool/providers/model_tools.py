@@ -71,6 +71,8 @@ Pending = Literal["wait", "return"]
 Callback = Callable[[object], object]
 """Receives an event; it may be a coroutine function."""
 
+_END = object()
+
 
 class ToolServer(Protocol):
     """What a conversation with a model needs of a runtime."""
@@ -417,8 +419,8 @@ async def _events(stream: object) -> AsyncGenerator[object]:
                 yield event
         else:
             rest = iter(cast("Iterable[object]", stream))
-            while found := await asyncio.to_thread(lambda: [*_first(rest)]):
-                yield found[0]
+            while (event := await asyncio.to_thread(next, rest, _END)) is not _END:
+                yield event
     finally:
         given = cast("object", stream)
         close: object = getattr(given, "aclose", None) or getattr(given, "close", None)
@@ -429,12 +431,6 @@ async def _events(stream: object) -> AsyncGenerator[object]:
         elif callable(close):
             with suppress(ValueError):  # a generator that a thread still runs cannot be closed
                 await asyncio.to_thread(close)
-
-
-def _first(rest: Iterable[object]) -> Iterable[object]:
-    for each in rest:
-        yield each
-        return
 
 
 async def _notify(callback: Callable[..., object], value: object) -> None:
