@@ -16,10 +16,17 @@ from rich.text import Text
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, UrlOption, find_settings, open_journal, server_url
+from agenttool.cli.options import (
+    ByOption,
+    SettingsOption,
+    StoreOption,
+    StoreOptions,
+    UrlOption,
+    open_journal,
+    server_url,
+)
 from agenttool.cli.output import done, figures, plain_table, print_error, print_text
 from agenttool.cli.prompt import (
-    BY_HELP,
     Skipped,
     Terminal,
     age_and_expiry,
@@ -37,7 +44,7 @@ from agenttool.cli.prompt import (
 )
 from agenttool.cli.recorded_call import server_state, waiting_for_tools
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.config import rule_files
+from agenttool.config import AUTO, rule_files
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, StoreError
@@ -90,9 +97,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         list[str] | None, typer.Argument(metavar="answer ID allow|deny|N", help="Answer one question, without a prompt")
     ] = None,
     *,
-    store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Store file; default: the one in the settings")
-    ] = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Recover calls of these tools")
@@ -100,7 +105,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     shown: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="The question as you saw it; the list prints its digest")
     ] = None,
-    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
+    by: ByOption = None,
     message: Annotated[str | None, typer.Option(help="Text that the model reads with the answer")] = None,
     edited: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Run this input instead")] = None,
     remember: Annotated[int | None, typer.Option(metavar="N", help="Also add the N-th suggested rule")] = None,
@@ -142,7 +147,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     questions = QuestionFilter(tool=tool, containing=containing, after=last_seen, limit=limit, newest_first=newest)
 
     async def run() -> int:
-        rt = Runtime.open(config=find_settings(settings), store=options.store, tools=tools, approve="wait")
+        rt = Runtime.open(config=settings or AUTO, store=options.store, tools=tools, approve="wait")
         session = ApprovalSession(rt, tools, shown_options, by=by, save=save, as_json=as_json)
         return await session.run(answer, questions, count=count, shown=shown)
 

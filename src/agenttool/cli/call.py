@@ -16,10 +16,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
+from agenttool.cli.options import (
+    ByOption,
+    SettingsOption,
+    StoreOptions,
+    ToolsOption,
+    UrlOption,
+    server_url,
+)
 from agenttool.cli.output import INTERRUPTED, print_text
 from agenttool.cli.prompt import (
-    BY_HELP,
     Skipped,
     Terminal,
     ask_approval,
@@ -31,6 +37,7 @@ from agenttool.cli.prompt import (
 from agenttool.cli.result_files import ResultPayload, read_payloads, write_payloads
 from agenttool.cli.tools import complete_tool_name, require_tools
 from agenttool.codec import parse_object, parse_value, to_json
+from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError, RecordError
 from agenttool.history.printable import printable
@@ -82,7 +89,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         Path | None,
         typer.Option(metavar="FILE", help="Write the complete output to this file; several outputs get numbered files"),
     ] = None,
-    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
+    by: ByOption = None,
     url: UrlOption = None,
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Make no second call with the same key; return the first one")
@@ -236,7 +243,7 @@ class CommandLineCall:
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call, and wait for its end or for a question that is left open."""
         approve = "wait" if self.is_interactive or self.is_durable else None
-        config, store = find_settings(self.options.settings), self.options.store
+        config, store = self.options.settings or AUTO, self.options.store
         async with Runtime.open(config=config, store=store, tools=self.tools, approve=approve) as rt:
             words = (self.name, *(f"{key}={value}" for key, value in self.arguments.words.items()))
             require_tools(rt, self.tools, f"{program_name()} call {shlex.join(words)} --from MODULE")

@@ -8,10 +8,18 @@ from rich.console import Console
 from agenttool import sync
 from agenttool.adapters.python.source import Tool, load_tools
 from agenttool.cli.format import print_json, print_result
-from agenttool.cli.options import SettingsOption, StoreOptions, ToolsOption, UrlOption, find_settings, server_url
+from agenttool.cli.options import (
+    ByOption,
+    SettingsOption,
+    StoreOption,
+    StoreOptions,
+    ToolsOption,
+    UrlOption,
+    server_url,
+)
 from agenttool.cli.output import print_error, print_text
-from agenttool.cli.prompt import BY_HELP
 from agenttool.codec import to_json
+from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.history.recorded_call import find_call
 from agenttool.journal.steps import STEPS
@@ -30,12 +38,10 @@ def cancel(  # noqa: PLR0913 -- one for each option of the command
         str, typer.Argument(metavar="CALL", help="Beginning or end of the id of the call, as `agenttool log` prints it")
     ],
     *,
-    store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Store file; default: the one in the settings")
-    ] = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     places: ToolsOption = None,
-    by: Annotated[str | None, typer.Option(metavar="NAME", help=BY_HELP)] = None,
+    by: ByOption = None,
     url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else")] = False,
 ) -> None:
@@ -69,7 +75,7 @@ def _cancel(
 
     The tools are needed to withdraw a deferred call.
     """
-    config = find_settings(options.settings)
+    config = options.settings or AUTO
     with sync.open(config=config, store=options.store, tools=tools, approve="wait") as rt:
         if (ended := rt.journal.result(call)) is not None:
             return ended, f"it had ended before ({ended.status.value})"

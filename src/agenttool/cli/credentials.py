@@ -8,8 +8,9 @@ import typer
 from agenttool.assemble.credentials import make_credentials
 from agenttool.assemble.settings import read_settings
 from agenttool.cli.format import print_rows
-from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, find_settings
+from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption
 from agenttool.cli.output import escape_markup, plain_table
+from agenttool.config import AUTO
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError, CredentialMissing
 from agenttool.ports.credentials import CredentialProvider
@@ -32,7 +33,7 @@ def credentials(
 
     The values are never printed.
     """
-    known = make_credentials(read_settings(find_settings(settings), ())[0], None)
+    known = make_credentials(read_settings(settings or AUTO, ())[0], None)
     for name in names or ():
         if name not in known:
             raise ConfigError(f"no credential is called {name!r}; {suggestion(name, known) if known else 'add it'}")

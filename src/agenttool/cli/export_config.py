@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from agenttool.cli.client_settings import client_files
-from agenttool.cli.options import SettingsOption, ToolsOption, find_settings
+from agenttool.cli.options import SettingsOption, StoreOption, ToolsOption
 from agenttool.cli.output import hint
-from agenttool.config import environment, load_config
+from agenttool.config import AUTO, environment, load_config
 from agenttool.records import Json, JsonObject
 
 
@@ -47,7 +47,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     profile: Annotated[
         str, typer.Option(metavar="NAME", help="Use the tools of the table [mcp.NAME] in the settings of the gateway")
     ] = "",
-    store: Annotated[str | None, typer.Option(metavar="FILE", help="Store file")] = None,
+    store: StoreOption = None,
     places: ToolsOption = None,
     settings: SettingsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the settings only, without where they belong")] = False,
@@ -59,7 +59,7 @@ def export_config(  # noqa: PLR0913 -- one for each option of the command
     here = Path.cwd()
     if url is None:
         if profile:
-            load_config(find_settings(settings)).check_profile(profile)
+            load_config(settings or AUTO).check_profile(profile)
         given = (
             ("--profile", profile or None),
             ("--store", store),

@@ -13,8 +13,8 @@ import typer
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import (
-    JournalOption,
     JsonOption,
+    StoreOption,
     StoreOptions,
     open_existing_store,
     open_journal,
@@ -37,7 +37,7 @@ DAY_NS = 24 * 3600 * 10**9
 def export(
     *,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; default: standard output")] = None,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="No effect: the output is always JSON Lines")] = False,
 ) -> None:
     """Write every record of the journal as JSON Lines.
@@ -86,7 +86,7 @@ def _write_file(reader: SqliteReader, out: Path) -> None:
 def backup(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that does not exist yet")],
     *,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy the journal while other processes write to it.
@@ -116,7 +116,7 @@ def retain(
     *,
     payloads: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older payloads")] = None,
     journal: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older facts")] = None,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete payloads and facts that are older than a number of days.

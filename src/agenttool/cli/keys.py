@@ -2,17 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
 from rich.text import Text
 
 from agenttool.cli.format import print_json, print_rows, utc
-from agenttool.cli.options import STORE_FILE, JsonOption, SettingsOption, StoreOptions, find_settings, open_parts
+from agenttool.cli.options import JsonOption, SettingsOption, StoreOption, StoreOptions, open_parts
 from agenttool.cli.output import done, hint, plain_table
-from agenttool.config import ServerSetting, load_config
+from agenttool.config import AUTO, ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_span
@@ -26,9 +26,8 @@ from agenttool.world import os_user
 
 app = typer.Typer(add_completion=False)
 
-_StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="FILE", help=f"Store of the server; default: settings, or {STORE_FILE}")
-]
+_T = TypeVar("_T")
+
 _RoleOption = Annotated[
     list[AccessRole] | None, typer.Option("--role", help="What the key may do; may be repeated. Default: caller")
 ]
@@ -40,13 +39,20 @@ def keys() -> None:
     """Add, list and revoke keys; each command takes --json."""
 
 
-@asynccontextmanager
-async def _open_grants(store: str | None, settings: SettingsOption) -> AsyncGenerator[AccessGrants]:
+def _on_grants(
+    store: str | None, settings: Path | None, use: Callable[[AccessGrants], Coroutine[None, None, _T]]
+) -> _T:
+    """Open the grants of a store, use them, and return the outcome."""
     options = StoreOptions(store, settings).for_use()
-    if options.file is None:
+    file = options.file
+    if file is None:
         raise ConfigError("the store is in memory, so no key outlives the server; name a file with --store")
-    async with open_parts(options.file, options.payloads) as parts:
-        yield AccessGrants(parts.documents, time.time)
+
+    async def run() -> _T:
+        async with open_parts(file, options.payloads) as parts:
+            return await use(AccessGrants(parts.documents, time.time))
+
+    return asyncio.run(run())
 
 
 @app.command()
@@ -56,7 +62,7 @@ def add(  # noqa: PLR0913 -- one for each option of the command
     roles: _RoleOption = None,
     tenant: _TenantOption = DEFAULT_TENANT,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it is valid: 12h, 30d")] = None,
-    store: _StoreOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,19 +70,18 @@ def add(  # noqa: PLR0913 -- one for each option of the command
     if not is_tenant_name(tenant):
         raise ConfigError(f"a tenant is named with a-z, 0-9, - and _, got {tenant!r}; use such a name")
     lifetime_s = None if expires is None else parse_span("--expires", expires)
-
-    async def add_key() -> tuple[str, Grant]:
-        async with _open_grants(store, settings) as grants:
-            return await grants.add(
-                GrantKind.KEY,
-                subject=subject,
-                roles=roles or [AccessRole.CALLER],
-                tenant=tenant,
-                created_by=_operator(),
-                lifetime_s=lifetime_s,
-            )
-
-    token, grant = asyncio.run(add_key())
+    token, grant = _on_grants(
+        store,
+        settings,
+        lambda grants: grants.add(
+            GrantKind.KEY,
+            subject=subject,
+            roles=roles or [AccessRole.CALLER],
+            tenant=tenant,
+            created_by=_operator(),
+            lifetime_s=lifetime_s,
+        ),
+    )
     if as_json:
         print_json({"key": token, **_document(grant)})
         return
@@ -89,17 +94,12 @@ def add(  # noqa: PLR0913 -- one for each option of the command
 def list_keys(
     *,
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of a tenant")] = None,
-    store: _StoreOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the API keys, without their secrets."""
-
-    async def read() -> list[Grant]:
-        async with _open_grants(store, settings) as grants:
-            return [*await grants.list(GrantKind.KEY, tenant)]
-
-    found = asyncio.run(read())
+    found = _on_grants(store, settings, lambda grants: grants.list(GrantKind.KEY, tenant))
     rows = (
         (
             Text(each.grant_id, style="cyan"),
@@ -119,18 +119,13 @@ def list_keys(
 def revoke(
     key_id: Annotated[str, typer.Argument(help="The id of the key, as `list` prints it, or the key itself")],
     *,
-    store: _StoreOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Revoke an API key in every process on the store; its requests and streams end, its calls continue."""
     named = key_id.split("_")[1] if key_id.startswith("atk_") else key_id
-
-    async def revoke_key() -> bool:
-        async with _open_grants(store, settings) as grants:
-            return await grants.revoke(GrantKind.KEY, named)
-
-    if not asyncio.run(revoke_key()):
+    if not _on_grants(store, settings, lambda grants: grants.revoke(GrantKind.KEY, named)):
         raise ConfigError(f"there is no valid key {named!r}; list them with `{program_name()} keys list`")
     if as_json:
         print_json({"revoked": named})
@@ -143,18 +138,14 @@ def link(
     *,
     url: Annotated[str | None, typer.Option(help="URL of the server; default: as settings say")] = None,
     tenant: _TenantOption = DEFAULT_TENANT,
-    store: _StoreOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a link that logs a browser in to the console once, with every role."""
-    server = load_config(find_settings(settings)).server or ServerSetting()
-
-    async def make() -> str:
-        async with _open_grants(store, settings) as grants:
-            return await login_link(grants, url or server.reached or "http://127.0.0.1:8642", tenant=tenant)
-
-    made = asyncio.run(make())
+    server = load_config(settings or AUTO).server or ServerSetting()
+    address = url or server.reached or "http://127.0.0.1:8642"
+    made = _on_grants(store, settings, lambda grants: login_link(grants, address, tenant=tenant))
     print_json({"login_url": made}) if as_json else typer.echo(made)
 
 

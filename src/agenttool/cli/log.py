@@ -16,7 +16,7 @@ from rich.text import Text
 
 from agenttool.cli.event_log import EventFilter, JournalFollower, print_events
 from agenttool.cli.format import duration, print_json, short_id, status_style
-from agenttool.cli.options import MAX_PAGE, JournalOption, UrlOption, open_journal, server_url
+from agenttool.cli.options import MAX_PAGE, StoreOption, UrlOption, open_journal, server_url
 from agenttool.cli.output import figures, hint, plain_table, print_blocks, print_text
 from agenttool.cli.progress import WorkBar
 from agenttool.errors import ConfigError
@@ -94,7 +94,7 @@ def log(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     call: Annotated[str | None, typer.Option(metavar="ID", help="With --events: only this call")] = None,
     sizes: Annotated[bool, typer.Option("--sizes", help="Only print the size of the journal, tool by tool")] = False,
-    store: JournalOption = None,
+    store: StoreOption = None,
     url: UrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines")] = False,
 ) -> None:

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from agenttool.adapters.python.source import load_tools
 from agenttool.cli.format import print_json
-from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, ToolsOption, find_settings
+from agenttool.cli.options import SettingsOption, StoreOption, StoreOptions, ToolsOption
 from agenttool.cli.output import print_text
-from agenttool.config import load_config
+from agenttool.config import AUTO, load_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.mcp.listing import ToolList, ToolLister
@@ -25,9 +25,7 @@ from agenttool.runtime import Runtime
 def mcp(  # noqa: PLR0913 -- one for each option of the command
     *,
     settings: SettingsOption = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}")
-    ] = None,
+    store: StoreOption = None,
     places: ToolsOption = None,
     actor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who makes the calls, for rules and the journal")
@@ -61,7 +59,7 @@ def mcp(  # noqa: PLR0913 -- one for each option of the command
             raise ConfigError(f"--directory {str(directory)!r} cannot be used: {error.strerror}; correct it") from error
     tools = load_tools(places or [])
     options = StoreOptions(store, settings).for_use()
-    config = find_settings(settings)
+    config = settings or AUTO
     loaded = load_config(config)
     base = McpOptions(
         actor=actor,

@@ -22,9 +22,13 @@ URL, KEY, KEY_FILE = "AGENTTOOL_URL", "AGENTTOOL_KEY", "AGENTTOOL_KEY_FILE"
 MAX_PAGE = 200
 """So many items a server returns at a time."""
 
-JournalOption = Annotated[
+StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="FILE", help=f"Journal file; default: the one in {SETTINGS_FILE}, or {STORE_FILE}"),
+    typer.Option("--store", metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}"),
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Your name, recorded as a claim beside the operating-system user"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else")]
 ToolsOption = Annotated[
@@ -71,11 +75,6 @@ def read_variable(setting: str, name: str) -> str:
     return value
 
 
-def find_settings(given: Path | None) -> Path | str:
-    """Return the given settings file, or else the name of those that apply in the working directory."""
-    return AUTO if given is None else given
-
-
 class StoreOptions(NamedTuple):
     """The options that name a store: `--store`, or else the [store] table of `--settings`."""
 
@@ -85,7 +84,7 @@ class StoreOptions(NamedTuple):
     @property
     def setting(self) -> StoreSetting | None:
         """The [store] table, if it applies."""
-        return None if self.store is not None else load_config(find_settings(self.settings)).store
+        return None if self.store is not None else load_config(self.settings or AUTO).store
 
     @property
     def file(self) -> Path | None:

@@ -20,13 +20,12 @@ from agenttool.assemble.settings import make_policy
 from agenttool.cli.call import Arguments, input_schema, read_arguments
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import (
-    JournalOption,
     JsonOption,
     SettingsOption,
+    StoreOption,
     StoreOptions,
     ToolsOption,
     UrlOption,
-    find_settings,
     open_journal,
     server_url,
 )
@@ -34,7 +33,7 @@ from agenttool.cli.output import done, figures, fixed, heading, indented, plain_
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.cli.tools import require_tools
 from agenttool.codec import parse_object
-from agenttool.config import load_config, read_config
+from agenttool.config import AUTO, load_config, read_config
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
 from agenttool.history.listed_call import parse_time
@@ -64,7 +63,7 @@ def policy() -> None:
 @app.command()
 def rules(
     *,
-    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with remembered rules")] = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,8 +74,8 @@ def rules(
     options = StoreOptions(store, settings).for_use()
     file = options.file
     place = options.store if file is not None and file.exists() else "memory:"
-    found = [(rule, rule.place) for rule in read_rules(load_config(find_settings(settings)).rules)]
-    with sync.open(config=find_settings(settings), store=place, approve="wait") as rt:
+    found = [(rule, rule.place) for rule in read_rules(load_config(settings or AUTO).rules)]
+    with sync.open(config=settings or AUTO, store=place, approve="wait") as rt:
         found += [(rule, f"remembered in {file}") for rule in rt.approvals.rules()]
     if as_json:
         for rule, place in found:
@@ -101,14 +100,14 @@ def _table_of(rule: Rule) -> str:
 def forget(
     approval_id: Annotated[str, typer.Argument(metavar="APR_ID", help="The approval that added the rule")],
     *,
-    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store that remembers it")] = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     options = StoreOptions(store, settings).for_use()
     options.existing_file()
-    with sync.open(config=find_settings(settings), store=options.store, approve="wait") as rt:
+    with sync.open(config=settings or AUTO, store=options.store, approve="wait") as rt:
         is_revoked = rt.approvals.forget(approval_id.removeprefix("session:"))
     if not is_revoked:
         command = f"{program_name()} policy rules{options.arguments}"
@@ -173,7 +172,7 @@ async def _try_here(
 ) -> "TryReply":
     from agenttool.server.govern_routes import trial_reply  # noqa: PLC0415 -- it is slow to load
 
-    async with Runtime.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
+    async with Runtime.open(store="memory:", approve="wait", config=settings or AUTO, tools=given) as rt:
         require_tools(rt, given, "agenttool policy try TOOL --from MODULE")
         entry = rt.inspection.tool(name)
         if entry is None:
@@ -192,7 +191,7 @@ def replay(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Calls that began before this time")] = None,
     places: ToolsOption = None,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:
     """Show what other rules would decide about the recorded calls.

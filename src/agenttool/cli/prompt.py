@@ -41,9 +41,6 @@ from agenttool.world import SystemClock
 DEFAULT_CHOICE = "default"
 """The word that picks the default of a provider's prompt."""
 
-BY_HELP = "Your name, recorded as a claim beside the operating-system user"
-"""The help of `--by`."""
-
 SHOWN_LENGTH = 16
 """How many digits of the digest of a question are printed, and needed to answer it."""
 

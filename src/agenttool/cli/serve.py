@@ -28,14 +28,15 @@ from agenttool.cli.keys import login_link
 from agenttool.cli.options import (
     STORE_FILE,
     SettingsOption,
+    StoreOption,
     StoreOptions,
+    ToolsOption,
     check_found_store,
-    find_settings,
     read_variable,
 )
 from agenttool.cli.output import print_text, warn
 from agenttool.cli.settings_watch import SettingsWatch
-from agenttool.config import Config, JwtTable, ServerSetting, load_config
+from agenttool.config import AUTO, Config, JwtTable, ServerSetting, load_config
 from agenttool.config.program import program_name
 from agenttool.config.table import read_table
 from agenttool.errors import ConfigError, StoreError
@@ -54,12 +55,8 @@ DEMO_FOLDER = "agenttool-demo"
 def serve(  # noqa: PLR0913 -- one for each option of the command
     *,
     settings: SettingsOption = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"Store file; default: the one in the settings, or {STORE_FILE}")
-    ] = None,
-    places: Annotated[
-        list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Also offer the tools of a module")
-    ] = None,
+    store: StoreOption = None,
+    places: ToolsOption = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = None,
     url: Annotated[str | None, typer.Option(help="URL at which tool servers reach this server")] = None,
@@ -81,7 +78,7 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     if this process is killed. The exit code is 0, 1 if something could not be stopped
     within 25 seconds, or 2 if it cannot serve.
     """
-    config = find_settings(settings)
+    config = settings or AUTO
     watch = SettingsWatch(config)
     loaded = load_config(config)
     server = loaded.server or ServerSetting()

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import duration, print_json, printable_lines, status_style, utc
-from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, UrlOption, open_journal, server_url
+from agenttool.cli.options import JsonOption, StoreOption, StoreOptions, UrlOption, open_journal, server_url
 from agenttool.cli.output import heading, indented, print_blocks
 from agenttool.cli.recorded_call import open_call_state
 from agenttool.cli.render import (
@@ -57,7 +57,7 @@ def show(
         ),
     ] = None,
     *,
-    store: JournalOption = None,
+    store: StoreOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -16,10 +16,11 @@ from agenttool.cli.call import input_schema, read_arguments
 from agenttool.cli.format import print_json, print_rows
 from agenttool.cli.import_settings import ServerSource, add
 from agenttool.cli.openapi_service import ServiceSource, unusable_parts
-from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOptions, find_settings
+from agenttool.cli.options import SETTINGS_FILE, JsonOption, SettingsOption, StoreOption, StoreOptions
 from agenttool.cli.output import done, escape_markup, indented, plain_table, print_blocks, print_error, print_text
 from agenttool.cli.prompt import shown_mark, was_shown
 from agenttool.codec import digest_of_any
+from agenttool.config import AUTO
 from agenttool.config.program import program_name
 from agenttool.config.table import suggestion
 from agenttool.errors import ConfigError
@@ -41,12 +42,11 @@ LOG_LINES = 5
 """How many lines of the log of a server that does not answer are printed."""
 
 _S = TypeVar("_S")
-_StoreOption = Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the reviewed tools")]
 
 
 @app.callback(invoke_without_command=True)
 def sources(
-    context: typer.Context, *, store: _StoreOption = None, settings: SettingsOption = None, as_json: JsonOption = False
+    context: typer.Context, *, store: StoreOption = None, settings: SettingsOption = None, as_json: JsonOption = False
 ) -> None:
     """List the servers in the settings, and review changed tools."""
     if context.invoked_subcommand is not None:
@@ -59,7 +59,7 @@ def sources(
 
 
 @app.command()
-def log(name: str, *, store: _StoreOption = None, settings: SettingsOption = None) -> None:
+def log(name: str, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
     """Start a server, and print what it writes to its standard error and its log."""
 
     async def lines() -> Sequence[str]:
@@ -73,7 +73,7 @@ def log(name: str, *, store: _StoreOption = None, settings: SettingsOption = Non
 
 
 @app.command()
-def login(name: str, *, store: _StoreOption = None, settings: SettingsOption = None) -> None:
+def login(name: str, *, store: StoreOption = None, settings: SettingsOption = None) -> None:
     """Log in to a server that requires OAuth; its tokens are stored, and renewed by later calls."""
 
     async def state() -> SourceStatus | None:
@@ -104,7 +104,7 @@ def review(
     accept: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="Accept what you saw; the review prints its digest")
     ] = None,
-    store: _StoreOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -149,7 +149,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments")] = None,
     *,
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as a JSON object")] = None,
-    store: Annotated[str | None, typer.Option("--store", metavar="FILE", help="Store with the last document")] = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -180,7 +180,7 @@ def request(  # noqa: PLR0913 -- one for each option of the command
 
 def _open(store: str | None, settings: Path | None) -> Runtime:
     options = StoreOptions(store, settings).for_use()
-    return Runtime.open(config=find_settings(settings), store=options.store, approve="wait")
+    return Runtime.open(config=settings or AUTO, store=options.store, approve="wait")
 
 
 def _waiting(source: ReviewedSource) -> str:

@@ -10,18 +10,17 @@ from rich.text import Text
 
 from agenttool.cli.format import duration, print_json, short_id
 from agenttool.cli.options import (
-    JournalOption,
     JsonOption,
     SettingsOption,
+    StoreOption,
     StoreOptions,
     UrlOption,
-    find_settings,
     open_journal,
     server_url,
 )
 from agenttool.cli.output import figures, heading, indented, plain_table, print_blocks
 from agenttool.cli.recorded_call import fault_state, waiting_for_tools
-from agenttool.config import load_config
+from agenttool.config import AUTO, load_config
 from agenttool.config.program import program_name
 from agenttool.history.listed_call import ListedCall, open_calls, owner_text, tool_name
 from agenttool.history.printable import one_line
@@ -38,7 +37,7 @@ SHOWN_CALLS = 20
 
 def status(
     *,
-    store: JournalOption = None,
+    store: StoreOption = None,
     settings: SettingsOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
@@ -55,9 +54,7 @@ def status(
         print_status(server, as_json=as_json)
         return
     options = StoreOptions(store, settings)
-    kinds = {
-        name: str(each.members.get("kind", "")) for name, each in load_config(find_settings(settings)).sources.items()
-    }
+    kinds = {name: str(each.members.get("kind", "")) for name, each in load_config(settings or AUTO).sources.items()}
     with open_journal(str(options.existing_file())) as reader:
         found = _read(reader, kinds)
     if as_json:

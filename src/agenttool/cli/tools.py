@@ -16,9 +16,10 @@ from agenttool.adapters.python.source import Tool, declared, load_tools
 from agenttool.catalog.absence_text import ToolVisibility, visibility_on
 from agenttool.catalog.unresolved import similar_names
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOption, find_settings, server_url
+from agenttool.cli.options import JsonOption, SettingsOption, ToolsOption, UrlOption, server_url
 from agenttool.cli.output import escape_markup, indented, plain_table, print_blocks, print_text
 from agenttool.codec import to_json
+from agenttool.config import AUTO
 from agenttool.config.layers import SETTINGS_FILE
 from agenttool.config.program import program_name
 from agenttool.errors import ConfigError
@@ -71,7 +72,7 @@ def tools(
         print_tools(server, why, as_json=as_json)
         return
     viewer, given = parse_viewer(viewers), load_tools(places or [])
-    with sync.open(store="memory:", approve="wait", config=find_settings(settings), tools=given) as rt:
+    with sync.open(store="memory:", approve="wait", config=settings or AUTO, tools=given) as rt:
         require_tools(rt, given, f"{program_name()} tools --from MODULE")
         records, surface = list(rt.journal.export()), viewer.surface(rt)[1]
     if why is not None:
@@ -249,7 +250,7 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     """Find tools by what they do, or by exact name, as a model would."""
     server = server_url(url, **{"from": places, "as": viewers}, settings=settings, model=model)
     viewer, tools = parse_viewer(viewers), load_tools(places or [])
-    surface, config = None, find_settings(settings)
+    surface, config = None, settings or AUTO
     if server is None:
         with sync.open(store="memory:", approve="wait", config=config, tools=tools, search_model=model) as rt:
             require_tools(rt, tools, f"{program_name()} search {shlex.join(words)} --from MODULE")

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.output import INTERRUPTED, discard_output, fail, json_errors, plain_table, replace_unencodable
+from agenttool.cli.output import INTERRUPTED, fail, plain_table, replace_unencodable
 from agenttool.cli.progress import WorkBar
 from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
 from agenttool.conformance.validate.validation import Validation
@@ -65,12 +65,6 @@ def validate(
         raise typer.Exit(INTERRUPTED) from None
     except StoreError as error:
         fail(str(error))
-    except BrokenPipeError:
-        raise  # the reader has closed the pipe: typer ends the run silently
-    except OSError as error:
-        discard_output()
-        with json_errors(enabled=False):  # the standard output cannot be written
-            fail(f"the findings cannot be written: {error.strerror}; free some space, or send them elsewhere")
     summary = validation.summary
     if summary.errors or (summary.warnings and not allow_warnings):
         raise typer.Exit(FINDINGS)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.format import print_json
-from agenttool.cli.options import JournalOption, open_journal, payload_location
+from agenttool.cli.options import StoreOption, open_journal, payload_location
 from agenttool.cli.output import INTERRUPTED, figures, fixed, hint, plain_table, print_blocks
 from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, read_own, to_json
@@ -62,7 +62,7 @@ def verify(
     payloads: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Folder or URL of the payloads, if not beside the journal")
     ] = None,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
     """Check that the journal is unchanged and consistent.

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
-from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
+from agenttool.cli.options import JsonOption, StoreOption, open_existing_store
 from agenttool.cli.output import hint, print_text
 from agenttool.history.printable import one_line
 
@@ -25,7 +25,7 @@ def views(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print each view when it changes, until Ctrl-C")
     ] = False,
-    store: JournalOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the views that servers publish for each thread.
