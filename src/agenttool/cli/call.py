@@ -130,8 +130,8 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     else:
         if out is None or result.is_error:
             print_result(result)
-        for note in outcome.notes:
-            print_text(terminal.console, note, "yellow")
+        if outcome.note is not None:
+            print_text(terminal.console, outcome.note, "yellow")
         if is_durable:
             terminal.print_hint(f"{program_name()} show {result.invocation_id}{options.journal_arguments}")
     if result.is_error:
@@ -157,13 +157,13 @@ class CallOutcome(NamedTuple):
 
     Attributes:
         is_parked: a question is left open for another process.
-        notes: what a cancellation achieved, or which tool may have been meant.
+        note: what a cancellation achieved.
         payloads: what the tool returned, if it is to be written to files.
     """
 
     result: ToolResult
     is_parked: bool = False
-    notes: tuple[str, ...] = ()
+    note: str | None = None
     payloads: tuple[ResultPayload, ...] = ()
 
 
@@ -264,9 +264,9 @@ class CommandLineCall:
 
     async def _ended(self, rt: Runtime, result: ToolResult) -> CallOutcome:
         invocation = await rt.journal.invocation(result.invocation_id)
-        notes = [] if invocation is None else [_cancellation_outcome(invocation)]
+        note = None if invocation is None else _cancellation_outcome(invocation)
         payloads = await read_payloads(rt, result) if self.wants_payloads and not result.is_error else ()
-        return CallOutcome(result, notes=tuple(note for note in notes if note is not None), payloads=payloads)
+        return CallOutcome(result, note=note, payloads=payloads)
 
 
 async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
