@@ -143,24 +143,23 @@ async def run_model(
     if type(most) is not int or most < 1:
         raise ConfigError(f"max_turns is a whole number of at least 1, not {most!r}")
     turn = None if earlier is None else await tools.resume(earlier, pending=pending)
-    for sent in range(most + 1):
+    sent = 0
+    while True:
         if turn is not None:
-            if turn.pending:
-                return ModelRun(text=turn.text, messages=conversation, turn=turn, turns=sent)
-            conversation += turn.messages
+            conversation += () if turn.pending else turn.messages
             run = ModelRun(text=turn.text, messages=conversation, turn=turn, turns=sent)
-            if turn.is_final:
+            if turn.pending or turn.is_final:
                 return run
             if sent == most:
                 raise TurnLimitError(run)
-        send = partial(_send, client, tools, conversation, stream=stream)
-        reply = await send({"model": model, **options.get("request", {})})
+        arguments: JsonObject = {"model": model, **options.get("request", {})}
+        reply = await _send(client, tools, conversation, arguments, stream=stream)
+        sent += 1
         try:
             turn = await tools.answer(reply, pending=pending, on_event=on_event, on_text=on_text)
         except IncompleteReplyError as error:
             conversation += error.turn.messages if not error.turn.pending else ()
             raise IncompleteReplyError(error.reason, error.turn, conversation) from error.__cause__
-    raise AssertionError("the last round returns or raises")
 
 
 async def _send(
