@@ -35,7 +35,8 @@ _BLOCK = re.compile(
     r'(?:<!-- type: (?P<typed>[^>]+) -->\n)?^```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROL = re.compile(r"(\n|\r?\x1b\[[0-9;?]*[A-Za-z])")
+_ERASE, _UP = "\x1b[2K", "\x1b[1A"
 _VARIABLE = (
     (re.compile(r"\bat[kls]_[\w-]{20,}"), "TOKEN"),
     (re.compile(r"(?<![0-9A-Za-z])(sha256:)?[0-9a-f]{8,64}(-\d+)?(?![0-9A-Za-z])"), "HEX"),
@@ -63,7 +64,7 @@ class Terminal:
 
     def text(self):
         """Return what it has printed, as the user `ada` would see it."""
-        text = _CONTROL.sub("", self.printed.decode(errors="ignore").replace("\r\n", "\n"))
+        text = _left_on_screen(self.printed.decode(errors="ignore").replace("\r\n", "\n"))
         text += "\n" if self.ended and text[-1:] not in ("", "\n") else ""  # the prompt of a shell begins a line
         return re.sub(rf"\b{getpass.getuser()}\b", "ada", text.replace(self.folder, "/home/ada/shop"))
 
@@ -160,6 +161,22 @@ def _words(command, environment):
     if is_other or set("|&;<>$`*") & set(command) or not (words[0] == "agenttool" or words[1].endswith(".py")):
         return ["bash", "-c", command]
     return [sys.executable, "-m", *words] if words[0] == "agenttool" else [sys.executable, *words[1:]]
+
+
+def _left_on_screen(printed):
+    """Return the lines without colors, and without a progress bar, which is drawn if a command is slow, then erased."""
+    lines, row = [""], 0
+    for part in _CONTROL.split(printed):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row == len(lines))
+        elif part.lstrip("\r") == _ERASE:
+            lines[row] = ""
+        elif part.lstrip("\r") == _UP:
+            row -= 1
+        elif not _CONTROL.fullmatch(part):
+            lines[row] += part
+    return "\n".join(lines)
 
 
 def _normal(text):
