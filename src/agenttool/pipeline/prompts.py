@@ -70,10 +70,11 @@ class Prompts:
     async def _redeliver(self, key: InvocationId) -> None:
         body = await self.documents.get(PROMPTS, key)
         prompt = read_stored(body, Prompt)
-        if prompt is None or prompt.selected is None or await self.deferred.pending(key) is None:
-            await self.documents.put(UNDELIVERED, key, None)
-        else:
-            await self._deliver(prompt, prompt.selected)
+        is_waiting = await self.deferred.pending(key) is not None
+        if is_waiting and body and prompt and prompt.selected is not None and prompt.reply_to is not None:
+            await self._deliver(prompt, prompt.selected, body)
+        else:  # it was delivered or replaced; by a swap, because a new prompt may have been answered meanwhile
+            await self.documents.swap(PROMPTS, key, before=body, after=body, beside={(UNDELIVERED, str(key)): None})
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
         """Store a prompt in place of the one before, if its call waits and had fewer than `most` prompts.
@@ -121,12 +122,12 @@ class Prompts:
         if rejection is not None or chosen is None:
             return _refused(prompt_id, rejection or "nothing was chosen")
         answered = replace(prompt, selected=chosen)
-        undelivered = {(UNDELIVERED, str(key)): b""}
-        if not await self.documents.swap(PROMPTS, key, before=body, after=write_own(answered), beside=undelivered):
+        after, undelivered = write_own(answered), {(UNDELIVERED, str(key)): b""}
+        if not await self.documents.swap(PROMPTS, key, before=body, after=after, beside=undelivered):
             return _refused(prompt_id, "it has changed meanwhile; look again")
         with suppress(StoreError):  # the choice is stored; only the note about it is missing
             await self.deferred.note(key, _has_input)
-        outcome = await self._deliver(answered, chosen)
+        outcome = await self._deliver(answered, chosen, after)
         return Chosen(
             prompt_id=prompt_id,
             is_taken=True,
@@ -138,7 +139,8 @@ class Prompts:
         """Delete the prompt of a call that has ended; its URL is not needed any more."""
         await self.documents.put(PROMPTS, invocation_id, None, erases=True)
 
-    async def _deliver(self, prompt: Prompt, selected: int) -> ReplyOutcome:
+    async def _deliver(self, prompt: Prompt, selected: int, body: bytes) -> ReplyOutcome:
+        """Deliver an answer; `body` is the prompt as it is stored."""
         tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
         if tool is None or tool.later is None or key in self._in_flight:
             return ReplyOutcome.AWAY
@@ -150,8 +152,8 @@ class Prompts:
         if outcome is not ReplyOutcome.AWAY:
             # The entry stays until the call ends, to recognise the same prompt; the reply address is not needed.
             delivered = replace(prompt, is_delivered=outcome is ReplyOutcome.ACCEPTED, reply_to=None)
-            await self.documents.swap(PROMPTS, key, before=write_own(prompt), after=write_own(delivered))
-            await self.documents.put(UNDELIVERED, key, None)
+            beside = {(UNDELIVERED, str(key)): None}
+            await self.documents.swap(PROMPTS, key, before=body, after=write_own(delivered), beside=beside)
         return outcome
 
 

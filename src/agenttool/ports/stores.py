@@ -360,12 +360,12 @@ class DocumentStore(Protocol):
         *,
         before: bytes | None,
         after: bytes | None,
-        beside: Mapping[tuple[str, str], bytes] | None = None,
+        beside: Mapping[tuple[str, str], bytes | None] | None = None,
         erases: bool = False,
     ) -> bool:
         """Write a document only if the present one equals `before`; return whether it did.
 
-        Documents `beside` it, by kind and key, are written in the same transaction.
+        Documents `beside` it, by kind and key, are written in the same transaction; None deletes one.
 
         Raises:
             StoreError: it could not be stored.

@@ -265,7 +265,7 @@ class MemoryDocuments:
         *,
         before: bytes | None,
         after: bytes | None,
-        beside: Mapping[tuple[str, str], bytes] | None = None,
+        beside: Mapping[tuple[str, str], bytes | None] | None = None,
         erases: bool = False,
     ) -> bool:
         """Write a document if the present one equals `before`."""

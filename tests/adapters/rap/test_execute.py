@@ -498,6 +498,23 @@ async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_se
         assert len(server.posts("/picked")) == 1
 
 
+async def test_a_delivered_choice_is_not_sent_again_by_a_process_that_read_it_as_undelivered(
+    running, tool_server, started, monkeypatch
+):
+    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        await asked(server, invocation)
+        (prompt,) = await rt.prompts.list()
+        assert (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
+        documents = rt._core.durability.documents
+        await documents.put(prompts.UNDELIVERED, prompt.invocation_id, b"")
+        while await documents.keys(prompts.UNDELIVERED, limit=1):  # noqa: ASYNC110 -- there is nothing to wait on
+            await asyncio.sleep(0.01)
+        assert len(server.posts("/picked")) == 1
+
+
 @pytest.mark.requirement("RAP-280", "RAP-281", "RAP-283", "RAP-284")
 async def test_every_server_gets_one_notice_of_a_canceled_call(running, tool_server, started):
     server, broken, other = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])

@@ -104,7 +104,7 @@ class SqliteDocuments:
         *,
         before: bytes | None,
         after: bytes | None,
-        beside: Mapping[tuple[str, str], bytes] | None = None,
+        beside: Mapping[tuple[str, str], bytes | None] | None = None,
         erases: bool = False,
     ) -> bool:
         """Write a document if the present one equals `before`."""
