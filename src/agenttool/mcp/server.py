@@ -246,7 +246,7 @@ class RuntimeMcpServer:
             arguments=arguments,
             # A tool of the profile is called on the surface of all tools, where none has to be loaded first.
             surface=tools.surface if found is None else None,
-            native_call_id=None if context.request_id is None else str(context.request_id),
+            native_call_id=_native_id(context),
         )
         identity = self._identity(context, f"tools/call {tool.name}", arguments)
         refuse_without_tasks(context, found)
@@ -414,11 +414,8 @@ class RuntimeMcpServer:
     ) -> types.Result:
         """Run work that may make governed calls and send requests to the client; return its result."""
         exchange = self._find_exchange(context, params, identity)
-
-        async def call(name: str, arguments: JsonObject) -> ToolResult:
-            return await self._new_run(exchange, identity).read(_read_call(context, name, arguments))
-
         if exchange.task is None:
+            call = _governed_call(context, lambda: self._new_run(exchange, identity))
             exchange.start(self._group, lambda: work(call))
         return await self._attend(context, exchange, identity)
 
@@ -501,13 +498,8 @@ class RuntimeMcpServer:
         members.pop("_meta", None)
         identity = self._identity(context, "completion/complete", members)
         exchange = ClientExchange(context, secrets.token_hex(8), self._sessions.log_level(context))
-        run = replace(self._new_run(exchange, identity), denies_questions=True)
-
-        async def call(name: str, arguments: JsonObject) -> ToolResult:
-            return await run.read(_read_call(context, name, arguments))
-
-        caller = self._caller(context)
-        return types.CompleteResult.model_validate(await self._offers.completion(members, caller, call))
+        call = _governed_call(context, lambda: replace(self._new_run(exchange, identity), denies_questions=True))
+        return types.CompleteResult.model_validate(await self._offers.completion(members, identity.caller, call))
 
     async def _search(self, context: RequestContext, tools: ToolList, arguments: JsonObject) -> types.CallToolResult:
         query, limit = arguments.get("query"), arguments.get("limit", _DEFAULT_MATCHES)
@@ -534,10 +526,21 @@ _INSTRUCTIONS = (
 )
 
 
-def _read_call(context: RequestContext, name: str, arguments: JsonObject) -> RequestedTool:
-    """Return the call of a tool that reads for a request."""
-    native_id = None if context.request_id is None else str(context.request_id)
-    return RequestedTool(name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True)
+def _governed_call(context: RequestContext, new_run: Callable[[], ToolRun]) -> GovernedCall:
+    """Return what calls the tools that read for a request, each in a run of its own."""
+    native_id = _native_id(context)
+
+    async def call(name: str, arguments: JsonObject) -> ToolResult:
+        tool = RequestedTool(
+            name=name, arguments=arguments, surface=None, native_call_id=native_id, ends_with_process=True
+        )
+        return await new_run().read(tool)
+
+    return call
+
+
+def _native_id(context: RequestContext) -> str | None:
+    return None if context.request_id is None else str(context.request_id)
 
 
 def _inner_call(arguments: JsonObject) -> tuple[str, JsonObject]:
