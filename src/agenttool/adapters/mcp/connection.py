@@ -37,7 +37,6 @@ from agenttool.adapters.mcp.session import (
 )
 from agenttool.adapters.mcp.subscriptions import MAX_DELAY_S, ResourceSubscriptions, reports_changes, retry_delay
 from agenttool.errors import ConfigError, CredentialMissing, StoreError, words_of
-from agenttool.ports.executor import Job
 from agenttool.ports.resources import OfferChanged, OfferKind, Unsubscribe
 from agenttool.ports.source import SourceStatus
 from agenttool.ports.surfacing import ProviderState
@@ -93,7 +92,11 @@ class ConnectionOptions:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """The connection to one server, for all callers or for one actor."""
+    """The connection to one server, for all callers or for one actor.
+
+    Attributes:
+        calls: those that run; while there is one, the connection is not idle.
+    """
 
     options: ConnectionOptions
     log: ServerLog = field(default_factory=ServerLog)
@@ -104,7 +107,7 @@ class Connection:
     _task: "asyncio.Task[None] | None" = None
     _retry_at: float = 0.0
     _ready_at: float | None = None
-    _calls: RunningCalls = field(default_factory=RunningCalls)
+    calls: RunningCalls = field(default_factory=RunningCalls)
     _is_unknown: bool = False
     _subscriptions: ResourceSubscriptions = field(default_factory=ResourceSubscriptions)
 
@@ -148,12 +151,12 @@ class Connection:
         """
         if self.is_connected and self._attempt.result().closed.is_set():
             self._attempt = self._new_attempt()
-        self._calls.used_at = time.monotonic()
+        self.calls.used_at = time.monotonic()
         attempt = self.want()
         if not attempt.done():
             on_wait()
         try:
-            return await asyncio.shield(attempt)
+            return attempt.result() if attempt.done() else await asyncio.shield(attempt)
         except Unavailable as error:
             raise Unavailable(error.reason, max(self._retry_at - time.monotonic(), 0.0)) from error
 
@@ -168,6 +171,8 @@ class Connection:
             lists = self._lists
             if lists is None or lists.session is not session:
                 continue  # it has just ended
+            if lists.is_known:
+                return session
             try:
                 async with asyncio.timeout(self.options.start_timeout_s):
                     is_read = await lists.check()
@@ -182,14 +187,6 @@ class Connection:
                     await self.options.on_status()
                 return session
         raise Unavailable(f"the connection to {self.options.name!r} ended", None)
-
-    def begin_call(self, job: Job) -> None:
-        """Register a call; while it runs, the connection is not idle."""
-        self._calls.begin(job)
-
-    def end_call(self, job: Job) -> None:
-        """Unregister a call that has ended."""
-        self._calls.end(job)
 
     def refresh(self) -> None:
         """Read the lists of the server again soon, and before the next call of a tool."""
@@ -220,7 +217,7 @@ class Connection:
     @property
     def idle_since(self) -> float | None:
         """The time of the last call; None while one runs, or a caller subscribes to a resource."""
-        return None if self._calls or self._subscriptions else self._calls.used_at
+        return None if self.calls or self._subscriptions else self.calls.used_at
 
     async def close(self) -> None:
         """Close the session, and stop the server if it is a process of ours."""
@@ -263,7 +260,7 @@ class Connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.options.idle_s):
                     await self._wanted.wait()
-            if not self._wanted.is_set() and not self._calls:
+            if not self._wanted.is_set() and not self.calls:
                 return False
         return True
 
@@ -271,7 +268,7 @@ class Connection:
         """Open a session and wait for its end; return why it ended, and whether the settings must change."""
         options = self.options
         self.status = replace(self.status, tries=self.status.tries + 1)
-        callbacks = options.answers.callbacks(self._calls, self.log, self.on_message, self._subscriptions.note_update)
+        callbacks = options.answers.callbacks(self.calls, self.log, self.on_message, self._subscriptions.note_update)
         session_id = SessionId()
         try:
             with anyio.fail_after(options.start_timeout_s) as limit:

@@ -28,7 +28,7 @@ from agenttool.adapters.polled_work import PolledWork
 from agenttool.errors import ToolFailure
 from agenttool.ports.executor import Job, call_failure
 from agenttool.ports.output import NativeOutput
-from agenttool.records import ErrorClass, JsonObject, McpMapping
+from agenttool.records import ErrorClass, JsonObject, McpMapping, replace
 
 _CLASSES = {
     BUSY: ErrorClass.DEPENDENCY_UNAVAILABLE,
@@ -71,13 +71,18 @@ class ConnectionPool(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class McpExecutor:
-    """Calls one tool of a server."""
+    """Calls one tool of a server.
+
+    Attributes:
+        is_reviewed: whether the server defines the tool, so that a changed definition must not run.
+    """
 
     server: str
     tool: str
     pool: ConnectionPool
     may_repeat: bool
     task_ids: PolledWork | None = None
+    is_reviewed: bool = True
 
     async def start(self, job: Job, /) -> object:
         """Call the tool once, and return its output.
@@ -89,23 +94,29 @@ class McpExecutor:
             connection = self.pool.connection_of(job.actor_ref)
         except Unavailable as error:
             raise self._unavailable(error) from error
-        connection.begin_call(job)
+        connection.calls.begin(job)
         try:
             return await self._call(job, connection, is_first=True)
         finally:
-            connection.end_call(job)
+            connection.calls.end(job)
 
     async def _call(self, job: Job, connection: Connection, *, is_first: bool) -> object:
+        open_session = connection.session_for_tool if self.is_reviewed else connection.session
         try:
-            session = await self.session(
-                connection, lambda: job.report(f"waits for the server {self.server!r} to start")
-            )
+            session = await open_session(lambda: job.report(f"waits for the server {self.server!r} to start"))
         except Unavailable as error:
             raise self._unavailable(error) from error
-        refusal = self.refusal(session)
+        refusal = self.pool.refusal(self.tool, session) if self.is_reviewed else None
         if refusal is not None:
             raise call_failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {refusal}", code="not_reviewed")
-        mapping = self._mapping(session)
+        mapping = McpMapping(
+            server_id=self.server,
+            server_name=session.server_name,
+            mcp_session_id=session.session_id,
+            mcp_protocol_version=session.protocol_version,
+            method=self.method,
+            tool_name=self.tool,
+        )
         exchange = Exchange(headers=self.pool.headers_of(job), on_sent=_id_recorder(job, mapping))
         try:
             result = await self.send(job, session, exchange)
@@ -119,9 +130,15 @@ class McpExecutor:
             raise self._failed(error, fault, exchange.request_id) from error
         except InvalidResult as error:
             raise self._invalid(str(error)) from error
-        mapping = self._mapping(session, exchange.request_id, result)
+        is_error, meta = result.get("isError"), result.get("_meta")
+        answered = replace(
+            mapping,
+            jsonrpc_request_id=exchange.request_id,
+            is_error=is_error if isinstance(is_error, bool) else None,
+            meta=meta if isinstance(meta, dict) else None,
+        )
         try:
-            return self.output(result, mapping)
+            return self.output(result, answered)
         except TooManyBlocks as error:
             message = f"the result of the server {self.server!r} was refused: {error}; ask for less"
             raise call_failure(ErrorClass.RESULT_TOO_LARGE, message, code="too_many_blocks", is_safe=False) from error
@@ -132,18 +149,6 @@ class McpExecutor:
     def method(self) -> str:
         """The method of its requests."""
         return "tools/call"
-
-    async def session(self, connection: Connection, on_wait: Callable[[], None]) -> McpSession:
-        """Return the session in which the tool is called, after its definition was checked.
-
-        Raises:
-            Unavailable: the server cannot be used now.
-        """
-        return await connection.session_for_tool(on_wait)
-
-    def refusal(self, session: McpSession) -> str | None:
-        """Return why the tool may not run now; None if it may."""
-        return self.pool.refusal(self.tool, session)
 
     def output(self, result: JsonObject, mapping: McpMapping) -> NativeOutput:
         """Return the native output of a result.
@@ -182,23 +187,6 @@ class McpExecutor:
 
     async def _follow(self, job: Job, session: McpSession, task: JsonObject, headers: dict[str, str]) -> JsonObject:
         return await follow_task(job, session, task, headers, lambda each: self.pool.answer(job, each), self.task_ids)
-
-    def _mapping(
-        self, session: McpSession, request_id: int | str | None = None, result: JsonObject | None = None
-    ) -> McpMapping:
-        meta = None if result is None else result.get("_meta")
-        is_error = None if result is None else result.get("isError")
-        return McpMapping(
-            server_id=self.server,
-            server_name=session.server_name,
-            mcp_session_id=session.session_id,
-            mcp_protocol_version=session.protocol_version,
-            method=self.method,
-            tool_name=self.tool,
-            jsonrpc_request_id=request_id,
-            is_error=is_error if isinstance(is_error, bool) else None,
-            meta=meta if isinstance(meta, dict) else None,
-        )
 
     def _unavailable(self, error: Unavailable) -> ToolFailure:
         after = error.retry_after_s

@@ -73,6 +73,11 @@ class ListWatch:
         valid_s = min(max(valid_s, REFRESH_S), MAX_AGE_S)
         return not self._is_stale and time.monotonic() - self._read_at < valid_s
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the lists are current, and are not being read, so that a call needs no `check`."""
+        return not self._reading.locked() and self._is_current
+
     async def check(self) -> bool:
         """Read the lists again if they may have changed; return whether they were read.
 

@@ -16,7 +16,6 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from agenttool.adapters.mcp.connection import Connection
 from agenttool.adapters.mcp.content import contents_output, messages_output
 from agenttool.adapters.mcp.declare import declare
 from agenttool.adapters.mcp.elicitation import ASK_USER
@@ -124,18 +123,6 @@ class ReadingExecutor(McpExecutor):
         """The method of its requests."""
         return OPERATIONS[self.tool].method
 
-    async def session(self, connection: Connection, on_wait: Callable[[], None]) -> McpSession:
-        """Return the session.
-
-        Raises:
-            Unavailable: the server cannot be used now.
-        """
-        return await connection.session(on_wait)
-
-    def refusal(self, session: McpSession) -> str | None:
-        """Return None: there is no definition of the server that could change."""
-        return None
-
     async def send(self, job: Job, session: McpSession, exchange: Exchange) -> JsonObject:
         """Send the request, and return its result."""
         return await session.request(request_of(self.tool, job.call_input), exchange)
@@ -185,7 +172,7 @@ def reading_tool(server: McpServer, name: str, pool: ConnectionPool) -> Declared
         "inputSchema": {"type": "object", "properties": operation.properties, "required": required},
         "annotations": {"readOnlyHint": True},
     }
-    executor = ReadingExecutor(server.name, name, pool, may_repeat=True)
+    executor = ReadingExecutor(server.name, name, pool, may_repeat=True, is_reviewed=False)
     # Calls reach a deprecated tool, and models are not shown it.
     lifecycle = Lifecycle.AVAILABLE if operation.is_shown else Lifecycle.DEPRECATED
     tool = declare(server, definition, executor, lifecycle=lifecycle)

@@ -14,7 +14,7 @@ from agenttool.adapters.mcp.declare import declare, definition_fault
 from agenttool.adapters.mcp.elicitation import ask_tool, elicit
 from agenttool.adapters.mcp.execute import McpExecutor
 from agenttool.adapters.mcp.http import open_http
-from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, make_auth
+from agenttool.adapters.mcp.oauth import Login, LoopbackLogin, TokenFile, make_auth
 from agenttool.adapters.mcp.processes import ServerLog, ServerProcess
 from agenttool.adapters.mcp.resources import (
     OPERATIONS,
@@ -29,7 +29,6 @@ from agenttool.adapters.mcp.session import Exchange, McpSession, MessageStreams,
 from agenttool.adapters.mcp.settings import McpServer, read_server
 from agenttool.adapters.mcp.stdio import open_pipes
 from agenttool.adapters.mcp.tasks import TASKS
-from agenttool.adapters.mcp.tokens import TokenFile
 from agenttool.adapters.polled_work import PolledWork
 from agenttool.adapters.source_settings import credentials_in, fill_credentials, folder_of, read_all
 from agenttool.adapters.tool_review import ReviewedTools, SourceWithReview, ToolReview
@@ -108,6 +107,7 @@ class McpSource(SourceWithReview):
         self._used: tuple[Mapping[str, JsonObject], ReviewedTools] | None = None
         self._invalid: tuple[str, ...] = ()
         self._offers_watched: list[OfferChanged] = []
+        self._headers_with_credentials = {name: text for name, text in server.headers.items() if credentials_in(text)}
 
     async def connect(self, host: SourceHost) -> None:
         """Declare the tools that are known from before.
@@ -225,10 +225,6 @@ class McpSource(SourceWithReview):
         """Return the headers that the requests of a call carry."""
         values = {name: secret.value for name, secret in job.credentials.items()}
         return {name: fill_credentials(text, values) for name, text in self._headers_with_credentials.items()}
-
-    @property
-    def _headers_with_credentials(self) -> dict[str, str]:
-        return {name: text for name, text in self.server.headers.items() if credentials_in(text)}
 
     def refusal(self, tool: str, session: McpSession, /) -> str | None:
         """Return why a tool may not run in a session now; None if it may."""
