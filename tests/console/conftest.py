@@ -9,6 +9,7 @@ from pathlib import Path
 import httpcore
 import pytest
 from browser import Visitor, open_browser
+from project_settings import write_settings
 
 TOOLS = '''
 from pathlib import Path
@@ -43,12 +44,16 @@ def flaky() -> str:
 '''
 
 
+ASK_RULE = '[[rules]]\nbehavior = "ask"\ntool = "demo.send_invoice"\nargument = { "/amount" = { equals = 77 } }\n'
+
+
 class Gateway:
     """`agenttool serve` as a process, with the few requests that tests need."""
 
     def __init__(self, folder):
         """Start the server in a folder and wait until it serves."""
         (folder / "demo_tools.py").write_text(TOOLS)
+        write_settings(folder / "agenttool.toml", ASK_RULE)
         words = ("serve", "--json", "--port", "0", "--store", "state.db", "--from", "demo_tools")
         program = [sys.executable, "-m", "agenttool", *words]
         self.folder = folder

@@ -86,9 +86,9 @@ def test_an_edit_is_checked_by_the_server_shown_as_a_difference_and_survives_a_r
 
 
 def shown_conditions(page):
-    """Return the conditions of the one rule that the page of rules and its dialog show, read as settings."""
+    """Return the conditions of the last rule that the page of rules and its dialog show, read as settings."""
     dialog = page.locator("dialog pre").inner_text()
-    assert dialog == f'[[rules]]\nbehavior = "allow"\n{page.locator("table.rules code").inner_text()}'
+    assert dialog == f'[[rules]]\nbehavior = "allow"\n{page.locator("table.rules code").last.inner_text()}'
     (rule,) = rules_in(tomllib.loads(dialog)["rules"])
     return rule.conditions
 
@@ -183,6 +183,18 @@ def test_a_session_holds_in_every_tab_and_a_server_on_another_port_cannot_use_it
     assert cookies[0].startswith("agenttool_")
     own_page = {"cookie": cookies[0], "origin": gateway.url, "sec-fetch-site": "same-origin"}
     assert visitor.page.request.get(f"{gateway.url}/v1/approvals", headers=own_page).status == 403
+
+
+def test_an_approver_remembers_the_suggested_rule_of_a_call_that_another_rule_asks_about(gateway, second_visitor):
+    arguments = {"customer": "Acme", "amount": 77, "note": "by mail"}
+    asked = gateway.call("demo.send_invoice", arguments)
+    page = second_visitor.go(f"{gateway.url}/approvals")
+    page.get_by_role("button", name="Remember…").click()
+    assert "settles" not in page.get_by_label("the exact rule").inner_text()
+    page.get_by_role("button", name="Allow and remember").click()
+    page.get_by_text("by you.").first.wait_for()
+    assert text_of(wait_for_result(gateway, asked["invocation_id"])) == "Acme got an invoice over 77"
+    assert gateway.call("demo.send_invoice", arguments, wait=60)["status"] == "succeeded"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from agenttool.ports.identity import AccessRole
 from agenttool.server.app import serve_runtime
 from agenttool.server.grants import GrantKind
 from agenttool.server.table import ROUTES
-from agenttool.server.tenants import TenantSpace, is_tenant_name, tenant_store
+from agenttool.server.tenants import Tenant, is_tenant_name, tenant_store
 
 HERE = {"base_url": "http://127.0.0.1:8642", "client": ("127.0.0.1", 50_000)}
 MARK = "only-acme-knows-this"
@@ -43,16 +43,16 @@ def tenants(tmp_path_factory):
         return Runtime.open(store=f"sqlite:{tenant_store(file, tenant)}", tools=[send, repeat], approve="wait")
 
     @asynccontextmanager
-    async def open_space(tenant):
+    async def open_tenant(tenant):
         place = tenant_store(file, tenant)
-        async with open_runtime(tenant) as rt, TenantSpace(tenant, rt, file=place).running() as space:
-            yield space
+        async with open_runtime(tenant) as rt, Tenant(rt, file=place).running() as opened:
+            yield opened
 
     @asynccontextmanager
     async def lifespan(app):
         async with (
             open_runtime("default") as runtime,
-            serve_runtime(runtime, file=file, open_space=open_space) as app.state.served,
+            serve_runtime(runtime, file=file, open_tenant=open_tenant) as app.state.served,
         ):
             app.router.routes.append(Mount("", app=app.state.served))
             yield

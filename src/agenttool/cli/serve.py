@@ -46,7 +46,7 @@ from agenttool.server.app import ServerApp, check_origin, serve_runtime
 from agenttool.server.demo_catalog import DEMO_RULES, demo_tools, make_calls
 from agenttool.server.lazy_app import lazy_app
 from agenttool.server.state import ServerOptions
-from agenttool.server.tenants import Tenants, TenantSpace, tenant_store
+from agenttool.server.tenants import Tenant, Tenants, tenant_store
 
 DEMO_FOLDER = "agenttool-demo"
 """The folder of the demo's files, beside the store."""
@@ -169,7 +169,7 @@ class RuntimeOpener:
             await _warn_about_moved_callbacks(rt)
             async with (
                 serve_runtime(
-                    rt, self.server, file=self.file, mcp=mcp, open_space=self._space, settings=self.watch.state
+                    rt, self.server, file=self.file, mcp=mcp, open_tenant=self._tenant, settings=self.watch.state
                 ) as app,
                 asyncio.TaskGroup() as group,
             ):
@@ -220,10 +220,9 @@ class RuntimeOpener:
             yield rt, mcp
 
     @asynccontextmanager
-    async def _space(self, tenant: str) -> AsyncGenerator[TenantSpace]:
-        file = self._file(tenant)
-        async with self._runtime(tenant) as (rt, mcp), TenantSpace(tenant, rt, file=file, mcp=mcp).running() as space:
-            yield space
+    async def _tenant(self, name: str) -> AsyncGenerator[Tenant]:
+        async with self._runtime(name) as (rt, mcp), Tenant(rt, file=self._file(name), mcp=mcp).running() as tenant:
+            yield tenant
 
 
 def _check_store(file: Path) -> None:

@@ -14,7 +14,6 @@ from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.request_guard import RequestGuard
 from agenttool.console.pages import is_console_path
 from agenttool.errors import ConfigError
-from agenttool.ports.identity import DEFAULT_TENANT
 from agenttool.runtime import Runtime
 from agenttool.server.access_messages import ServerInfo
 from agenttool.server.authentication import Authenticator
@@ -23,7 +22,7 @@ from agenttool.server.grants import AccessGrants
 from agenttool.server.openapi import document_of
 from agenttool.server.state import ServerOptions, ServerState, SettingsState
 from agenttool.server.table import ROUTES
-from agenttool.server.tenants import Tenants, TenantSpace
+from agenttool.server.tenants import Tenant, Tenants
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -79,7 +78,7 @@ async def serve_runtime(
     *,
     file: Path | None = None,
     mcp: ASGIApp | None = None,
-    open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]] | None = None,
+    open_tenant: Callable[[str], AbstractAsyncContextManager[Tenant]] | None = None,
     settings: SettingsState | None = None,
 ) -> AsyncGenerator[ServerApp]:
     """Yield the application of a runtime that the caller has opened and will close.
@@ -89,7 +88,7 @@ async def serve_runtime(
         options: the settings of the server.
         file: the file of the runtime's store; None in memory.
         mcp: the application of `/mcp`.
-        open_space: opens another tenant; None if there is only the default one.
+        open_tenant: opens another tenant; None if there is only the default one.
         settings: whether the settings files are in force; the caller updates it.
 
     Raises:
@@ -115,8 +114,8 @@ async def serve_runtime(
         url=options.url,
         mcp_url=None if mcp is None else f"{options.url}/mcp",
     )
-    default = TenantSpace(DEFAULT_TENANT, runtime, file=file, mcp=mcp)
-    async with Tenants.open(default, open_space or _no_tenants, documents) as tenants, asyncio.TaskGroup() as group:
+    default = Tenant(runtime, file=file, mcp=mcp)
+    async with Tenants.open(default, open_tenant or _no_tenants, documents) as tenants, asyncio.TaskGroup() as group:
         state = ServerState(tenants, authenticator, options, info, document_of(ROUTES), settings)
         watch = group.create_task(state.end_revoked_waits())
         try:
@@ -126,6 +125,6 @@ async def serve_runtime(
 
 
 @asynccontextmanager
-async def _no_tenants(tenant: str) -> AsyncGenerator[TenantSpace]:
-    raise ConfigError(f"this server has no tenant {tenant!r}; it has only the default one")
+async def _no_tenants(name: str) -> AsyncGenerator[Tenant]:
+    raise ConfigError(f"this server has no tenant {name!r}; it has only the default one")
     yield  # pyright: ignore[reportUnreachable] -- makes it a generator

@@ -34,7 +34,7 @@ from agenttool.server.messages import (
 )
 from agenttool.server.problem import Problem
 from agenttool.server.route import ApiRequest, B, EmptyBody, EmptyQuery, Q, Reply
-from agenttool.server.tenants import TenantSpace
+from agenttool.server.tenants import Tenant
 from agenttool.server.tool_routes import risk_of
 
 PAGE_SIZE = 200
@@ -58,10 +58,10 @@ _NO_ROLE = "answering needs the role approver"
 
 async def list_approvals(request: ApiRequest[ApprovalListQuery, EmptyBody]) -> Reply:
     """List the calls that wait for an approval, the oldest first."""
-    query, space = request.query, request.space
+    query, tenant = request.query, request.tenant
     after = None if query.cursor is None else ApprovalId(query.cursor)
     found: list[Question] = []
-    while page := await space.runtime.approvals.list(limit=PAGE_SIZE, after=after):
+    while page := await tenant.runtime.approvals.list(limit=PAGE_SIZE, after=after):
         for question in page:
             after = question.approval_id
             name = question.tool_name
@@ -80,7 +80,7 @@ async def get_approval(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
     For one that was open before, the `reason` is `answered`, `expired` or `withdrawn` (410).
     """
-    return Reply(value=await _describe(request, await _open_question(request.space, request.path["approval_id"])))
+    return Reply(value=await _describe(request, await _open_question(request.tenant, request.path["approval_id"])))
 
 
 async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
@@ -92,16 +92,16 @@ async def answer_approval(request: ApiRequest[EmptyQuery, AnswerBody]) -> Reply:
     An approver may remember a suggested rule, also with an `expires_at`. Any other rule needs the role operator, too
     (422, `bad_rule`).
     """
-    approval_id, body, principal, space = request.path["approval_id"], request.body, request.principal, request.space
-    approvals = space.runtime.approvals
+    approval_id, body, principal, tenant = request.path["approval_id"], request.body, request.principal, request.tenant
+    approvals = tenant.runtime.approvals
     question = await approvals.get(approval_id)
     if question is not None:
-        refusal = _why_not(request, await _actor(space, question))
+        refusal = _why_not(request, await _actor(tenant, question))
         if refusal is not None:
             raise Problem(HTTPStatus.FORBIDDEN, refusal, reason="own_call")
     answer = _answer_in(body)
     if question is not None and isinstance(answer, Edit):
-        _check_edit(space, question, answer)
+        _check_edit(tenant, question, answer)
     if question is not None and isinstance(answer, Remember) and not principal.has(AccessRole.OPERATOR):
         _check_suggested(question, answer)
     outcome = await approvals.decide(
@@ -145,16 +145,16 @@ def _answer_in(body: AnswerBody) -> Answer:
     return Allow(feedback=body.message)
 
 
-def _check_edit(space: TenantSpace, question: Question, answer: Edit) -> None:
+def _check_edit(tenant: Tenant, question: Question, answer: Edit) -> None:
     """Reject an edit that does not fit the schema, because its call would fail.
 
     Raises:
         Problem: the input does not fit.
     """
-    entry = space.runtime.inspection.tool(question.tool_id)
+    entry = tenant.runtime.inspection.tool(question.tool_id)
     if entry is None or not isinstance(answer.input, dict):
         return
-    misfits = space.runtime.inspection.misfits(entry, answer.input)
+    misfits = tenant.runtime.inspection.misfits(entry, answer.input)
     if misfits:
         first = input_error(misfits[0])
         status = HTTPStatus.UNPROCESSABLE_ENTITY
@@ -181,18 +181,18 @@ def input_error(misfit: Misfit) -> Misplaced:
 
 async def check_input(request: ApiRequest[EmptyQuery, InputBody]) -> Reply:
     """Check an edited input against the schema of the tool, without answering."""
-    question = await _open_question(request.space, request.path["approval_id"])
-    inspection = request.space.runtime.inspection
+    question = await _open_question(request.tenant, request.path["approval_id"])
+    inspection = request.tenant.runtime.inspection
     entry = inspection.tool(question.tool_id)
     edited = parse_object(bytes(request.body.input), what="input")
     misfits = () if entry is None else inspection.misfits(entry, edited)
     return Reply(value=CheckReply(errors=[input_error(each) for each in misfits]))
 
 
-async def _open_question(space: TenantSpace, approval_id: str) -> Question:
-    question = await space.runtime.approvals.get(approval_id)
+async def _open_question(tenant: Tenant, approval_id: str) -> Question:
+    question = await tenant.runtime.approvals.get(approval_id)
     if question is None:
-        why = await space.runtime.approvals.closed(approval_id)
+        why = await tenant.runtime.approvals.closed(approval_id)
         status = HTTPStatus.NOT_FOUND if why.reason is RefusalReason.UNKNOWN else HTTPStatus.GONE
         detail = f"the approval {approval_id!r} is not open: {why.message}"
         raise Problem(status, detail, reason=why.reason.value, answered_by=why.answered_by)
@@ -207,19 +207,19 @@ def _why_not(request: ApiRequest[Q, B], actor: str | None) -> str | None:
     return _OWN_CALL if is_own and not request.server.options.approves_own_calls else None
 
 
-async def _actor(space: TenantSpace, question: Question) -> str | None:
-    invocation = await space.runtime.journal.invocation(question.invocation_id)
+async def _actor(tenant: Tenant, question: Question) -> str | None:
+    invocation = await tenant.runtime.journal.invocation(question.invocation_id)
     return None if invocation is None else invocation.actor_ref
 
 
 async def _describe(request: ApiRequest[Q, B], question: Question) -> Approval:
     """Return a question with what an approver is shown about its tool."""
-    space, verdict = request.space, question.verdict
-    entry = space.runtime.inspection.tool(question.tool_id)
+    tenant, verdict = request.tenant, question.verdict
+    entry = tenant.runtime.inspection.tool(question.tool_id)
     declaration = None if entry is None else entry.tool.declaration
     contract = None if declaration is None else declaration.input_contract
     schema = None if contract is None else contract.model_input_schema
-    details, actor = verdict.reason.details or {}, await _actor(space, question)
+    details, actor = verdict.reason.details or {}, await _actor(tenant, question)
     why_not = _why_not(request, actor)
     return Approval(
         approval_id=question.approval_id,

@@ -64,7 +64,7 @@ from agenttool.server.messages import (
 )
 from agenttool.server.problem import Problem, parse_cursor
 from agenttool.server.route import READERS, ApiRequest, EmptyBody, EmptyQuery, Reply
-from agenttool.server.tenants import TenantSpace
+from agenttool.server.tenants import Tenant
 
 DEFAULT_WAIT_S = 20.0
 """How long a request waits for its call without the parameter `wait`."""
@@ -103,7 +103,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
     The status is 503 with `Retry-After` if a busy server did not record the call in time. It may be recorded later, so
     send the request again with the same `Idempotency-Key`.
     """
-    body, runtime = request.body, request.space.conversation(request.principal, request.body.thread)
+    body, runtime = request.body, request.tenant.conversation(request.principal, request.body.thread)
     begun, wait = time.monotonic(), request.query.wait
     key = request.headers.get("idempotency-key")
     observed, limit = _Observer(), DEFAULT_WAIT_S if wait is None else wait
@@ -125,7 +125,7 @@ async def make_call(request: ApiRequest[CallQuery, CallBody]) -> Reply:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
     if observed.result is not None and started is not None and started.status.is_terminal:
         return Reply(value=_state(invocation_id, started, observed.result))
-    return await _state_reply(request.space, invocation_id)
+    return await _state_reply(request.tenant, invocation_id)
 
 
 class _Observer:
@@ -149,17 +149,15 @@ class _Observer:
         self.result = result
 
 
-async def _state_reply(space: TenantSpace, invocation_id: str) -> Reply:
-    await space.runtime.journal.checkpoint([invocation_id])
-    state, has_ended = await _read_state(space, invocation_id)
+async def _state_reply(tenant: Tenant, invocation_id: str) -> Reply:
+    await tenant.runtime.journal.checkpoint([invocation_id])
+    state, has_ended = await _read_state(tenant, invocation_id)
     if has_ended:
         return Reply(value=state)
     return Reply(value=state, status=HTTPStatus.ACCEPTED, headers={"location": f"/v1/calls/{invocation_id}"})
 
 
-async def _read_state(
-    space: TenantSpace, invocation_id: str, known: ToolResult | None = None
-) -> tuple[CallReply, bool]:
+async def _read_state(tenant: Tenant, invocation_id: str, known: ToolResult | None = None) -> tuple[CallReply, bool]:
     """Return the stored state of a call, and whether it has ended.
 
     The result is read after the status, and only if the call has ended, so that the two agree.
@@ -167,21 +165,21 @@ async def _read_state(
     Raises:
         Problem: the journal has no such call.
     """
-    journal = space.runtime.journal
+    journal = tenant.runtime.journal
     invocation = await journal.invocation(invocation_id)
     if invocation is None:
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_RECORDED, headers={"retry-after": "1"})
     if not invocation.status.is_terminal:
-        return _state(invocation_id, invocation, None, await _question_of(space, invocation)), False
+        return _state(invocation_id, invocation, None, await _question_of(tenant, invocation)), False
     return _state(invocation_id, invocation, known or await journal.result(invocation_id)), True
 
 
-async def _question_of(space: TenantSpace, invocation: ToolInvocation) -> Question | None:
+async def _question_of(tenant: Tenant, invocation: ToolInvocation) -> Question | None:
     """Return the open approval that a call waits for."""
     asked = invocation.approval_request_ref
     if asked is None or invocation.status is not InvocationStatus.AWAITING_APPROVAL:
         return None
-    return await space.runtime.approvals.get(asked)
+    return await tenant.runtime.approvals.get(asked)
 
 
 def _state(
@@ -204,7 +202,7 @@ def _state(
 
 def _surface_of(request: ApiRequest[CallQuery, CallBody] | ApiRequest[CallQuery, BatchBody]) -> ToolSurface | None:
     surface_id = request.body.surface_id
-    return None if surface_id is None else request.space.surface(request.principal, surface_id, "/surface_id")
+    return None if surface_id is None else request.tenant.surface(request.principal, surface_id, "/surface_id")
 
 
 async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
@@ -228,7 +226,7 @@ async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
     def read(reader: JournalReader) -> CallPage:
         return page_of_calls(reader, wanted, query.limit, position)
 
-    calls, before = await request.space.read(read)
+    calls, before = await request.tenant.read(read)
     items = [summary_of(each) for each in calls]
     return Reply(value=CallList(items=items, next_cursor=None if before is None else str(before)))
 
@@ -262,26 +260,26 @@ def summary_of(call: ListedCall) -> CallSummary:
 async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
     """Return everything that is recorded of a call; with `wait`, once it has ended or after so many seconds."""
     invocation_id = request.path["invocation_id"]
-    await _own_invocation(request.space, request.principal, invocation_id)
+    await _own_invocation(request.tenant, request.principal, invocation_id)
     if request.query.wait:
         with request.server.within(request.query.wait, request.identity):
-            await request.space.runtime.wait(invocation_id)
+            await request.tenant.runtime.wait(invocation_id)
 
     def read(reader: JournalReader) -> RecordedCall:
         return read_call(reader, InvocationId(invocation_id))
 
     try:
-        call = await request.space.read(read)
+        call = await request.tenant.read(read)
     except ConfigError as error:
         raise _unknown_call(invocation_id) from error
-    question = await _question_of(request.space, call.invocation)
-    return Reply(value=_detail(call, question, _notice_of(request.space, call)))
+    question = await _question_of(request.tenant, call.invocation)
+    return Reply(value=_detail(call, question, _notice_of(request.tenant, call)))
 
 
-def _notice_of(space: TenantSpace, call: RecordedCall) -> str | None:
+def _notice_of(tenant: Tenant, call: RecordedCall) -> str | None:
     """Return that a call of a process that is gone waits for its tool, which this server does not have."""
     tool_id, owner = call.invocation.tool_id, call.owner
-    if owner is None or not owner.waits_for_tool or space.runtime.inspection.tool(tool_id):
+    if owner is None or not owner.waits_for_tool or tenant.runtime.inspection.tool(tool_id):
         return None
     return (
         f"it waits for its tool {tool_name(tool_id)!r}, which this server does not have: add the source of the tool to"
@@ -294,13 +292,13 @@ def _unknown_call(invocation_id: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, f"there is no call {invocation_id!r}; GET /v1/calls lists yours")
 
 
-async def _own_invocation(space: TenantSpace, principal: Principal, invocation_id: str) -> ToolInvocation:
+async def _own_invocation(tenant: Tenant, principal: Principal, invocation_id: str) -> ToolInvocation:
     """Return the invocation of a call that a principal may read.
 
     Raises:
         Problem: there is none.
     """
-    invocation = await space.runtime.journal.invocation(invocation_id)
+    invocation = await tenant.runtime.journal.invocation(invocation_id)
     if invocation is None or (not principal.has(*READERS) and invocation.actor_ref != principal.subject):
         raise _unknown_call(invocation_id)
     return invocation
@@ -368,10 +366,10 @@ def _stored_refs(records: Sequence[Record]) -> dict[Digest, Ref]:
 async def cancel_call(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Request the cancellation of a call. A caller may cancel its own calls, an operator every call."""
     invocation_id, principal = request.path["invocation_id"], request.principal
-    invocation = await _own_invocation(request.space, principal, invocation_id)
+    invocation = await _own_invocation(request.tenant, principal, invocation_id)
     if invocation.actor_ref != principal.subject and "operator" not in principal.roles:
         raise Problem(HTTPStatus.FORBIDDEN, "only an operator may cancel the calls of others", reason="role")
-    accepted = await request.space.runtime.cancel(
+    accepted = await request.tenant.runtime.cancel(
         invocation_id, reason=AbortReason.USER_INTERRUPTION, by=Approver(principal=principal)
     )
     return Reply(value=CancelReply(invocation_id=invocation_id, accepted=accepted), status=HTTPStatus.ACCEPTED)
@@ -392,8 +390,8 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     """
     if "idempotency-key" in request.headers:
         raise Problem(HTTPStatus.BAD_REQUEST, _NO_BATCH_KEY, pointer="header:idempotency-key")
-    space = request.space
-    runtime = space.conversation(request.principal, request.body.thread)
+    tenant = request.tenant
+    runtime = tenant.conversation(request.principal, request.body.thread)
     calls = [
         ToolCall(
             each.tool,
@@ -411,7 +409,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     surface = _surface_of(request)
     idle, wait = asyncio.Event(), request.query.wait
     limit = DEFAULT_WAIT_S if wait is None else wait
-    batch = space.start_batch(
+    batch = tenant.start_batch(
         runtime.batch(
             calls,
             surface=surface,
@@ -427,7 +425,7 @@ async def make_batch(request: ApiRequest[CallQuery, BatchBody]) -> Reply:
     if not batch.done():
         await runtime.journal.checkpoint(invocation_ids)
     results: Sequence[ToolResult | None] = batch.result() if batch.done() else [None] * len(calls)
-    states = [await _read_state(space, *each) for each in zip(invocation_ids, results, strict=True)]
+    states = [await _read_state(tenant, *each) for each in zip(invocation_ids, results, strict=True)]
     status = HTTPStatus.OK if all(has_ended for _, has_ended in states) else HTTPStatus.ACCEPTED
     return Reply(value=BatchReply(items=[state for state, _ in states]), status=status)
 
@@ -443,13 +441,13 @@ def _span(wanted: re.Match[str], size: int) -> tuple[int, int | None]:
 async def get_payload(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return stored output of a call, or a range of it; only if the records of that call name its digest."""
     invocation_id, digest = request.path["invocation_id"], request.path["digest"].replace("sha256-", "sha256:", 1)
-    await _own_invocation(request.space, request.principal, invocation_id)
-    journal = request.space.runtime.journal
+    await _own_invocation(request.tenant, request.principal, invocation_id)
+    journal = request.tenant.runtime.journal
 
     def read(reader: JournalReader) -> list[Record]:
         return list(records_of([fact for _, fact in reader.facts_of(InvocationId(invocation_id))]))
 
-    ref = _stored_refs(await request.space.read(read)).get(Digest(digest))
+    ref = _stored_refs(await request.tenant.read(read)).get(Digest(digest))
     missing = Problem(HTTPStatus.NOT_FOUND, f"the call {invocation_id!r} has no stored output {digest!r}")
     if ref is None:
         raise missing

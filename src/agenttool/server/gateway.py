@@ -145,14 +145,14 @@ class Gateway:
     async def _call(self, route: Route, names: Mapping[str, str], scope: Scope, receive: Receive) -> ASGIApp:
         headers = _headers_of(scope)
         if route.roles is None:
-            identity, space = None, self.tenants.default
+            identity, tenant = None, self.tenants.default
         else:
             identity = await self._authorize(scope, headers, route.roles)
-            space = await self.tenants.get(identity.principal.tenant)
+            tenant = await self.tenants.get(identity.principal.tenant)
         scope.setdefault("state", {})["identity"] = identity
         request = ApiRequest(
             server=self.state,
-            space=space,
+            tenant=tenant,
             principal=_ANONYMOUS if identity is None else identity.principal,
             scope=scope,
             headers=headers,
@@ -211,13 +211,13 @@ class Gateway:
 
     async def _mcp(self, scope: Scope) -> ASGIApp:
         identity = await self._authorize(scope, _headers_of(scope), frozenset({AccessRole.CALLER}))
-        space = await self.tenants.get(identity.principal.tenant)
-        if space.mcp is None:
+        tenant = await self.tenants.get(identity.principal.tenant)
+        if tenant.mcp is None:
             raise Problem(HTTPStatus.NOT_FOUND, _NO_MCP)
         scope.setdefault("state", {})["principal"] = identity.principal
         profile = scope["path"].removeprefix("/mcp").strip("/")
         scope["path_params"] = {"profile": profile} if profile else {}
-        return partial(self._serve_while_valid, space.mcp, identity)
+        return partial(self._serve_while_valid, tenant.mcp, identity)
 
     async def _serve_while_valid(
         self, app: ASGIApp, identity: Identity, scope: Scope, receive: Receive, send: Send
@@ -247,14 +247,14 @@ class Gateway:
 
     async def _callbacks(self, path: str) -> ASGIApp | None:
         """Return the application for callbacks of RAP servers; the token in the path is the credential."""
-        tenant, rest = DEFAULT_TENANT, path
+        name, rest = DEFAULT_TENANT, path
         if path.startswith("/t/"):
-            tenant, _, rest = path.removeprefix("/t/").partition("/")
+            name, _, rest = path.removeprefix("/t/").partition("/")
             rest = f"/{rest}"
-        if not rest.startswith(f"{CALLBACKS}/") or not is_tenant_name(tenant):
+        if not rest.startswith(f"{CALLBACKS}/") or not is_tenant_name(name):
             return None
-        space = await self.tenants.find(tenant)
-        rap = None if space is None else space.runtime.sources.find(RapClient)
+        tenant = await self.tenants.find(name)
+        rap = None if tenant is None else tenant.runtime.sources.find(RapClient)
         return PlainTextResponse("not found", HTTPStatus.NOT_FOUND) if rap is None else rap.app
 
 

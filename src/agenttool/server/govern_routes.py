@@ -66,7 +66,7 @@ async def list_sources(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
     `last_error` needs the role operator or auditor; for others it is null.
     """
-    runtime, is_auditing = request.space.runtime, request.principal.has(*AUDITING)
+    runtime, is_auditing = request.tenant.runtime, request.principal.has(*AUDITING)
     declarations = [each.tool.declaration for each in runtime.inspection.tools()]
     usable = (Lifecycle.AVAILABLE, Lifecycle.DEPRECATED)
     counts = Counter(each.namespace for each in declarations if each.lifecycle in usable)
@@ -109,7 +109,7 @@ def _kind(source: object, *, is_rap: bool) -> str | None:
 
 async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return the last lines of the log of a source; a source without a log has none."""
-    name, runtime = request.path["name"], request.space.runtime
+    name, runtime = request.path["name"], request.tenant.runtime
     source = runtime.sources.get(name)
     local = {each.tool.declaration.namespace for each in runtime.inspection.tools()}
     if source is None and name not in local | {each.source for each in await runtime.sources.status()}:
@@ -120,7 +120,7 @@ async def get_source_log(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
 
 async def list_rules(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """List the rules in force: those of settings files and programs, and those that approvers asked to remember."""
-    runtime = request.space.runtime
+    runtime = request.tenant.runtime
     await runtime.approvals.rules()
     policy = runtime.inspection.policy
     items = [_rule_item(each) for each in sorted(policy.book, key=lambda each: each.authority)]
@@ -147,14 +147,14 @@ def _rule_item(rule: Rule) -> RuleItem:
 async def forget_rule(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Revoke a rule that an approver asked to remember, in every process on the store."""
     approval_id = request.path["approval_id"].removeprefix("session:")
-    if not await request.space.runtime.approvals.forget(approval_id):
+    if not await request.tenant.runtime.approvals.forget(approval_id):
         raise Problem(HTTPStatus.NOT_FOUND, f"no rule is remembered for {approval_id!r}; GET /v1/rules lists all")
     return Reply(status=HTTPStatus.NO_CONTENT)
 
 
 async def try_policy(request: ApiRequest[EmptyQuery, TryBody]) -> Reply:
     """Return what the rules would decide about a call; nothing runs, and nothing is recorded."""
-    body, inspection = request.body, request.space.runtime.inspection
+    body, inspection = request.body, request.tenant.runtime.inspection
     entry = inspection.tool(body.tool)
     if entry is None:
         detail = f"no tool is named {body.tool!r}; GET /v1/tools lists all"
@@ -185,7 +185,7 @@ async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> Reply:
     """Return how many of the newest calls a rule would cover, and some of them."""
     members = {**parse_object(bytes(request.body.rule), what="rule"), "behavior": "allow"}
     (rule,) = rules_in([{name: value for name, value in members.items() if name not in ("settles", "name")}])
-    runtime, limit = request.space.runtime, request.body.limit
+    runtime, limit = request.tenant.runtime, request.body.limit
 
     def read(reader: JournalReader) -> list[ListedCall]:
         found: list[ListedCall] = []
@@ -195,7 +195,7 @@ async def match_rule(request: ApiRequest[EmptyQuery, MatchBody]) -> Reply:
                 break
         return found
 
-    calls = await request.space.read(read)
+    calls = await request.tenant.read(read)
     matched = [each for each in calls if _is_matched(runtime, rule, each)]
     sample = [summary_of(each) for each in matched[:SAMPLE]]
     return Reply(value=MatchReply(examined=len(calls), matched=len(matched), sample=sample))
@@ -218,7 +218,7 @@ async def get_stats(request: ApiRequest[StatsQuery, EmptyBody]) -> Reply:
     def read(reader: JournalReader) -> CallStatistics:
         return count_calls(reader, until_ns=until_ns, span_ns=span_ns, spans=query.buckets)
 
-    found = await request.space.read(read)
+    found = await request.tenant.read(read)
     since_ns = until_ns - span_ns * query.buckets
     return Reply(
         value=StatsReply(

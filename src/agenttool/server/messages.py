@@ -28,7 +28,6 @@ AnyRecord: TypeAlias = Annotated[
 Invocation: TypeAlias = Annotated[Raw, _record("tool_invocation")]
 ResultOrNull: TypeAlias = Annotated[ObjectOrNull, Meta(description="a record of the type `tool_result`, or null")]
 Event: TypeAlias = Annotated[Raw, _record("tool_event")]
-Surface: TypeAlias = Annotated[Raw, _record("tool_surface")]
 
 Wait: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="seconds to wait for the end of the call")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]

@@ -6,7 +6,8 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from agenttool.codec import json_bytes, lower_first
+from agenttool.adapters.rap.request_guard import problem_document
+from agenttool.codec import lower_first
 from agenttool.errors import ConfigError, KeyConflict, RecordError, StoreError
 from agenttool.records import JsonObject
 
@@ -20,8 +21,8 @@ class Problem(Exception):
     """A request that cannot be answered; reported as a problem document.
 
     Attributes:
-        pointer: a JSON pointer to the invalid member of the body, `?NAME` of the query, or `header:NAME`.
-        more: the members `reason`, a stable code, and `answered_by`, if they are given.
+        more: the members that are given: `pointer`, a JSON pointer to the invalid member of the body, `?NAME` of the
+            query, or `header:NAME`; `reason`, a stable code; and `answered_by`.
     """
 
     def __init__(
@@ -37,21 +38,15 @@ class Problem(Exception):
         """Take the status, the message, the place of the error and further members."""
         super().__init__(detail)
         self.status = status
-        self.pointer = pointer
         self.headers = headers
-        named: JsonObject = {"reason": reason, "answered_by": answered_by}
+        named: JsonObject = {"pointer": pointer, "reason": reason, "answered_by": answered_by}
         self.more: JsonObject = {name: value for name, value in named.items() if value is not None}
 
 
 def problem_response(error: Exception) -> Response:
     """Return an error as a problem document."""
     problem = error if isinstance(error, Problem) else _as_problem(error)
-    title, status = problem.status.phrase, problem.status.value
-    document: JsonObject = {"type": "about:blank", "title": title, "status": status, "detail": str(problem)}
-    if problem.pointer is not None:
-        document["pointer"] = problem.pointer
-    document |= problem.more
-    return Response(json_bytes(document), status, problem.headers, "application/problem+json")
+    return problem_document(problem.status, str(problem), problem.more, problem.headers)
 
 
 def _as_problem(error: Exception) -> Problem:

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from agenttool.ports.identity import AccessRole, Principal
 from agenttool.server.authentication import Identity
 from agenttool.server.state import ServerState
-from agenttool.server.tenants import TenantSpace
+from agenttool.server.tenants import Tenant
 
 
 class EmptyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,13 +41,13 @@ class ApiRequest(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
 
     Attributes:
         server: what all requests share.
-        space: the tenant of the principal.
+        tenant: the tenant of the principal.
         headers: by their names in lower case.
         path: the values of the names in the path.
     """
 
     server: ServerState
-    space: TenantSpace
+    tenant: Tenant
     principal: Principal
     scope: Scope
     headers: Mapping[str, str]

@@ -107,8 +107,8 @@ class ServerState:
         latest = self._deadlines.now() + DRAIN_S
         for each in self._limits:
             each.end_before(latest)
-        for space in self.tenants.opened():
-            space.events.close("draining")
+        for tenant in self.tenants.opened():
+            tenant.events.close("draining")
 
     def within(self, seconds: float, identity: Identity) -> "_TimeLimited":
         """Return a context that ends after some seconds, or `DRAIN_S` after the server begins to stop.

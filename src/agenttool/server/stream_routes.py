@@ -45,7 +45,7 @@ async def stream_events(request: ApiRequest[EventQuery, EmptyBody]) -> Response:
         detail = f"{MAX_STREAMS} event streams are open already; share one, or close another"
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"retry-after": "5"})
     last = request.headers.get("last-event-id")
-    events = request.space.events.stream(_position(last) if last else request.query.after)
+    events = request.tenant.events.stream(_position(last) if last else request.query.after)
 
     async def body() -> AsyncGenerator[bytes]:
         sent_at = checked_at = time.monotonic()
@@ -89,7 +89,7 @@ class _EventStream(StreamingResponse):
 
 async def get_health(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     """Return `ok` as text, or 503 if the store cannot be read or written. Every client may ask."""
-    runtime = request.space.runtime
+    runtime = request.tenant.runtime
     try:
         await runtime.deferred.list(limit=1)
     except StoreError:
@@ -107,12 +107,12 @@ async def get_metrics(request: ApiRequest[EmptyQuery, EmptyBody]) -> Response:
     counts = request.server.counts
     lines = ["# TYPE agenttool_http_responses_total counter"]
     lines += [f'agenttool_http_responses_total{{status="{each}"}} {counts[each]}' for each in sorted(counts)]
-    runtime = request.space.runtime
+    runtime = request.tenant.runtime
     gauges = {
         "agenttool_open_calls": len(runtime.open_calls()),
         "agenttool_waiting_approvals": len(await runtime.approvals.list(limit=MAX_LISTED)),
-        "agenttool_event_streams": request.space.events.streams,
-        "agenttool_journal_position": request.space.events.position,
+        "agenttool_event_streams": request.tenant.events.streams,
+        "agenttool_journal_position": request.tenant.events.position,
     }
     for name, value in gauges.items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]
@@ -141,16 +141,16 @@ async def get_status(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     | `faults` | the latest faults of RAP servers |
     | `more` | the lists that are longer than 1,000 entries and were cut |
     """
-    space, settings, is_auditing = request.space, request.server.settings, request.principal.has(*AUDITING)
+    tenant, settings, is_auditing = request.tenant, request.server.settings, request.principal.has(*AUDITING)
     wanted = CallFilter(is_open=True, owner=None if is_auditing else request.principal.subject)
     page: JsonObject = {"is_healthy": False, "open_calls": None, "approvals": None}
     with suppress(StoreError):
-        calls = (await space.read(lambda reader: page_of_calls(reader, wanted, MAX_LISTED))).calls
+        calls = (await tenant.read(lambda reader: page_of_calls(reader, wanted, MAX_LISTED))).calls
         asked = sum(each.status is InvocationStatus.AWAITING_APPROVAL for each in calls)
-        page = {"is_healthy": space.runtime.store_fault is None, "open_calls": len(calls), "approvals": asked}
+        page = {"is_healthy": tenant.runtime.store_fault is None, "open_calls": len(calls), "approvals": asked}
     if is_auditing:
         page |= {"settings_fault": settings.fault, "settings_need_restart": [*settings.needs_restart]}
-        page |= await status_of(space.runtime)
+        page |= await status_of(tenant.runtime)
     return Reply(value=raw(page))
 
 

@@ -62,17 +62,16 @@ def tenant_store(place: Path, tenant: str) -> Path:
     return place if tenant == DEFAULT_TENANT else place.with_name(f"{place.stem}.{tenant}{place.suffix}")
 
 
-class TenantSpace:
-    """The runtime of one tenant, with its event streams, surfaces and batches.
+class Tenant:
+    """One tenant: its runtime, with its event streams, surfaces and batches.
 
     Attributes:
         mcp: the application of `/mcp`; None if there is none.
         file: the file of its store; None in memory.
     """
 
-    def __init__(self, tenant: str, runtime: Runtime, *, file: Path | None = None, mcp: ASGIApp | None = None) -> None:
+    def __init__(self, runtime: Runtime, *, file: Path | None = None, mcp: ASGIApp | None = None) -> None:
         """Take a runtime that is open; `running` starts the event hub."""
-        self.tenant = tenant
         self.runtime = runtime
         self.file = file
         self.mcp = mcp
@@ -82,7 +81,7 @@ class TenantSpace:
         self._batches: set[asyncio.Task[list[ToolResult]]] = set()
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator["TenantSpace"]:
+    async def running(self) -> AsyncGenerator["Tenant"]:
         """Follow the journal for event streams within this context."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.events.run())
@@ -161,29 +160,29 @@ class Tenants:
 
     def __init__(
         self,
-        default: TenantSpace,
-        open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]],
+        default: Tenant,
+        open_tenant: Callable[[str], AbstractAsyncContextManager[Tenant]],
         documents: DocumentStore,
         group: asyncio.TaskGroup,
     ) -> None:
         """Take the default tenant, what opens another, where to name it, and the group for the tasks of the others."""
         self.default = default
-        self._open_space = open_space
+        self._open_tenant = open_tenant
         self._documents = documents
         self._group = group
-        self._others: dict[str, LazyContext[TenantSpace]] = {}
+        self._others: dict[str, LazyContext[Tenant]] = {}
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls,
-        default: TenantSpace,
-        open_space: Callable[[str], AbstractAsyncContextManager[TenantSpace]],
+        default: Tenant,
+        open_tenant: Callable[[str], AbstractAsyncContextManager[Tenant]],
         documents: DocumentStore,
     ) -> AsyncGenerator["Tenants"]:
         """Yield the tenants; leaving this closes those that were opened."""
         async with asyncio.TaskGroup() as group, default.running():
-            tenants = cls(default, open_space, documents, group)
+            tenants = cls(default, open_tenant, documents, group)
             recovering = group.create_task(tenants._recover())
             try:
                 yield tenants
@@ -216,39 +215,39 @@ class Tenants:
             await asyncio.sleep(RECOVER_EVERY_S)
 
     @asynccontextmanager
-    async def _opened(self, tenant: str) -> AsyncGenerator[TenantSpace]:
+    async def _opened(self, name: str) -> AsyncGenerator[Tenant]:
         """Open a tenant; its name is stored before it has any call."""
-        if await self._documents.get(_TENANT, tenant) is None:
-            await self._documents.put(_TENANT, tenant, b"{}")
-        async with self._open_space(tenant) as space:
-            yield space
+        if await self._documents.get(_TENANT, name) is None:
+            await self._documents.put(_TENANT, name, b"{}")
+        async with self._open_tenant(name) as tenant:
+            yield tenant
 
-    async def find(self, tenant: str) -> TenantSpace | None:
-        """Return the space of a tenant that the store has; None if there is no such tenant.
-
-        Raises:
-            Problem: too many tenants are open.
-        """
-        is_known = tenant == DEFAULT_TENANT or await self._documents.get(_TENANT, tenant) is not None
-        return await self.get(tenant) if is_known else None
-
-    async def get(self, tenant: str) -> TenantSpace:
-        """Return the space of a tenant.
+    async def find(self, name: str) -> Tenant | None:
+        """Return a tenant that the store has; None if there is no such tenant.
 
         Raises:
             Problem: too many tenants are open.
         """
-        if tenant == DEFAULT_TENANT:
+        is_known = name == DEFAULT_TENANT or await self._documents.get(_TENANT, name) is not None
+        return await self.get(name) if is_known else None
+
+    async def get(self, name: str) -> Tenant:
+        """Return a tenant.
+
+        Raises:
+            Problem: too many tenants are open.
+        """
+        if name == DEFAULT_TENANT:
             return self.default
-        space = self._others.get(tenant)
-        if space is None:
+        tenant = self._others.get(name)
+        if tenant is None:
             if len(self._others) >= MAX_TENANTS:
                 detail = f"{MAX_TENANTS} tenants are open; use another server for more"
                 raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"retry-after": "60"})
-            space = self._others[tenant] = LazyContext(lambda: self._opened(tenant), self._group)
-        return await space.get()
+            tenant = self._others[name] = LazyContext(lambda: self._opened(name), self._group)
+        return await tenant.get()
 
-    def opened(self) -> list[TenantSpace]:
+    def opened(self) -> list[Tenant]:
         """Return the tenants that are open."""
         others = (each.entered for each in self._others.values())
         return [self.default, *(each for each in others if each is not None)]

@@ -45,14 +45,14 @@ _STATES = ("loaded", "blocked", "excluded", "unoffered")
 
 async def list_tools(request: ApiRequest[ToolListQuery, EmptyBody]) -> Reply:
     """List all tools with the reason of every absence; with `query`, those that a search finds."""
-    query, space = request.query, request.space
-    surface = await space.session_surface(request.principal)
+    query, tenant = request.query, request.tenant
+    surface = await tenant.session_surface(request.principal)
     if query.query is None:
-        entries = sorted(space.runtime.inspection.tools(), key=lambda each: each.qualified_name)
+        entries = sorted(tenant.runtime.inspection.tools(), key=lambda each: each.qualified_name)
     else:
-        result = await space.runtime.search(query.query, limit=_SEARCHED)
+        result = await tenant.runtime.search(query.query, limit=_SEARCHED)
         found = (each.tool_id for each in result.matches if isinstance(each, SearchMatch))
-        matched = (space.runtime.inspection.tool(each) for each in found)
+        matched = (tenant.runtime.inspection.tool(each) for each in found)
         entries = [each for each in matched if each is not None]
     visibility = visibility_on(surface)
     chosen = [
@@ -100,11 +100,11 @@ def _group(visibility: ToolVisibility) -> str:
 
 async def get_tool(request: ApiRequest[EmptyQuery, EmptyBody]) -> Reply:
     """Return one tool, by its qualified name or its id, with its records."""
-    name, space = request.path["name"], request.space
-    entry = space.runtime.inspection.tool(name)
+    name, tenant = request.path["name"], request.tenant
+    entry = tenant.runtime.inspection.tool(name)
     if entry is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"no tool is named {name!r}; GET /v1/tools lists all")
-    visibility = visibility_on(await space.session_surface(request.principal))
+    visibility = visibility_on(await tenant.session_surface(request.principal))
     tool, summary = entry.tool, _summary(entry, visibility(entry.tool_id, entry.qualified_name))
     contract = tool.declaration.input_contract
     return Reply(
@@ -145,7 +145,7 @@ async def create_surface(request: ApiRequest[EmptyQuery, SurfaceBody]) -> Reply:
         context["role"] = _part(role, "role", Role)
     if model is not None:
         context["model"] = _part(model, "model", ModelCapabilities)
-    surface = await request.space.create_surface(request.principal, body.scope, body.only, **context)
+    surface = await request.tenant.create_surface(request.principal, body.scope, body.only, **context)
     location = {"location": f"/v1/surfaces/{surface.surface_id}"}
     return Reply(value=raw_record(surface), status=HTTPStatus.CREATED, headers=location)
 
@@ -155,8 +155,8 @@ async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply:
 
     A surface never changes. If a newer one replaced it, the `Link` header names that one.
     """
-    runtime = request.space.runtime
-    surface = request.space.surface(request.principal, request.path["surface_id"], reads_only=True)
+    runtime = request.tenant.runtime
+    surface = request.tenant.surface(request.principal, request.path["surface_id"], reads_only=True)
     latest = runtime.current(surface).surface_id
     newer = {} if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
     wanted = request.query.format
@@ -173,12 +173,12 @@ async def get_surface(request: ApiRequest[SurfaceQuery, EmptyBody]) -> Reply:
 
 async def search(request: ApiRequest[EmptyQuery, SearchBody]) -> Reply:
     """Find tools by words, by exact name (`select:NAME`) or by a pattern (`regex:PATTERN`)."""
-    body, space = request.body, request.space
+    body, tenant = request.body, request.tenant
     if body.surface_id is None:
-        surface = await space.session_surface(request.principal)
+        surface = await tenant.session_surface(request.principal)
     else:
-        surface = space.surface(request.principal, body.surface_id, "/surface_id")
-    return Reply(value=raw(to_json(await space.runtime.search(body.query, surface=surface, limit=body.limit))))
+        surface = tenant.surface(request.principal, body.surface_id, "/surface_id")
+    return Reply(value=raw(to_json(await tenant.runtime.search(body.query, surface=surface, limit=body.limit))))
 
 
 def _part(text: bytes, name: str, kind: type[_K]) -> _K:

@@ -41,12 +41,12 @@ def parse_host(text: str) -> str | None:
     return None if found is None else (found[1] or found[2]).lower()
 
 
-def problem_document(status: HTTPStatus, detail: str, pointer: str | None = None) -> Response:
+def problem_document(
+    status: HTTPStatus, detail: str, more: JsonObject | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return an error as a problem document (RFC 9457)."""
     document: JsonObject = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
-    if pointer is not None:
-        document["pointer"] = pointer
-    return Response(json_bytes(document), status.value, media_type="application/problem+json")
+    return Response(json_bytes(document | (more or {})), status.value, headers, "application/problem+json")
 
 
 class RequestGuard:
