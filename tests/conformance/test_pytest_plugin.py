@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import BOUND_S
+
+pytestmark = pytest.mark.slow
 
 SAMPLE = """
 import pytest
@@ -88,7 +91,9 @@ def run_pytest(folder: Path, *options: str, **files: str) -> subprocess.Complete
     command = [sys.executable, "-m", "pytest", *plugins, "--conformance-report=build/report.json", *options]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment = clean | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=BOUND_S
+    )
 
 
 def read_report(folder: Path) -> dict[str, list[dict[str, object]]]:

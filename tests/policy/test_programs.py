@@ -16,6 +16,7 @@ def collection(name):
     return [line.replace("␤", "\n") for line in (COMMANDS / name).read_text().splitlines() if line]
 
 
+@pytest.mark.slow
 def test_the_starter_rules_ask_about_every_dangerous_command_and_few_ordinary_ones(starter):
     ordinary, dangerous = collection("ordinary.txt"), collection("dangerous.txt")
     assert len(ordinary) >= 400
