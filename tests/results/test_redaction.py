@@ -159,6 +159,10 @@ def test_user_ask_19_a_secret_is_masked_in_every_spelling(spelling):
     assert spelling not in scrub(text, [SECRET])
 
 
+def test_a_secret_is_masked_in_a_url_in_lower_case():
+    assert scrub("/a?key=ab%2fcd%3d&b=1", ["Ab/Cd="]) == f"/a?key={MARKER}&b=1"
+
+
 def escaped(draw, secret):
     """Write a text with any legal escape of JSON for each character."""
     written = ""

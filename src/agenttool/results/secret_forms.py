@@ -83,6 +83,7 @@ def forms_of(secret: str) -> set[str]:
         *(json.dumps(each)[1:-1] for each in (*escaped, *python)),
         *quoted,
         *(_PERCENT_CODE.sub(lambda code: code[0].lower(), each) for each in quoted),
+        *(each.lower() for each in quoted),
         escape(secret),
         data.hex(),
         data.hex().upper(),
