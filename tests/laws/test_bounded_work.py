@@ -18,10 +18,10 @@ from strategies import json_values
 from agenttool import Context, Runtime, Sensitive, ToolFailure, tool
 from agenttool.codec import is_quick, visible_text
 from agenttool.pipeline.arguments import MAX_INPUT_BYTES, MAX_INPUT_VALUES
+from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.records import ErrorClass, Phase
 from agenttool.results import mapping, media, persistence, redaction
 from agenttool.results.failure import complete_error, guided
-from agenttool.results.jsonable import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.results.mapping_plan import PLAIN
 from agenttool.results.media import MediaExtractor
 from agenttool.results.redaction import (

@@ -24,7 +24,7 @@ import msgspec
 
 from agenttool.codec import clone
 from agenttool.errors import ToolFailure
-from agenttool.ports.output import Media
+from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES, Media
 from agenttool.records import ErrorClass, Json, Phase
 from agenttool.results.failure import guided
 from agenttool.results.payloads import readable_text
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 """How deeply a result may be nested; many readers of records reject deeper JSON."""
-
-MAX_VALUES = 100_000
-"""How many values a result may hold."""
-
-MAX_TEXT_CHARS = 2_000_000
-"""How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
 
 MAX_DIGITS = 300
 """How many digits an integer of a result may have: the time to write it grows with their square."""

@@ -31,6 +31,7 @@ class RecordedService:
                     "method": self.command,
                     "path": self.path,
                     "headers": {name.lower(): value for name, value in self.headers.items()},
+                    "names": self.headers.keys(),
                     "body": body,
                 }
                 service.requests.append(request)

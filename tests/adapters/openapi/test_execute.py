@@ -43,6 +43,16 @@ async def test_with_an_idempotency_header_every_request_is_repeated_under_one_ke
     assert len(service.requests) == 2
 
 
+async def test_a_request_has_one_idempotency_header_in_any_case(open_service, service):
+    names = []
+    service.answers["/x"] = lambda request: names.extend(request["names"]) or {"ok": 1}
+    settings = {"idempotency_header": "Idempotency-Key", "headers": {"IDEMPOTENCY-KEY": "fixed"}}
+    async with open_service(both(), **settings) as rt:
+        result = await rt.call("probe.write", {})
+    assert [each.lower() for each in names].count("idempotency-key") == 1
+    assert service.last["headers"]["idempotency-key"] == str(result.invocation_id)
+
+
 async def test_a_service_that_asks_to_wait_too_long_is_left_alone(open_service, service):
     service.answers["/x"] = (429, {"Retry-After": "1000"}, {"message": "slow down"})
     async with open_service(both(), timeout_s=5) as rt:
@@ -93,6 +103,10 @@ async def test_the_first_page_without_a_link_ends_a_list_whose_pages_have_links(
         ("continue", [{"metadata": {"continue": "b"}, "items": [1]}, {"metadata": {"continue": ""}, "items": [2]}]),
         ("NextToken", [{"Things": [1], "NextToken": "b"}, {"Things": [2]}]),
         ("page", [{"items": [1], "next_page": 2}, {"items": [2], "next_page": -1}]),
+        ("cursor", [{"list": [1], "result_info": {"cursors": {"after": "b"}}}, {"list": [2], "result_info": {}}]),
+        ("after", [{"data": [1], "paging": {"after": "b", "next": "/list?after=b"}}, {"data": [2], "after": "c"}]),
+        ("cursor", [{"items": [1], "next_cursor": "b"}, {"items": [], "next_cursor": "c"}, {"items": [2]}]),
+        ("offset", [{"Items": [1, 2], "Tags": [1, 2, 3], "Total": 3}, {"Items": [3], "Tags": [1, 2, 3], "Total": 3}]),
         ("after", [{"results": [1], "paging": {"next": {"after": "b"}}}, {"results": [2]}]),
         ("offset", [{"data": [1], "next_page": {"offset": "b", "uri": "/list?offset=b"}}, {"data": [2]}]),
         ("offset", [{"items": [1], "next": "list?offset=1"}, {"items": [2], "next": None}]),
@@ -176,6 +190,42 @@ async def test_pages_that_are_counted_from_zero_are_complete(open_service, servi
     assert len(service.requests) == 6
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("total", [{}, {"total": 5}, {"total_pages": 3}, {"has_more": True}])
+async def test_pages_are_complete_if_nothing_says_whether_they_count_from_zero(open_service, service, first, total):
+    def page(request):
+        number = int(request["path"].rpartition("page=")[2]) if "page=" in request["path"] else first
+        items = [[1, 2], [3, 4], [5], []][number - first]
+        more = {"has_more": number - first < 2} if "has_more" in total else total
+        return {"items": items, **more} if total else items
+
+    service.answers["/list"] = page
+    async with open_service(listing("page")) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert (result.value["items"] if total else result.value) == [1, 2, 3, 4, 5]
+    assert "Note" not in result.text
+
+
+async def test_an_empty_page_does_not_end_a_list_whose_total_says_that_there_are_more(open_service, service):
+    pages = [{"items": items, "total_pages": 3, "page": 1} for items in ([1], [], [2])]
+    service.answers["/list"] = pages
+    async with open_service(listing("page")) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert result.value["items"] == [1, 2]
+
+
+@pytest.mark.parametrize("items", [["x" * 900_000], [0] * 45_000])
+async def test_pages_end_before_their_result_is_too_large(open_service, service, items):
+    def page(request):
+        return {"items": [request["path"], *items], "next": f"/list?page={len(service.requests) + 1}"}
+
+    service.answers["/list"] = page
+    async with open_service(listing("page")) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert len(service.requests) == 3
+    assert "page 3 would make the result too large and is left out, so there may be more" in result.text
+
+
 @pytest.mark.parametrize(
     ("parameter", "answers", "note"),
     [
@@ -187,6 +237,7 @@ async def test_pages_that_are_counted_from_zero_are_complete(open_service, servi
         ("page", [{"items": [1]}], "does not say whether this is the last one"),
         ("page", [[1], [1]], "the same page again"),
         ("page", [[1], {"error": "no more"}], "page 2 is no list"),
+        ("offset", [{"items": [1], "total": 2}, {"items": [], "total": 2}], "does not name the next one"),
         ("page", [[1], (404, {}, {})], "page 2 is missing, so there may be more: 'probe' answered 404"),
         (
             "page",
@@ -203,6 +254,14 @@ async def test_pages_that_cannot_be_fetched_are_reported(open_service, service, 
     value = result.structured_content
     assert (value["items"] if isinstance(value, dict) else value) == [1]
     assert note in result.text
+
+
+async def test_cursors_that_lead_in_a_circle_double_no_items(open_service, service):
+    service.answers["/list"] = [{"items": [each], "next_cursor": each} for each in ("b", "c", "b")]
+    async with open_service(listing("cursor")) as rt:
+        result = await rt.call("probe.list", {"pages": 9})
+    assert result.structured_content["items"] == ["b", "c"]
+    assert "the same page again" in result.text
 
 
 async def test_the_lists_of_all_pages_are_joined(open_service, service):
@@ -253,6 +312,18 @@ async def test_a_request_with_an_effect_is_not_redirected_to_another_host(open_s
     async with open_service(both()) as rt:
         result = await rt.call("probe.write", {})
     assert result.error.error_code == "redirect"
+
+
+async def test_a_body_of_a_get_is_not_redirected_to_another_host(open_service, service):
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    other = service.url.replace("127.0.0.1", "localhost")
+    service.answers["/x"] = (307, {"Location": f"{other}/y"}, {})
+    found = document({"/x": {"get": operation(operationId="read", body=body)}})
+    async with open_service(found, allow=["localhost", "127.0.0.0/8", "::1/128"]) as rt:
+        result = await rt.call("probe.read", {"x": "private"})
+    assert result.error.error_code == "redirect"
+    assert [(each["path"], each["body"]) for each in service.requests] == [("/x", b'{"x":"private"}')]
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -339,7 +410,7 @@ async def test_responses_become_content_by_their_media_type(open_service, servic
     assert results["image"].content[0].type.value == "image"
     assert results["xml"].text == "<a/>"
     assert results["none"].text == "status 204, no content"
-    assert results["broken"].text.startswith("{not json\nNote: the response is declared as application/json")
+    assert results["broken"].text == "Note: the response is declared as application/json and is not JSON.\n{not json"
     assert results["wrong"].text == "<html>"
 
 
@@ -348,7 +419,7 @@ async def test_a_page_where_the_document_lists_only_json_is_returned_with_a_note
     async with open_service(listing(responses={"200": {"content": {"application/json": {}}}})) as rt:
         result = await rt.call("probe.list", {})
     note = "Note: the response is text/html, and the service's own document lists application/json."
-    assert result.text == f"<html>Log in</html>\n{note}"
+    assert result.text == f"{note}\n<html>Log in</html>"
 
 
 @pytest.mark.parametrize(("status", "is_safe"), [(400, True), (422, True), (429, True), (404, False), (500, False)])

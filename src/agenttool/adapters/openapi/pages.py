@@ -12,7 +12,9 @@ from agenttool.adapters.openapi.operations import ApiParameter
 from agenttool.adapters.openapi.translate import read_value
 from agenttool.codec import write_own
 from agenttool.errors import AgentToolError, RecordError
+from agenttool.ports.output import MAX_TEXT_CHARS, MAX_VALUES
 from agenttool.records import Json, JsonObject
+from agenttool.records import replace as replace_record
 
 _MAX_PAGE_DIGITS = 18
 _MAX_LEVELS, _MAX_MEMBERS = 3, 1000
@@ -37,8 +39,15 @@ _FLAGS = (*_MORE, *_LAST)
 _PAGE_TOTALS = ("totalpages", "pagecount", "pages", "lastpage")
 _ITEM_TOTALS = ("total", "totalcount", "totalelements", "totalitems", "totalresults")
 _PAGE_NUMBERS = ("page", "number", "currentpage", "pagenumber")
-_META = ("responsemetadata", "meta", "metadata", "pagination", "paging", "links", "pageinfo", "page", "pages")
+_META = (
+    *("responsemetadata", "meta", "metadata", "pagination", "paging", "links", "pageinfo", "page", "pages"),
+    *("resultinfo", "cursors"),
+)
 _ITEMS = ("items", "results", "data", "content", "value", "values", "records", "entries", "rows")
+
+
+_Members = list[tuple[str, Json]]
+"""Names, as `_plain` writes them, and values."""
 
 
 class UnknownNextPage(AgentToolError):
@@ -65,12 +74,15 @@ class FetchedPages:
     """
 
     def __init__(self, parameters: Iterable[ApiParameter], limit: int, max_bytes: int) -> None:
-        """Take the parameters of the operation, and how many pages and bytes a call may have."""
+        """Take the parameters of the operation, and how many pages and bytes a call may have.
+
+        The pages also have at most as many characters and values as a result may have.
+        """
         self.pages: list[Json] = []
         self.notes: list[str] = []
         self._parameters = {_plain(each.name): each for each in parameters if each.where == "query"}
         self._limit = limit
-        self._bytes_left = max_bytes
+        self._chars_left, self._values_left = min(max_bytes, MAX_TEXT_CHARS), MAX_VALUES
         self._first: HttpResponse | None = None
         self._is_linked = False
 
@@ -89,29 +101,59 @@ class FetchedPages:
         except RecordError as error:
             if not self.pages:
                 return None
-            message = f"page {len(self.pages) + 1} is not JSON and left out, so there may be more"
-            raise UnknownNextPage(message) from error
-        if self.pages and value and value == self.pages[-1]:
-            raise UnknownNextPage("the service returned the same page again, so there may be more")
-        if self.pages and value is not None and type(value) is not type(self.pages[0]):
-            kind = "list" if isinstance(self.pages[0], list) else "object"
-            message = f"page {len(self.pages) + 1} is no {kind} and left out, so there may be more"
-            raise UnknownNextPage(message)
+            raise self._left_out("is not JSON") from error
         size = len(_items_in(self.pages[0])) if self.pages else None
-        self.pages += [] if value is None and self.pages else [value]
-        self._bytes_left -= len(response.body)
-        links = _links(response)
-        if "next" in links:
-            following = _resolve(url, links["next"])
+        if not self.pages or (value is not None and self._is_new(value, url)):
+            self._append(value, len(response.body))
+        links, members = _links(response), _members_about_pages(value)
+        link = links.get("next") or _named_link(members)
+        if link is not None:
+            following = _resolve(url, link)
         else:
             is_last = self._is_linked or not _OTHER_PAGES.isdisjoint(links)
-            following = None if is_last else _next_page(value, url, self._parameters, size)
-        self._is_linked = "next" in links
+            following = None if is_last else _next_page(value, members, url, self._parameters, size)
+        self._is_linked = link is not None
         if following is None or following == url:
             return None
-        if len(self.pages) >= self._limit or self._bytes_left < 0:
+        if len(self.pages) >= self._limit:
             raise UnknownNextPage(f"there are more pages than the {len(self.pages)} that were fetched")
         return following
+
+    def _is_new(self, value: Json, url: str) -> bool:
+        """Return whether a page follows the earlier ones; False if page 1 is the first page once more.
+
+        Raises:
+            UnknownNextPage: it is another earlier page.
+        """
+        if len(self.pages) == 1 and self._is_first_again(value, url):
+            return False
+        # Pages without items may be equal.
+        if value and value in (self.pages if _items_in(value) else self.pages[-1:]):
+            raise UnknownNextPage("the service returned the same page again, so there may be more")
+        return True
+
+    def _append(self, value: Json, chars: int) -> None:
+        values = _count_values(value)
+        if self.pages and type(value) is not type(self.pages[0]):
+            raise self._left_out(f"is no {'list' if isinstance(self.pages[0], list) else 'object'}")
+        if self.pages and (chars > self._chars_left or values > self._values_left):
+            raise self._left_out("would make the result too large")
+        self.pages.append(value)
+        self._chars_left -= chars
+        self._values_left -= values
+
+    def _left_out(self, reason: str) -> UnknownNextPage:
+        return UnknownNextPage(f"page {len(self.pages) + 1} {reason} and is left out, so there may be more")
+
+    def _is_first_again(self, value: Json, url: str) -> bool:
+        """Return whether page 1 is the first page and not the second, and count the later ones accordingly."""
+        numbered = _number_parameter(self._parameters)
+        if numbered is None or _plain(numbered.name) not in _PAGE_PARAMETERS or _sent(url).get(numbered.name) != "1":
+            return False
+        first = self.pages[0]
+        is_first = (_items_in(value) or value) == (_items_in(first) or first)
+        self._parameters[_plain(numbered.name)] = replace_record(numbered, schema={"default": int(is_first)})
+        return is_first
 
     def joined(self) -> HttpResponse:
         """Return the first response with the items of all pages; unchanged if there are no others."""
@@ -122,11 +164,14 @@ class FetchedPages:
         return replace(self._first, body=write_own(_join(self.pages, _items_path(self.pages))))
 
 
-def _next_page(value: Json, url: str, parameters: Mapping[str, ApiParameter], size: int | None) -> str | None:
-    """Return the URL of the next page as the body names it; None if this is the last one.
+def _next_page(
+    value: Json, members: _Members, url: str, parameters: Mapping[str, ApiParameter], size: int | None
+) -> str | None:
+    """Return the URL of the next page by a cursor, a number or totals in the body; None if this is the last one.
 
     Args:
         value: the JSON value of this page.
+        members: those of its members that are about pages.
         url: the URL of this page.
         parameters: the query parameters of the operation, by their plain names.
         size: how many items the first page had; None if this is the first page.
@@ -134,19 +179,22 @@ def _next_page(value: Json, url: str, parameters: Mapping[str, ApiParameter], si
     Raises:
         UnknownNextPage: there may be another page; says why it cannot be fetched.
     """
-    items, members = _items_in(value), _members_about_pages(value)
-    has_more = _states_more(members)
+    items, has_more = _items_in(value), _states_more(members)
     found = None if has_more is False else _named_next(members, url, parameters)
-    if found is None and has_more is None:
+    if found is not None:
+        return found
+    if has_more is None:
         has_more = _names_more(members, url)
-        if has_more is None:
-            has_more = _counts_more(members, url, parameters, len(items), size) if items else False
-    if found is None and (has_more or (has_more is None and isinstance(value, list))):
+    if has_more is None:
+        has_more = _counts_more(members, url, parameters, len(items), size)
+    if has_more is None and not items:
+        return None
+    if has_more or (has_more is None and isinstance(value, list)):
         found = _after_items(members, url, parameters, items)
     if found is None and has_more:
         raise UnknownNextPage("the service has more pages, and does not name the next one")
-    is_unknown = has_more is None and size is None and (isinstance(value, list) or _numbered(parameters) is not None)
-    if found is None and is_unknown:
+    may_be_list = isinstance(value, list) or _number_parameter(parameters) is not None
+    if found is None and has_more is None and size is None and may_be_list:
         raise UnknownNextPage("there may be more pages: the response does not say whether this is the last one")
     return found
 
@@ -159,9 +207,6 @@ def _links(response: HttpResponse) -> dict[str, str]:
         for name in relation[1].lower().split() if relation else ():
             found.setdefault(name, target)
     return found
-
-
-_Members = list[tuple[str, Json]]
 
 
 def _members_about_pages(value: Json) -> _Members:
@@ -193,22 +238,26 @@ def _states_more(members: _Members) -> bool | None:
 
 def _names_more(members: _Members, url: str) -> bool | None:
     """Return whether there is a next page by its cursor, which may be empty; None without one."""
-    sent = {text for _, text in parse_qsl(urlsplit(url).query)}
+    sent = _sent(url).values()
     named = [each for name, each in members if name in _NEXT or name in _CURSORS]
     return any(_is_given(each) and str(each) not in sent for each in named) if named else None
 
 
+def _named_link(members: _Members) -> str | None:
+    """Return the URL of the next page in the body; None without one, or if a flag says that this is the last page."""
+    texts = [each for name, each in members if name in _NEXT and isinstance(each, str)]
+    links = [each for each in texts if "?" in each or each.startswith(("http://", "https://", "/"))]
+    return links[0] if links and _states_more(members) is not False else None
+
+
 def _named_next(members: _Members, url: str, parameters: Mapping[str, ApiParameter]) -> str | None:
-    """Return the next page by a URL, a cursor or a number in the body."""
-    for name, each in members:
-        if name in _NEXT and isinstance(each, str) and ("?" in each or each.startswith(("http://", "https://", "/"))):
-            return _resolve(url, each)
+    """Return the next page by a cursor or a number in the body."""
     cursors = [each for each in _CURSOR_PARAMETERS if each in parameters]
     numbered = [each for each in (*_PAGE_PARAMETERS, *_OFFSET_PARAMETERS) if each in parameters]
     wanted = [(f"{word}{each}", each) for each in (*cursors, *numbered) for word in ("next", "nextpage")]
     wanted += [(each, each) for each in cursors] + [(each, cursors[0]) for each in _CURSORS if cursors]
     wanted += [(each, parameter) for each in _NEXT for parameter in (*cursors, *numbered)[:1]]
-    sent = dict(parse_qsl(urlsplit(url).query))
+    sent = _sent(url)
     for member, parameter in wanted:
         label = parameters[parameter].name
         for name, each in members:
@@ -227,7 +276,7 @@ def _after_items(members: _Members, url: str, parameters: Mapping[str, ApiParame
     last, after = items[-1] if items else None, parameters.get("startingafter")
     if after is not None and isinstance(last, dict) and "id" in last:
         return _with_query(url, after.name, str(last["id"]))
-    numbered = _numbered(parameters)
+    numbered = _number_parameter(parameters)
     position = None if numbered is None else _position(url, numbered, members)
     if numbered is None or position is None:
         return None
@@ -239,7 +288,7 @@ def _counts_more(
     members: _Members, url: str, parameters: Mapping[str, ApiParameter], count: int, size: int | None
 ) -> bool | None:
     """Return whether the totals in the body say that there are pages after this one; None without totals."""
-    numbered = _numbered(parameters)
+    numbered = _number_parameter(parameters)
     pages, items = _first_count(members, _PAGE_TOTALS), _first_count(members, _ITEM_TOTALS)
     position = None if numbered is None else _position(url, numbered, members)
     if numbered is None or position is None or (pages is None and items is None):
@@ -254,29 +303,32 @@ def _counts_more(
     return before * (count if size is None else size) + count < (items or 0)
 
 
-def _numbered(parameters: Mapping[str, ApiParameter]) -> ApiParameter | None:
+def _number_parameter(parameters: Mapping[str, ApiParameter]) -> ApiParameter | None:
     """Return the parameter that has the number of the page, or of its first item."""
     return next((parameters[each] for each in (*_PAGE_PARAMETERS, *_OFFSET_PARAMETERS) if each in parameters), None)
 
 
 def _position(url: str, numbered: ApiParameter, members: _Members) -> int | None:
-    """Return the number of this page, or of its first item: as sent, declared, or in the response."""
-    written = dict(parse_qsl(urlsplit(url).query)).get(numbered.name)
+    """Return the number of this page, or of its first item: as sent, declared, or in the response.
+
+    A first page whose number is not known counts as 0. If it is 1, the next request returns the same page again.
+    """
+    written = _sent(url).get(numbered.name)
     if written is not None:
         return int(written) if written.isdecimal() and len(written) <= _MAX_PAGE_DIGITS else None
     name = _plain(numbered.name)
     is_offset = name in _OFFSET_PARAMETERS
     stated = _first_count(members, (name,) if is_offset else (name, *_PAGE_NUMBERS))
-    return _start(numbered, stated if stated is not None else 0 if is_offset else 1)
+    return _start(numbered, stated or 0)
 
 
 def _start(numbered: ApiParameter, fallback: int) -> int:
-    """Return the number of the first page: the declared default, or a minimum of 0."""
+    """Return the number of the first page: the declared default, or a minimum of 0 or 1."""
     schema = object_of(numbered.schema)
-    default = schema.get("default")
+    default, minimum = schema.get("default"), schema.get("minimum")
     if _is_count(default):
         return default
-    return 0 if schema.get("minimum") == 0 else fallback
+    return minimum if _is_count(minimum) and minimum <= 1 else fallback
 
 
 def _first_count(members: _Members, names: Iterable[str]) -> int | None:
@@ -292,6 +344,11 @@ def _is_given(value: Json) -> bool:
     if isinstance(value, dict):
         return any(map(_is_given, value.values()))
     return value > 0 if _is_count(value) else bool(value) and isinstance(value, str | list)
+
+
+def _sent(url: str) -> dict[str, str]:
+    """Return the query parameters of a URL."""
+    return dict(parse_qsl(urlsplit(url).query))
 
 
 def _resolve(url: str, target: str) -> str:
@@ -317,11 +374,9 @@ def _items_path(pages: list[Json], levels: int = _MAX_LEVELS) -> tuple[str, ...]
         for name, each in page.items():
             if isinstance(each, list):
                 lengths[name] = lengths.get(name, 0) + len(each)
-    usual = next((name for name in _ITEMS if name in lengths), None) or max(
-        lengths, key=lengths.__getitem__, default=None
-    )
-    if usual is not None:
-        return (usual,)
+    if lengths:
+        usual = [name for each in _ITEMS for name in lengths if _plain(name) == each]
+        return (usual[0] if usual else max(lengths, key=lengths.__getitem__),)
     names = [name for name, each in found[0].items() if isinstance(each, dict)] if levels else []
     names = names if len(names) <= _MAX_MEMBERS else []  # they are items
     steps = ((name, _items_path([each.get(name) for each in found], levels - 1)) for name in names)
@@ -337,6 +392,15 @@ def _list_at(value: Json, path: tuple[str, ...]) -> list[Json]:
 
 def _items_in(value: Json) -> list[Json]:
     return _list_at(value, _items_path([value]))
+
+
+def _count_values(value: Json) -> int:
+    count, level = 0, [value]
+    while level:
+        outers = [each for each in level if isinstance(each, dict | list)]
+        level = [item for each in outers for item in (each.values() if isinstance(each, dict) else each)]
+        count += len(level)
+    return count
 
 
 def _join(pages: list[Json], path: tuple[str, ...] | None) -> Json:
