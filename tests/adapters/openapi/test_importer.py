@@ -230,6 +230,18 @@ def test_schemas_that_are_composed_of_each_other_are_each_read_once():
     assert [*tool.operation.body.files] == names
 
 
+def test_members_of_a_form_that_is_composed_in_many_levels_are_arguments():
+    def level(number):
+        below = {"allOf": [{"$ref": f"#/components/schemas/L{number + 1}"}]} if number < 8 else {}
+        return {"type": "object", "properties": {f"m{number}": {"type": "string"}}, **below}
+
+    schemas = {f"L{number}": level(number) for number in range(9)}
+    media = {"multipart/form-data": {"schema": {"$ref": "#/components/schemas/L0"}}}
+    paths = {"/a": {"post": operation(body={"required": True, "content": media})}}
+    [tool] = imported(document(paths, components={"schemas": schemas})).tools
+    assert sorted(tool.schema["properties"]) == [f"m{number}" for number in range(9)]
+
+
 def test_words_beside_a_reference_count_since_openapi_3_1():
     name, order = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
     body = {"$ref": "#/components/schemas/Order", "required": ["k"], "properties": {"extra": {"type": "integer"}}}

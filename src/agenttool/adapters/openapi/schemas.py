@@ -26,7 +26,6 @@ MAX_SCHEMA_BYTES = 12_000
 MAX_NOTE = 200
 _LONG_ENUM, _MAX_ENUM_BYTES = 100, MAX_SCHEMA_BYTES // 3
 _MAX_DEPTH = 100
-_MAX_BRANCHES = 5
 _MAX_PLACEHOLDERS = 400
 _DEFS = "#/$defs/"
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
@@ -144,7 +143,7 @@ class SchemaConverter:
         if known is not None:
             return known[1]
         native = object_of(self.unwrap(schema))
-        if depth > _MAX_BRANCHES:
+        if depth > _MAX_DEPTH:
             return native
         self._joined[id(schema)] = schema, native  # one that contains itself stays as it is
         branches = [object_of(self.joined(each, depth + 1)) for each in list_of(native.get("allOf"))]
