@@ -215,24 +215,34 @@ class OperationExecutor:
         return limit is None or self.state.now_ns() + wait_s * 1e9 < limit
 
     async def _poll(
-        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, place: str | None
+        self, job: Job, response: HttpResponse, sent: HttpRequest, build: Build, status_url: str | None
     ) -> tuple[HttpResponse, HttpRequest]:
-        """Ask for the outcome of work that the service accepted, until it has one; `place` is where, if known."""
-        is_stored = place is not None
+        """Poll work that the service accepted until it ends.
+
+        Args:
+            job: the call.
+            response: the response to `sent`.
+            sent: the last request.
+            build: see `_send_authorized`.
+            status_url: where an earlier process polled; None if the work begins now.
+        """
+        is_stored = status_url is not None
         is_left, delay_s = False, FIRST_DELAY_S
         try:
-            while response.status == _ACCEPTED or (place is not None and response.is_success and _is_running(response)):
-                url = next((each for name in _POLLED if (each := response.headers.get(name))), None)
-                place = place if url is None else resolve_in_origin(sent.url, url)
-                if place is None:
+            while response.status == _ACCEPTED or (
+                status_url is not None and response.is_success and _is_running(response)
+            ):
+                target = next((each for name in _POLLED if (each := response.headers.get(name))), None)
+                status_url = status_url if target is None else resolve_in_origin(sent.url, target)
+                if status_url is None:
                     break
                 if self.work is not None:
-                    await self.work.store(job.invocation_id, place)
+                    await self.work.store(job.invocation_id, status_url)
                     is_stored = True
                 job.report("the service works on it")
                 await asyncio.sleep(response.retry_after_s or delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
-                response, sent = await self._send_authorized(job, _follow(sent, place), build, has_begun=True)
+                response, sent = await self._send_authorized(job, _follow(sent, status_url), build, has_begun=True)
         except asyncio.CancelledError:
             is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
             raise
@@ -326,10 +336,10 @@ class OperationExecutor:
         return call_failure(error_class, message, code=error.code, is_safe=is_safe)
 
 
-def _follow(request: HttpRequest, place: str) -> HttpRequest:
+def _follow(request: HttpRequest, status_url: str) -> HttpRequest:
     """Return a request for the state of accepted work."""
     headers = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
-    return replace(request.at(place), method="GET", body=None, headers=headers)
+    return replace(request.at(status_url), method="GET", body=None, headers=headers)
 
 
 def _is_running(response: HttpResponse) -> bool:

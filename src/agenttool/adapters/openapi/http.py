@@ -71,7 +71,7 @@ class HttpRequest:
     fixed_query: tuple[str, ...] = field(default=(), repr=False)
 
     def at(self, url: str) -> "HttpRequest":
-        """Return the request for another URL of the service, which need not repeat the query that all requests have."""
+        """Return the request with another URL of the service, and the fixed query where that URL lacks it."""
         head, _, query = url.partition("#")[0].partition("?")
         pairs = query.split("&") if query else []
         names = {each.partition("=")[0] for each in pairs}

@@ -471,11 +471,10 @@ class OperationReader:
             chosen = form  # only this media type can carry files
         media = self._media(content, chosen, pointer)
         place = f"{pointer}/content/{escape(chosen)}"
+        items: JsonObject = {"type": "array", "items": media["itemSchema"]} if "itemSchema" in media else {}
         return RequestBody(
             content_type=chosen,
-            schema=media.get(
-                "schema", {"type": "array", "items": media["itemSchema"]} if "itemSchema" in media else {}
-            ),
+            schema=media.get("schema", items),
             files=self._files(media) if chosen == form else {},
             is_required=native.get("required") is True,
             encoding=object_of(media.get("encoding")),

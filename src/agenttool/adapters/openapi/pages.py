@@ -55,7 +55,7 @@ class UnknownNextPage(AgentToolError):
 
 
 def _plain(name: str) -> str:
-    """Return a name as all spellings of it have it: `page[after]`, `pageAfter` and `page_after` are one."""
+    """Return a name without case and punctuation: `page[after]`, `pageAfter` and `page_after` become `pageafter`."""
     return _NOT_PLAIN.sub("", name.lower())
 
 
@@ -193,8 +193,8 @@ def _next_page(
         found = _after_items(members, url, parameters, items)
     if found is None and has_more:
         raise UnknownNextPage("the service has more pages, and does not name the next one")
-    may_be_list = isinstance(value, list) or _number_parameter(parameters) is not None
-    if found is None and has_more is None and size is None and may_be_list:
+    is_paged = isinstance(value, list) or _number_parameter(parameters) is not None
+    if found is None and has_more is None and size is None and is_paged:
         raise UnknownNextPage("there may be more pages: the response does not say whether this is the last one")
     return found
 
@@ -237,7 +237,7 @@ def _states_more(members: _Members) -> bool | None:
 
 
 def _names_more(members: _Members, url: str) -> bool | None:
-    """Return whether there is a next page by its cursor, which may be empty; None without one."""
+    """Return whether a cursor of the next page is neither empty nor the one that was sent; None without a cursor."""
     sent = _sent(url).values()
     named = [each for name, each in members if name in _NEXT or name in _CURSORS]
     return any(_is_given(each) and str(each) not in sent for each in named) if named else None

@@ -204,12 +204,12 @@ def encode_body(body: RequestBody, value: Json) -> tuple[str, bytes]:
         return _multipart(body, _form_members(value, kind))
     if kind == "*/*" or is_json(kind):
         return _JSON if kind == "*/*" else body.content_type, write_own(value)
-    content_type, has_lines = _OCTETS if "*" in kind else body.content_type, kind in _JSON_LINES
-    if isinstance(value, str) or (isinstance(value, dict) and not has_lines):
-        data, _, given_type = _file_of(value)
-        return given_type or content_type, data
-    lines, end = (value, b"\n") if isinstance(value, list) and has_lines else ([value], b"\n" * has_lines)
-    return content_type, b"".join(write_own(each) + end for each in lines)
+    if kind in _JSON_LINES and not isinstance(value, str):
+        lines = value if isinstance(value, list) else [value]
+        return body.content_type, b"".join(write_own(each) + b"\n" for each in lines)
+    content_type = _OCTETS if "*" in kind else body.content_type
+    data, _, given_type = _file_of(value) if isinstance(value, str | dict) else (write_own(value), None, None)
+    return given_type or content_type, data
 
 
 def _form_members(value: Json, kind: str) -> JsonObject:

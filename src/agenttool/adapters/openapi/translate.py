@@ -99,9 +99,10 @@ def output_of(response: HttpResponse, mapping: OpenApiMapping, *remarks: str, se
     if not notes and not content:
         return NativeOutput(value=value, external_mappings=(mapping,))
     items = [text_item(write_own(value).decode())] if value is not UNSET else content
-    remarks_first = (*(text_item(f"Note: {mask(each, secrets)}.") for each in notes), *items)
+    # The notes come first, because the preview of a long result has only its start.
+    items = [*(text_item(f"Note: {mask(each, secrets)}.") for each in notes), *items]
     return NativeOutput(
-        content=cast("tuple[Media, ...]", remarks_first),  # the preview of a long result has its start
+        content=cast("tuple[Media, ...]", tuple(items)),
         structured_content=value,
         external_mappings=(mapping,),
     )
