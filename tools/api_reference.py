@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ _WIDE = 96
 _NOT_CREATED = (
     *("ApprovalQueue", "AttachedSources", "DeferredCalls", "JournalView", "PromptQueue", "SyncRuntime", "SourceHost"),
     *("Answered", "Context", "ModelRun", "ModelTools", "ModelTurn", "Question", "Refused", "Secret", "WaitingCall"),
+    "RapCall",
 )
 """Classes whose objects the library makes, so that their constructors are left out."""
 _HOW = {
@@ -304,11 +306,24 @@ def _fields(found: griffe.Class, attributes: list[griffe.Attribute]) -> Iterator
         meaning = meanings.get(each.name) or _sync_meaning(each) or _first(each)
         if "init=False" in str(each.value) or (is_in_signature and not meaning):
             continue
-        kind = "" if each.annotation is None else _code(_ANNOTATED.sub(r"\1", str(each.annotation)))
+        kind = "" if each.annotation is None else _code(_type_of(each))
         rows.append((f"`{each.name}`", kind, "" if is_in_signature else _default(each), meaning))
     rows += [(f"`{each}`", "", "", text) for each, text in meanings.items() if each not in found.all_members]
     if rows:
         yield from table(("Attribute", "Type", "Default", "Meaning"), rows)
+
+
+def _type_of(attribute: griffe.Attribute) -> str:
+    """Return the type of a field; a name for an `Annotated` type is replaced by the type itself."""
+
+    def replaced(name: re.Match[str]) -> str:
+        found = attribute.module.members.get(name[0])
+        with suppress(griffe.AliasResolutionError):  # it is imported from another package
+            found = found.final_target if isinstance(found, griffe.Alias) else found
+        value = str(found.value) if isinstance(found, griffe.Attribute) else ""
+        return value if _ANNOTATED.fullmatch(value) else name[0]
+
+    return _ANNOTATED.sub(r"\1", re.sub(r"\w+", replaced, str(attribute.annotation)))
 
 
 def _default(attribute: griffe.Attribute) -> str:
