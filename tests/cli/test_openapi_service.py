@@ -90,7 +90,7 @@ def test_adding_a_service_says_what_its_first_call_needs(run, tmp_path, monkeypa
     (tmp_path / "pets.json").write_text(json.dumps(local))
     shown = run("add", "openapi", "pets.json", "--dry-run")
     assert "requests to 'http://127.0.0.1:9/v1' are not allowed: a URL must " in shown.output
-    assert '(allow = ["127.0.0.1"] in [sources.pets])' in shown.output
+    assert '; to allow it, write allow = ["127.0.0.1"] into [sources.pets]' in shown.output
     assert (
         "security key (apiKey header): no credential; the same command with --security key=VARIABLE adds one"
         in shown.output

@@ -31,7 +31,7 @@ def policy_for(urls: Iterable[str], allow: Iterable[str]) -> SsrfPolicy:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """Return the certificates that all connections trust; loading them again for each source is slow."""
+    """Return the TLS context of all connections; loading the trusted certificates for each source would be slow."""
     return httpx2.create_ssl_context(trust_env=False)
 
 

@@ -184,7 +184,7 @@ async def resolve(host: str, policy: SsrfPolicy, resolver: "Resolver", caller: s
 
 @lru_cache(maxsize=4096)
 def address_in(host: str) -> _Address | None:
-    """Return the IP address that a host spells out; None for a name."""
+    """Return the IP address of a host that is written as an address; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -236,7 +236,7 @@ async def test_pages_end_before_their_result_is_too_large(open_service, service,
         ("cursor", [[1]], "does not say whether this is the last one"),
         ("page", [{"items": [1]}], "does not say whether this is the last one"),
         ("page", [[1], [1]], "the same page again"),
-        ("page", [[1], {"error": "no more"}], "page 2 is no list"),
+        ("page", [[1], {"error": "no more"}], "page 2 is not a list"),
         ("offset", [{"items": [1], "total": 2}, {"items": [], "total": 2}], "does not name the next one"),
         ("page", [[1], (404, {}, {})], "page 2 is missing, so there may be more: 'probe' answered 404"),
         (
@@ -418,7 +418,7 @@ async def test_a_page_where_the_document_lists_only_json_is_returned_with_a_note
     service.answers["/list"] = (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Log in</html>")
     async with open_service(listing(responses={"200": {"content": {"application/json": {}}}})) as rt:
         result = await rt.call("probe.list", {})
-    note = "Note: the response is text/html, and the service's own document lists application/json."
+    note = "Note: the response is text/html, but the service's own document lists application/json."
     assert result.text == f"{note}\n<html>Log in</html>"
 
 

@@ -165,7 +165,7 @@ def base_url(service: OpenApiService, server: JsonObject | None, place: str) -> 
     found = absolute_url(place, url).rstrip("/")
     if "@" in urlsplit(found).netloc:
         raise DocumentError(
-            "its server URL has a user; write server without it, and security or headers, in the settings"
+            "its server URL has a user name; write server without it in the settings, and security or headers for it"
         )
     if "?" in found or "#" in found:
         raise DocumentError(f"its server {url!r} has a query or a fragment; write server and query in the settings")

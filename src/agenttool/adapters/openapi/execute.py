@@ -41,7 +41,7 @@ _REPEATED = (408, 425, 429, 500, 502, 503, 504)
 _REPEATED_FAULTS = ("not_connected", "connection_lost", "timeout")
 _ACCEPTED, _UNAUTHORIZED, _BUSY = 202, 401, (403, 429, 503)
 _REJECTED = (400, 401, 405, 413, 415, 422, 429)
-"""The service did not accept the request, so it had no effect."""
+"""The statuses of a request that the service did not accept, so that it had no effect."""
 
 _POLLED = ("location", "operation-location", "azure-asyncoperation")
 _RUNNING = frozenset(
@@ -97,7 +97,7 @@ class OperationExecutor:
             return await self._build(job, arguments, values)
 
         request = await build()
-        request = request if known is None else _follow(request, known)
+        request = request if known is None else _status_request(request, known)
         response, request = await self._send_authorized(job, request, build, has_begun=known is not None)
         response, request = await self._poll(job, response, request, build, known)
         if not response.is_success:
@@ -186,7 +186,7 @@ class OperationExecutor:
                 return response
 
     async def _await_rate_limit(self, job: Job, *, is_sent: bool) -> None:
-        """Wait while the service asked for no requests; fail if the call would end first."""
+        """Wait until the service accepts requests again; fail if the call would end first."""
         wait_s = (self.state.blocked_until_ns - self.state.now_ns()) / 1e9
         if wait_s <= 0:
             return
@@ -224,7 +224,7 @@ class OperationExecutor:
             response: the response to `sent`.
             sent: the last request.
             build: see `_send_authorized`.
-            status_url: where an earlier process polled; None if the work begins now.
+            status_url: the URL that an earlier process polled; None if this call starts the work.
         """
         is_stored = status_url is not None
         is_left, delay_s = False, FIRST_DELAY_S
@@ -242,7 +242,9 @@ class OperationExecutor:
                 job.report("the service works on it")
                 await asyncio.sleep(response.retry_after_s or delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
-                response, sent = await self._send_authorized(job, _follow(sent, status_url), build, has_begun=True)
+                response, sent = await self._send_authorized(
+                    job, _status_request(sent, status_url), build, has_begun=True
+                )
         except asyncio.CancelledError:
             is_left = job.cancel.reason is AbortReason.RUNTIME_SHUTDOWN
             raise
@@ -267,7 +269,7 @@ class OperationExecutor:
                 break
             job.report(f"page {len(fetched.pages) + 1}")
             try:
-                response, sent = await self._send_authorized(job, sent.at(following), build, has_begun=True)
+                response, sent = await self._send_authorized(job, sent.with_url(following), build, has_begun=True)
                 failure = None if response.is_success else self._error_response(response, sent)
             except ToolFailure as error:
                 failure = error
@@ -280,7 +282,7 @@ class OperationExecutor:
     def _violation(self, response: HttpResponse) -> list[str]:
         """Return how a response violates the document; nothing if it fits or the document has no schema for it."""
         if not is_json(response.content_type):
-            return self._other_type(response)
+            return self._unlisted_type(response)
         checker = self.state.responses.checker_of(self.tool, response.status, response.content_type)
         try:
             value = read_value(response) if checker is not None else None
@@ -298,15 +300,15 @@ class OperationExecutor:
             log.warning("%s of %r: %s", self.tool.name, self.state.service.name, note)
         return [note]
 
-    def _other_type(self, response: HttpResponse) -> list[str]:
-        """Return a remark about a response that should be JSON, such as the page of a login or of a proxy."""
+    def _unlisted_type(self, response: HttpResponse) -> list[str]:
+        """Return a note about a response that should be JSON, such as the HTML page of a login or of a proxy."""
         try:
             listed = self.state.responses.content_of(self.tool, response.status)
         except DocumentError:
             return []
         if not response.body or not response.content_type or not listed or not all(map(is_json, listed)):
             return []
-        return [f"the response is {response.content_type}, and the service's own document lists {', '.join(listed)}"]
+        return [f"the response is {response.content_type}, but the service's own document lists {', '.join(listed)}"]
 
     def _error_response(self, response: HttpResponse, sent: HttpRequest) -> ToolFailure:
         method = self.tool.operation.method
@@ -336,10 +338,10 @@ class OperationExecutor:
         return call_failure(error_class, message, code=error.code, is_safe=is_safe)
 
 
-def _follow(request: HttpRequest, status_url: str) -> HttpRequest:
-    """Return a request for the state of accepted work."""
+def _status_request(request: HttpRequest, status_url: str) -> HttpRequest:
+    """Return the request that polls accepted work."""
     headers = {name: each for name, each in request.headers.items() if name.lower() != "content-type"}
-    return replace(request.at(status_url), method="GET", body=None, headers=headers)
+    return replace(request.with_url(status_url), method="GET", body=None, headers=headers)
 
 
 def _is_running(response: HttpResponse) -> bool:

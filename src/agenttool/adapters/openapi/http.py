@@ -34,7 +34,6 @@ _AUTOMATIC, _RAW = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 
 _COMPRESSED = ("gzip", "x-gzip", "deflate")
 
-
 _UNTRUSTED = "its certificate is not trusted; add the authority that signed it to the certificates of this machine"
 
 
@@ -60,7 +59,7 @@ class HttpRequest:
 
     Attributes:
         secrets: the texts in it that no result, error or log may show.
-        fixed_query: the parts of the query from the settings and the credentials.
+        fixed_query: the query parameters from the settings and the credentials, each as `NAME=VALUE`.
     """
 
     method: str
@@ -70,8 +69,8 @@ class HttpRequest:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     fixed_query: tuple[str, ...] = field(default=(), repr=False)
 
-    def at(self, url: str) -> "HttpRequest":
-        """Return the request with another URL of the service, and the fixed query where that URL lacks it."""
+    def with_url(self, url: str) -> "HttpRequest":
+        """Return the request with another URL of the service; parameters of the fixed query that it lacks are added."""
         head, _, query = url.partition("#")[0].partition("?")
         pairs = query.split("&") if query else []
         names = {each.partition("=")[0] for each in pairs}
@@ -136,7 +135,8 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
 def resolve_in_origin(url: str, target: str) -> str | None:
     """Return the URL that a response names; None if it is invalid or has another origin.
 
-    A service behind a proxy often names itself with the scheme that the proxy uses; the scheme of `url` replaces it.
+    A service behind a proxy may not know that clients reach it by HTTPS. So the scheme and port of `url` replace those
+    of a URL with the same host and the other scheme.
     """
     try:
         found = absolute_url(url, target)
@@ -159,7 +159,8 @@ class ServiceClient:
             timeout=httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             trust_env=False,
             follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # a session of one caller is not for another
+            # No cookie is stored: callers share this client, and must not share a session.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "gzip, deflate"},
         )
 

@@ -97,7 +97,7 @@ class ResponseCheckers:
         return self._checkers[key]
 
     def content_of(self, tool: OperationTool, status: int) -> dict[str, JsonObject]:
-        """Return what the document has for the content of a response, by media type.
+        """Return the media type objects that the document lists for a response, by media type.
 
         Raises:
             DocumentError: a reference leads nowhere.

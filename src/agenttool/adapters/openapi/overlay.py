@@ -46,11 +46,11 @@ def apply_overlay(root: JsonObject, overlay: JsonObject, unused: list[str]) -> J
             sources = _select(found, source, pointer)
             if len(sources) != 1:
                 raise DocumentError(
-                    f"copy must select one value, {source!r} selects {len(sources)}; correct it", pointer
+                    f"copy must select one value, but {source!r} selects {len(sources)}; correct it", pointer
                 )
             update = copy.deepcopy(_value(sources[0], found))
         elif "update" not in action:
-            raise DocumentError("an action has one of remove, update and copy; add one", pointer)
+            raise DocumentError("an action must have remove, update or copy; add one of them", pointer)
         for parent, key in places:
             _update(parent, key, update, found)
     return found

@@ -92,7 +92,7 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         include: the operations that become tools; empty means all.
         exclude: operations that do not become tools.
         tools: facts, names and texts that replace those of the document, by pattern.
-        overlays: files with OpenAPI Overlay 1.0 documents, applied in order.
+        overlays: files with OpenAPI Overlay 1.0 or 1.1 documents, applied in order.
         references: files and URLs that the document may refer to; an entry that ends with `/` allows all below it.
         allow: private networks, addresses and hosts that requests may lead to, besides public ones.
         trust: whether the method of a request states that it only reads (GET) or may be repeated (GET, PUT, DELETE).
@@ -144,7 +144,9 @@ class OpenApiService(_NamedService, frozen=True, kw_only=True):
         if not server.startswith(("http://", "https://")):
             raise ConfigError(f"the server of source {self.name!r} must begin with http:// or https://; write it so")
         if "@" in server.partition("://")[2].partition("/")[0]:
-            raise ConfigError(f"the server of source {self.name!r} must have no user; write security or headers for it")
+            raise ConfigError(
+                f"the server of source {self.name!r} must have no user name; write security or headers for it"
+            )
         if "?" in server or "#" in server:
             raise ConfigError(
                 f"the server of source {self.name!r} must have no '?' and no '#'; write query for a query"

@@ -58,7 +58,7 @@ _DECLARED_AT_A_TIME = 50
 _SHOWN = 3
 _NOT_MODIFIED = 304
 _LIMITS = {"too_large": "max_document_bytes", "timeout": "timeout_s"}
-"""The settings that limit the read of a document."""
+"""The setting to raise for each failure that a limit on reading a document causes."""
 
 
 class CachedDocument(Part, frozen=True, kw_only=True):
@@ -367,7 +367,7 @@ class OpenApiSource(SourceWithReview):
         """Return the response to a request for a document.
 
         Raises:
-            DocumentError: it is too long, or takes too long.
+            DocumentError: the response is too long, or takes too long; names the setting to raise.
             RequestFailed: there was no response.
         """
         try:
@@ -415,8 +415,8 @@ def _refused(source: str, policy: SsrfPolicy, tools: Iterable[OperationTool]) ->
         try:
             check_url(url, policy)
         except RecordError as error:
-            allowed = f'allow = ["{urlsplit(url).hostname}"] in [sources.{source}]'
-            yield f"requests to {url!r} are not allowed: {error} ({allowed})"
+            remedy = f'to allow it, write allow = ["{urlsplit(url).hostname}"] into [sources.{source}]'
+            yield f"requests to {url!r} are not allowed: {error}; {remedy}"
 
 
 def _origins(service: OpenApiService, imported: ImportedDocument) -> tuple[str, ...]:
