@@ -236,7 +236,7 @@ class AsyncClient:
     ) -> CallList:
         """Return a page of calls, open ones first, then the newest; pass its `next_cursor` for the next page.
 
-        `id_part` is the beginning or the end of an id; all calls that have it are on one page.
+        `id_part` is the beginning or the end of an id. It selects at most `limit` calls, on one page, the newest first.
         """
         path = _path(
             "/v1/calls",

@@ -59,7 +59,7 @@ _LOAD_ALL = bytes(
     Visibility.REQUESTED if code == Visibility.LOADED or code in LOADABLE else code for code in range(256)
 )
 UNREACHABLE = {Visibility.PENDING: ProviderState.CONNECTING, Visibility.UNAVAILABLE: ProviderState.UNAVAILABLE}
-"""The visibility of tools whose provider does not answer, and the state of the provider."""
+"""The visibility of tools whose provider cannot be used, and the state of that provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

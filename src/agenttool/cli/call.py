@@ -278,7 +278,7 @@ async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
 
 
 def input_schema(rt: Runtime, name: str) -> JsonObject:
-    """Return the input schema of a tool, also of one that no surface offers; empty if the name is not that of one."""
+    """Return the input schema of a tool, also if no surface offers it; empty if there is no such tool."""
     found = rt.inspection.tool(name)
     contract = None if found is None else found.tool.declaration.input_contract
     return {} if contract is None else contract.model_input_schema or {}

@@ -86,7 +86,7 @@ def _cancel(
     if result is None:
         show = f"{program_name()} show {call}{options.journal_arguments}"
         return None, f"its process was asked to cancel it, and it has not ended yet; see: {show}"
-    return result, _other_end(result)
+    return result, _why_not_canceled(result)
 
 
 def _cancel_on(server: str, part: str) -> tuple[str, ToolResult | None, str | None]:
@@ -99,9 +99,9 @@ def _cancel_on(server: str, part: str) -> tuple[str, ToolResult | None, str | No
         try:
             result = gateway.wait(call, timeout_s=TIMEOUT_S)
         except TimeoutError:
-            return call, None, "it was asked to end, and has not ended yet"
-    return call, result, _other_end(result)
+            return call, None, "it was asked to end, but has not ended yet"
+    return call, result, _why_not_canceled(result)
 
 
-def _other_end(result: ToolResult) -> str | None:
+def _why_not_canceled(result: ToolResult) -> str | None:
     return None if result.status is ResultStatus.CANCELED else f"it ended otherwise ({result.status.value})"

@@ -133,7 +133,7 @@ class ClientServer:
 
 
 def is_own_url(url: str, gateway: ServerSetting, machine: str) -> bool:
-    """Return whether a URL leads to the tools of a gateway; `machine` is the name of this machine, where it runs."""
+    """Return whether a URL is the MCP endpoint of a gateway on this machine, whose host name is `machine`."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)

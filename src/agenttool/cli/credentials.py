@@ -51,7 +51,7 @@ def _source_text(row: JsonObject) -> str:
 
 
 async def _states(chosen: list[CredentialProvider], actor: str | None, *, check: bool) -> list[JsonObject]:
-    """Return each credential as JSON, with the reason if it cannot be had, as far as is known without a fetch."""
+    """Return each credential as JSON, with the reason if it is not available; only `check` fetches it to find out."""
     found: list[JsonObject] = []
     for each in chosen:
         fault = each.fault() or (each.refusal(actor) if check or actor is not None else None)

@@ -36,7 +36,7 @@ def print_json(value: JsonObject) -> None:
 
 
 def print_rows(documents: Sequence[JsonObject], blocks: Iterable[RenderableType], *, as_json: bool, empty: str) -> None:
-    """Print a list: as JSON Lines, or as the blocks for people; without entries, a hint."""
+    """Print a list: as JSON Lines, or as blocks of text; without entries, the hint `empty`."""
     if as_json:
         for each in documents:
             print_json(each)

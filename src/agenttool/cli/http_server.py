@@ -32,7 +32,7 @@ OTHER_FILES = 256
 """How many open files are reserved for the store, sources and pages, besides those of connections."""
 
 GC_THRESHOLD = 10_000
-"""How many new objects start a collection. Requests make few cycles, and most of their objects are gone by then."""
+"""How many new objects start a garbage collection. Requests make few reference cycles, so it can run rarely."""
 
 STOP_TIMEOUT_S = 25.0
 """The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""

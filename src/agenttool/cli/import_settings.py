@@ -152,7 +152,7 @@ class ImportTarget:
         return cls(file, sources, known, frozenset(config.credentials), config.server or ServerSetting())
 
     def is_own(self, url: str) -> bool:
-        """Return whether a URL leads to the gateway that these settings are for."""
+        """Return whether a URL is the MCP endpoint of the gateway that these settings configure."""
         return is_own_url(url, self.gateway, socket.gethostname())
 
     def check_new(self, name: str) -> None:

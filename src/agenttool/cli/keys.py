@@ -42,7 +42,7 @@ def keys() -> None:
 def _on_grants(
     store: str | None, settings: Path | None, use: Callable[[AccessGrants], Coroutine[None, None, _T]]
 ) -> _T:
-    """Open the grants of a store, use them, and return the outcome."""
+    """Open the access grants of a store, and return what `use` returns for them."""
     options = StoreOptions(store, settings).for_use()
     file = options.file
     if file is None:

@@ -40,19 +40,19 @@ TERMINAL_LIMIT = 50
 """So many calls are printed on a terminal if no option selects calls."""
 
 MAX_RESULT_CHARS = 200
-"""So many characters of a result are printed where the output is no terminal; on a terminal, one line."""
+"""How many characters of a result are printed if the output is not a terminal; a terminal shows one line."""
 
 MAX_WIDTHS = {"time": 8, "call": 8, "tool": 32, "status": 19, "took": 8, "by": 32}
-"""The columns before the result, and how wide each may make the others move."""
+"""The columns before the result, and the widest cell of each that later columns are aligned to."""
 
 WIDE, MAX_TOOL = 110, 24
-"""On a terminal with fewer columns, a longer name of a tool is cut."""
+"""On a terminal with fewer than `WIDE` columns, the name of a tool is cut after `MAX_TOOL` characters."""
 
 OWNER_INDENT = 10
-"""Where the process of an open call begins, if it needs a line of its own."""
+"""The indentation of the process of an open call, if it is printed on its own line."""
 
 ALIGNED = 100
-"""The first so many lines decide about the widths of the columns."""
+"""How many lines, from the first on, decide the widths of the columns."""
 
 _FOLLOWED = (steps.ASKED.name, *(step.name for step in steps.STEPS.values() if step.ends))
 """The steps after which `--follow` prints a call."""
@@ -222,7 +222,7 @@ class CallLines:
         self._day = ""
 
     def measure(self, calls: Iterable[ListedCall]) -> None:
-        """Make the columns wide enough for some calls."""
+        """Widen the columns so that these calls fit."""
         for call in calls:
             for name, cell in self._fitting(_cells(call)).items():
                 self._widths[name] = max(self._widths[name], min(cell_len(cell), MAX_WIDTHS[name]))
@@ -237,7 +237,7 @@ class CallLines:
         is_error = call.result is not None and call.result.is_error
         text = call.first_line[:MAX_RESULT_CHARS]
         padded = {name: self._padded(name, cell) for name, cell in cells.items() if self._widths[name]}
-        if not self._is_terminal:  # without styles there is nothing to render, which takes most of the time
+        if not self._is_terminal:  # rendering takes most of the time, and is needed only for styles
             self._console.file.write(f"{'  '.join((*padded.values(), text)).rstrip()}\n")
             return
         styles = {"call": "cyan", "status": status_style(call.status), "tool": "bold", "took": "dim", "by": "magenta"}
@@ -246,7 +246,7 @@ class CallLines:
             line.append(f"{cell}  ", style=styles.get(name, ""))
         if call.owner is not None and cell_len(text) > self._console.width - line.cell_len:
             self._write(line)
-            print_text(self._console, f"{'':{OWNER_INDENT}}{text}")  # what an operator needs is not cut off
+            print_text(self._console, f"{'':{OWNER_INDENT}}{text}")  # not cut off, because an operator needs it
             return
         self._write(line.append(text, style="red" if is_error else ""))
 

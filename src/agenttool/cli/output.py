@@ -161,7 +161,7 @@ def warn(message: str) -> None:
 
 
 def hint(message: str) -> None:
-    """Print what the user can do next, or that there is nothing to print, to the standard error."""
+    """Print what the user can do next, or that a list is empty, to the standard error."""
     print_text(Console(stderr=True), message, "dim")
 
 

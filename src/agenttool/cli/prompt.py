@@ -165,7 +165,7 @@ def unseen_text(digest: str, mark: str | None) -> str:
 
 
 def print_question(console: Console, question: JsonObject) -> None:
-    """Print an approval request, as `--json` has it: the input, the reason, rules that would allow it, and its age."""
+    """Print an approval request, given as `--json` prints it: input, reason, rules that would allow it, and age."""
     actor = f" for {question['actor']}" if question.get("actor") else ""
     what = f"needs approval{actor} to run with this input:"
     console.print(Text(printable(str(question["tool_name"])), style="bold"), Text(printable(what)))

@@ -200,7 +200,7 @@ def _call_row(call: CallSummary) -> tuple[str, ...]:
 
 
 def find_call_id(gateway: Client, part: str | None) -> str:
-    """Return the id of the one call that a part of an id names; without a part, that of the newest call.
+    """Return the id of the only call whose id begins or ends with a text; without a text, that of the newest call.
 
     Raises:
         ConfigError: there is no call, or the part names several.
@@ -220,7 +220,7 @@ def _is_like(whole_id: str, part: str) -> bool:
 
 
 def _one_id(part: str, found: list[str]) -> str:
-    """Return the only id that was found for a part of one; the part itself if there is none, which the server refuses.
+    """Return the only id that was found for a part of an id; the part itself if none was, which the server rejects.
 
     Raises:
         ConfigError: there are several.

@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show one call: its inputs, who decided, and its result.
 
-    With --url, ID is the id of a call or a part of it.
+    With --url, ID is the beginning or end of the id of a call.
     """
     if (server := server_url(url, store=store)) is not None:
         from agenttool.cli.remote import document_of, find_call_id, open_server  # noqa: PLC0415 -- it loads the HTTP client

@@ -393,7 +393,10 @@ def listed_calls(reader: SqliteReader, wanted: CallFilter, limit: int | None) ->
 
 
 def calls_like(reader: JournalReader, part: str, limit: int) -> list[InvocationId]:
-    """Return the calls whose id, or whose record's id, begins or ends with a text, the newest first."""
+    """Return the calls whose ids begin with a text, the newest first; if there are none, those whose ids end with it.
+
+    The beginning may also be that of the id of a record of the call.
+    """
     return reader.calls_beginning(_id_prefix(part), limit) or reader.calls_ending(part, limit)
 
 
@@ -427,7 +430,10 @@ class CallPage(NamedTuple):
 
 
 def page_of_calls(reader: JournalReader, wanted: CallFilter, limit: int, before: int | None = None) -> CallPage:
-    """Return a page of the calls that match: on the first page the open ones, then the ended ones."""
+    """Return a page of the calls that match: on the first page the open ones, then the ended ones, newest first.
+
+    With `id_part` there is one page, newest first.
+    """
     if wanted.id_part is not None:
         now = SystemClock().moment()
         like = (

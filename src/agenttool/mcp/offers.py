@@ -502,7 +502,10 @@ async def _first(owners: Iterable[Owner], ask: Callable[[OfferProvider, str], Aw
 async def _reply_of(
     owner: Owner, ask: Callable[[OfferProvider, str], Awaitable[Reply | None]]
 ) -> Reply | MCPError | None:
-    """Return the reply of an owner, or its failure; a guess that cannot answer now fails as a server that lacks it."""
+    """Return the reply of an owner, or its failure.
+
+    If a guess cannot answer now, that is a `ServerError`, so that the search continues with the next owner.
+    """
     try:
         async with asyncio.timeout(owner.within_s):
             return await ask(owner.provider, owner.key)

@@ -118,7 +118,7 @@ class WaitingClientCall:
 
     @classmethod
     def of(cls, invocation_id: InvocationId, until: Timestamp) -> "WaitingClientCall":
-        """Return a call with a document that no other process has written."""
+        """Return a waiting call with a new document; its nonce makes it differ from those of other processes."""
         members: JsonObject = {"invocation_id": invocation_id, "until": until, "nonce": secrets.token_hex(8)}
         return cls(invocation_id, until, json_bytes(members))
 
@@ -141,8 +141,7 @@ class WaitingCalls:
     """The calls that wait for an approval; the same call by the same actor continues the one that waits.
 
     Each is continued once, and until its question expires. A call that still belongs to a request of a client is not
-    continued by another request. On a durable store they survive the process, and a process continues only a call that
-    no other one has continued since it was read.
+    continued by another request. On a durable store they survive the process, and only one process continues a call.
     """
 
     def __init__(self, documents: DocumentStore | None) -> None:
@@ -168,7 +167,7 @@ class WaitingCalls:
                     self._waiting.setdefault(key.partition(" ")[0], {})[found.invocation_id] = found
 
     def find(self, call: CallIdentity) -> WaitingClientCall | None:
-        """Return the call that waits, and that the same call continues; None if there is none."""
+        """Return the waiting call that a repetition of the call continues; None if there is none."""
         for each in self._waiting.get(call.digest, {}).values() if self._waiting else ():
             holder = self._holders.get(each.invocation_id)
             if not each.has_expired and (holder is None or holder.has_ended):
@@ -176,7 +175,7 @@ class WaitingCalls:
         return None
 
     async def take(self, call: CallIdentity, holder: CallHolder) -> InvocationId | None:
-        """Return the invocation that the same call continues, as `find` does; it belongs to the holder from now on.
+        """Return the invocation that `find` finds, and assign it to the holder; None if there is none.
 
         Raises:
             StoreError: it could not be stored.
@@ -188,7 +187,7 @@ class WaitingCalls:
             key, documents = _key(call, invocation_id), self._documents
             if documents is None or await documents.swap(_WAITING_KIND, key, before=found.stored, after=taken.stored):
                 return invocation_id
-            known.pop(invocation_id, None)  # another process has continued it
+            known.pop(invocation_id, None)  # another process continues it
         return None
 
     async def add(self, call: CallIdentity, invocation_id: InvocationId, until: Timestamp, holder: CallHolder) -> None:

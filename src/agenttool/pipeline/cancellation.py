@@ -142,7 +142,9 @@ def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
 
 def _why_parked(call: Call) -> str:
     if call.status is not InvocationStatus.AWAITING_APPROVAL and not call.started_ns:
-        return f"its process closed or lost its lease before the call started; {call.invocation_id} runs in another one"
+        return (
+            f"its process closed or lost its lease before the call started; another process runs {call.invocation_id}"
+        )
     if call.background is not None:
         return f"{call.invocation_id} waits for an answer that comes later"
     return f"the runtime closed before an answer arrived; {call.invocation_id} continues once there is one"

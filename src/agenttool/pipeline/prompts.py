@@ -73,7 +73,7 @@ class Prompts:
         is_waiting = await self.deferred.pending(key) is not None
         if is_waiting and body and prompt and prompt.selected is not None and prompt.reply_to is not None:
             await self._deliver(prompt, prompt.selected, body)
-        else:  # it was delivered or replaced; by a swap, because a new prompt may have been answered meanwhile
+        else:  # It was delivered or replaced. The swap fails if a new prompt was stored or answered meanwhile.
             await self.documents.swap(PROMPTS, key, before=body, after=body, beside={(UNDELIVERED, str(key)): None})
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:

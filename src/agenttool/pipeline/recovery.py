@@ -138,14 +138,14 @@ class Recovery:
             return count + await self._resume_unanswered()
 
     def _resume_all(self, claimed: Sequence[_Claimed | BaseException | None]) -> int:
-        """Resume claimed calls in their order, whichever was claimed first, then raise the fault of one that was not.
+        """Resume the claimed calls in the given order and return how many; then raise the first failed claim.
 
         Raises:
             StoreError: a call could not be claimed.
         """
         calls = [each for each in claimed if isinstance(each, tuple)]
         if self.core.host.is_closed:
-            return 0  # the next process resumes them, because this one does not own them after its close
+            return 0  # the next process resumes them: a closed runtime owns no calls
         for opened, canceled in calls:
             self._resume(opened, canceled)
         for fault in claimed:
@@ -367,7 +367,7 @@ class Recovery:
         """Claim a call; return it with the request to cancel it, or none if it cannot be claimed."""
         try:
             opened = await self.calls.claim_one(invocation_id, now=self.core.clock.moment(), if_due=if_due)
-        except LeaseExpired:  # this process slept since it renewed its lease; the next poll claims the call
+        except LeaseExpired:  # this process was suspended for longer than its lease; the next poll claims the call
             self._is_due, opened = True, None
         if opened is None:
             return None

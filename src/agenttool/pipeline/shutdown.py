@@ -92,7 +92,7 @@ def park(call: Call) -> None:
 
 
 def stop_after_close(call: Call) -> None:
-    """Park a call that is about to start after its runtime was closed; stop it if no other process can start it."""
+    """Park a call that was about to start when its runtime closed; cancel it if no other process can resume it."""
     if can_park(call):
         park(call)
     else:

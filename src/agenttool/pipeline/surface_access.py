@@ -75,7 +75,7 @@ class SurfaceAccess:
         return self._agent.surfacing.current(surface)
 
     def refresh(self, surface: ToolSurface) -> ToolSurface:
-        """Return the surface that replaced this one; it has the tools that were declared since.
+        """Return the latest version of this surface; unlike `current`, with the tools that were declared since.
 
         Raises:
             ConfigError: there is no such surface, or the runtime is closed.

@@ -102,7 +102,7 @@ class AgentSurfaces:
         self._own_circumstances = circumstances
         self._provider_states: dict[str, ProviderState] = {}
         self._tools: CatalogSnapshot | None = None
-        """The tools at the time of the last change of the states."""
+        """The tools when provider states were recorded last."""
         self._parent = parent
         self._bounds: frozenset[ToolId] | None = None
         self._default: Surface | None = None
@@ -159,7 +159,7 @@ class AgentSurfaces:
         return self.surfaces.default
 
     def refresh(self, given: ToolSurface) -> ToolSurface:
-        """Return the newest surface that replaced a surface, renewed if tools were declared or the situation changed.
+        """Return the latest version of a surface, renewed if tools were declared or the situation changed.
 
         Raises:
             ConfigError: there is no such surface.
@@ -257,7 +257,7 @@ class AgentSurfaces:
     async def set_provider_states(self, providers: Mapping[str, ProviderState]) -> None:
         """Record the states of the servers behind namespaces, and renew surfaces with the tools there are now.
 
-        A report that changes neither renews nothing: sources make one each time they have read their lists.
+        Nothing is renewed if neither has changed: sources report each time they have read their lists.
         """
         known, tools = self._provider_states, self._services.catalog.snapshot()
         if tools is self._tools and all(known.get(name) is state for name, state in providers.items()):

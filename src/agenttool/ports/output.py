@@ -20,7 +20,7 @@ MAX_VALUES = 100_000
 """How many values a result may hold."""
 
 MAX_TEXT_CHARS = 2_000_000
-"""How many characters a text of a result, or its encoded value, may have. More can be returned as a file."""
+"""How many characters a text of a result, or its value as JSON, may have. A tool can return more as a file."""
 
 
 @dataclass(frozen=True, slots=True)

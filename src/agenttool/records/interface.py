@@ -198,7 +198,7 @@ def acted_on(interface: ToolInterface, fact: str) -> bool | str:
 
 
 def follow_fact(read: Callable[[str], object], fact: str) -> object:
-    """Follow `same_as:` from fact to fact; return the value that is found, none if it is in a circle or elsewhere."""
+    """Return the value of a fact, with `same_as:` followed; None for a circle, or if it leads to no fact of a call."""
     seen: set[str] = set()
     while fact in CALL_FACTS and fact not in seen:
         seen.add(fact)

@@ -165,7 +165,7 @@ class TextRange:
         return not self.has_more
 
     def _first(self, piece: str, count: int) -> tuple[int, int]:
-        """Return how many of the first lines or characters a piece has, and where they end."""
+        """Return how many of the next `count` lines or characters a piece has, and where they end in it."""
         if not self.in_lines:
             found = min(count, len(piece))
             return found, found

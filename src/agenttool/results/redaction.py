@@ -502,7 +502,7 @@ def _is_in(form: str, parts: set[str]) -> bool:
 
 
 def texts_of(value: Json, declared: Container[str] | None = None) -> list[str]:
-    """Return every text and number inside a value, and the names of its members except the declared ones, if given."""
+    """Return every text and number inside a value; with `declared`, also the names of members that are not in it."""
     found: list[str] = []
     level: list[Json] = [value]
     while level:

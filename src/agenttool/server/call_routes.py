@@ -277,7 +277,7 @@ async def get_call(request: ApiRequest[CallQuery, EmptyBody]) -> Reply:
 
 
 def _notice_of(tenant: Tenant, call: RecordedCall) -> str | None:
-    """Return that a call of a process that is gone waits for its tool, which this server does not have."""
+    """Return a notice if the process of a call has ended, and this server does not have the tool that it needs."""
     tool_id, owner = call.invocation.tool_id, call.owner
     if owner is None or not owner.waits_for_tool or tenant.runtime.inspection.tool(tool_id):
         return None

@@ -160,7 +160,7 @@ class Gateway:
             query=_read_query(route, scope["query_string"]),
             body=await self._read_body(route, headers, receive),
         )
-        self._refuse_while_draining()  # the tenant may have opened, or the body may have arrived, slowly
+        self._refuse_while_draining()  # again, because opening the tenant and reading the body take time
         reply = await route.handler(request)
         return reply if isinstance(reply, Response) else _response(reply, headers)
 

@@ -102,7 +102,7 @@ class CallReply(ApiReply):
 class CallListQuery(ApiQuery, frozen=True):
     """Which calls are listed. `tool` and `actor` accept `*`; a time is RFC 3339 or a span such as `2h`.
 
-    `id_part` is the beginning or the end of an id; the calls that have it are on one page.
+    `id_part` is the beginning or the end of an id. It selects at most `limit` calls, on one page, the newest first.
     """
 
     status: Status | None = None
@@ -168,7 +168,7 @@ class PayloadItem(ApiReply):
 
 
 class CallDetail(CallReply):
-    """Everything that is recorded of a call; `notice` says what it waits for and does not get by itself."""
+    """Everything that is recorded of a call; `notice` says what an operator must do so that it continues."""
 
     actor: str | None
     invocation: Invocation

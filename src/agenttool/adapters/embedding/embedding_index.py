@@ -30,7 +30,7 @@ _log = logging.getLogger("agenttool.search")
 class EmbeddingIndex:
     """Implements `ports.semantic_index.SemanticIndex` with a model in this process.
 
-    If the model is given as a function, the first search calls it in its own thread.
+    A model that is given as a function is loaded by the first search, in the thread of that search.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class EmbeddingIndex:
 
         Args:
             model: the model, or a function that loads it.
-            folder: where a file caches vectors; None for memory.
-            can_read: returns whether the model understands a sentence of a query; others are searched by words.
+            folder: the folder of the file that caches vectors; None caches them in memory.
+            can_read: returns whether the model understands a sentence; if it understands none, words are searched.
         """
         self._folder = folder
         self._can_read = can_read

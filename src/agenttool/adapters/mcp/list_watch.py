@@ -75,7 +75,7 @@ class ListWatch:
 
     @property
     def is_known(self) -> bool:
-        """Whether the lists are current, and are not being read, so that a call needs no `check`."""
+        """Whether the lists are current and not being read, so that a call needs no `check`."""
         return not self._reading.locked() and self._is_current
 
     async def check(self) -> bool:

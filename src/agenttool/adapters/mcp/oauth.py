@@ -38,14 +38,14 @@ DEFAULT_REDIRECT = "http://127.0.0.1:8649/callback"
 """Where a login returns to, if the settings name no other place."""
 
 FOLDER = "mcp-tokens"
-"""The folder of the files, beside the user's settings file."""
+"""The folder of the token files, beside the user's settings file."""
 
 _LONG_AGO = 1.0
 """The time at which a token that was refused is taken to have expired."""
 
 
 class StoredLogin(BaseModel):
-    """The content of one file."""
+    """The content of one token file."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -63,7 +63,7 @@ class TokenFile(TokenStorage):
         return (await asyncio.to_thread(self._read)).tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store tokens in place of those before."""
+        """Replace the stored tokens."""
         await asyncio.to_thread(self._change, {"tokens": tokens})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -80,7 +80,7 @@ class TokenFile(TokenStorage):
         return StoredLogin()
 
     def _change(self, members: dict[str, object]) -> None:
-        """Replace the file by a new one, so that a reader never sees a part.
+        """Change members of the stored file atomically, so that a reader never sees a part of it.
 
         Raises:
             ConfigError: the folder cannot be written.

@@ -40,7 +40,7 @@ MAX_OVERHEAD_BYTES = 65_536
 """The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
 
 MAX_DISCARDED_BYTES = 2_000_000
-"""The bytes of a body that are read after its request was refused, so that the client can read the response."""
+"""How many bytes of a body are read after its request was refused, so that the client can read the response."""
 
 MAX_CONNECTIONS = 500
 """Beyond this number a connection with an incomplete request is closed, or else an idle one. A gateway sets its own."""
@@ -189,7 +189,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Exclude the body from the overhead, because it has a limit of its own; limit what is sent in vain."""
+        """Exclude the body from the overhead, because it has its own limit; limit what arrives after the response."""
         self._overhead -= len(body)
         if self.cycle.response_complete:
             self._discarded += len(body)
@@ -249,7 +249,7 @@ class _EmbeddedServer(uvicorn.Server):
 class Listener:
     """Serves an ASGI application on this machine, for a runtime that is not part of a server.
 
-    With `takes_over`, another process of the store listens on the port, and this one once that process is gone.
+    With `takes_over`, it starts to listen once the process that uses the port has ended.
     """
 
     def __init__(self, app: ASGIApp, address: tuple[str, int], *, takes_over: bool = False) -> None:

@@ -200,14 +200,14 @@ def moment_of(time: Json) -> str | None:
     return f"{clock}.{fraction.rstrip('0')}"
 
 
-_FARTHEST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 
 
 def whole_number(value: Json) -> int | None:
-    """Return a whole number; 1.0 counts as 1, and a huge number is clamped."""
+    """Return a value as an integer that SQLite can store: 1.0 is 1, a larger one is clamped; None for other values."""
     if isinstance(value, float) and not value.is_integer():
         return None
-    return max(-_FARTHEST, min(int(value), _FARTHEST)) if isinstance(value, int | float) else None
+    return max(-_MAX_INT64, min(int(value), _MAX_INT64)) if isinstance(value, int | float) else None
 
 
 def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:

@@ -78,7 +78,7 @@ export function RememberPanel({ approval, isBusy, onAllow, onClose }) {
   const [scope, setScope] = useState("store");
   const [now] = useState(() => Date.now());
   const rule = chosenRule(suggested, approval, choice, now);
-  const { settles, ...shown } = rule; // the rules that the answer settles: the server itself writes them
+  const { settles, ...shown } = rule; // the server writes this member itself
   const pick = (changes) => setChoice({ ...choice, ...changes });
   const select = (label, value, options, onChange, isFirst = false) => html`<label>${label}
     <select data-panel-focus=${isFirst || undefined} value=${value} onChange=${(event) => onChange(event.target.value)}>

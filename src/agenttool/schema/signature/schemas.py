@@ -272,7 +272,7 @@ def _serialized_schema(function: CallableInfo, returns: object) -> JsonObject | 
 
 def _adapter_of(returns: object) -> TypeAdapter[object] | None:
     """Return the validator of a type; a class that pydantic does not know is checked by `isinstance`."""
-    for config in (ConfigDict(arbitrary_types_allowed=True), None):  # a model or dataclass has its own
+    for config in (ConfigDict(arbitrary_types_allowed=True), None):  # pydantic takes none for a model or dataclass
         with suppress(PydanticUserError), catch_warnings(action="ignore"):
             return TypeAdapter(cast("type[object]", returns), config=config)
     return None
