@@ -138,7 +138,7 @@ class Reader:
         if typed:
             before, prompt, expected = expected.partition(f": {typed}\n")
             assert prompt, f"the block shows no prompt that is answered with {typed!r}"
-            self._match(terminal, f"{before}:")
+            self._match(terminal, f"{before}: ")  # some prompts print the space last
             os.write(terminal.screen, f"{typed}\n".encode())
             expected = f"{typed}\n{expected}"
         self._match(terminal, expected, is_all=is_all)
