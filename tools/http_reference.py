@@ -30,6 +30,7 @@ curl http://127.0.0.1:8642/healthz
 - A request body is a JSON object of at most 1 MB; a longer one gets 413. An unknown member is an error.
 - The URL and the headers together have at most 32 kB; a request with more gets 431.
 - An error is a problem document (RFC 9457) with `status`, `title`, `detail` and, where known, a JSON `pointer`.
+- A server that is stopping refuses requests with 503 and `Retry-After`, and records nothing of them.
 - A list has `items` and `next_cursor`; pass that as `cursor` for the next page.
 - `POST /rap/callbacks/{token}` receives the results of RAP servers; the token in the path is the credential.
 - `/mcp` serves MCP clients with the same credentials.

@@ -138,7 +138,9 @@ class Reader:
         if typed:
             before, prompt, expected = expected.partition(f": {typed}\n")
             assert prompt, f"the block shows no prompt that is answered with {typed!r}"
-            self._match(terminal, f"{before}: ")  # some prompts print the space last
+            self._match(terminal, f"{before}:")
+            while not terminal.ended and not terminal.text().endswith(" "):  # some prompts print the space last
+                terminal.read(WAIT_S)
             os.write(terminal.screen, f"{typed}\n".encode())
             expected = f"{typed}\n{expected}"
         self._match(terminal, expected, is_all=is_all)

@@ -28,7 +28,6 @@ from agenttool.server.messages import Approval, CallSummary, ToolSummary
 
 _POLL_S = 2.0
 _NOT_FOUND, _FIRST_FAULT = 404, 500
-_CALL_PREFIX, _ID_DIGITS = "inv_", 32
 _Item = TypeVar("_Item")
 
 
@@ -205,8 +204,6 @@ def find_call_id(gateway: Client, part: str | None) -> str:
     Raises:
         ConfigError: there is no call, or the part names several.
     """
-    if part is not None and len(part) == len(_CALL_PREFIX) + _ID_DIGITS:
-        return part
     listed = gateway.calls(id_part=part, limit=MAX_PAGE).items
     if part is not None:
         return _one_id(part, [each.invocation_id for each in listed])

@@ -61,10 +61,7 @@ def show(
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one call: its inputs, who decided, and its result.
-
-    With --url, ID is the beginning or end of the id of a call.
-    """
+    """Show one call: its inputs, who decided, and its result."""
     if (server := server_url(url, store=store)) is not None:
         from agenttool.cli.remote import document_of, find_call_id, open_server  # noqa: PLC0415 -- it loads the HTTP client
 

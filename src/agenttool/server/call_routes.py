@@ -206,7 +206,10 @@ def _surface_of(request: ApiRequest[CallQuery, CallBody] | ApiRequest[CallQuery,
 
 
 async def list_calls(request: ApiRequest[CallListQuery, EmptyBody]) -> Reply:
-    """List calls: the open ones first, then the ended ones, newest first. A caller sees its own calls."""
+    """List calls: the open ones first, then the ended ones, newest first. A caller sees its own calls.
+
+    With `id_part`, list the calls whose ids begin or end with it, newest first, on one page of at most `limit` calls.
+    """
     query = request.query
     check_status(query.status)
     wanted = CallFilter(
