@@ -15,7 +15,7 @@ must_not_match = [{ tool = "files.read", arguments = { path = "src/a.py" } }]
 ```
 
 An allow matches only if it surely covers every path, command and URL of a call. A deny or an ask matches if it matches
-any of them. A deny that only cannot be ruled out asks.
+any of them. A deny rule that may match, but not certainly, asks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -343,7 +343,7 @@ def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
 
 
 def _is_as_promised(rule: Rule, example: Example, *, wanted: bool) -> bool:
-    """Return whether a rule matches an example as wanted; a deny that only cannot be ruled out is either."""
+    """Return whether a rule matches an example as wanted; a deny that matches uncertainly passes both ways."""
     granted = tuple(each for each in example.role if each.startswith(GATEWAY_ROLE))
     roles = frozenset(example.role).difference(granted)
     caller = Caller(example.actor, roles, frozenset(example.team), granted=granted or None)

@@ -78,7 +78,7 @@ class _ReadArguments:
     Attributes:
         operands: the words that are neither options nor their values.
         rest: the words that go to the project's own program.
-        noted: the words of each role of `[kinds]` in `programs.toml`.
+        by_role: the words by their roles, which are those of `[kinds]` in `programs.toml`.
         marks: the marks of the options that are given; see `ProgramOption`.
     """
 
@@ -86,13 +86,13 @@ class _ReadArguments:
     reads: list[Word] = field(default_factory=list[Word])
     writes: list[Word] = field(default_factory=list[Word])
     rest: list[Word] = field(default_factory=list[Word])
-    noted: defaultdict[str, list[Word]] = field(default_factory=lambda: defaultdict[str, list[Word]](list))
+    by_role: defaultdict[str, list[Word]] = field(default_factory=lambda: defaultdict[str, list[Word]](list))
     marks: set[str] = field(default_factory=set[str])
 
     @property
     def sources(self) -> list[Word]:
         """The files that are copied, moved or linked."""
-        return [*self.noted["source"], *self.noted["linked"]]
+        return [*self.by_role["source"], *self.by_role["linked"]]
 
 
 @lru_cache(maxsize=256)
@@ -343,8 +343,8 @@ def _overwrites_many(role: str, target: Word, sources: list[Word]) -> bool:
 
 
 def _note_word(role: str, word: Word, reading: _ReadArguments) -> None:
-    """Note a word by its role, and the files that it stands for."""
-    reading.noted[role].append(word)
+    """Record a word under its role, and the files that it stands for."""
+    reading.by_role[role].append(word)
     match role:
         case "read" | "run" | "source":
             reading.reads.append(word)
@@ -405,21 +405,21 @@ def _usage_by_operands(signature: ProgramSignature, reading: _ReadArguments) -> 
     reading.reads += [*searched, *(part for each in reading.rest for part in _path_parts(each))]
     # What is moved is gone from where it was.
     moved = reading.sources if signature.kind != "edit" else []
-    looks = reading.noted["look"]
+    looks = reading.by_role["look"]
     changed = [*reading.reads, *looks] if "^" in reading.marks else moved
-    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.noted["sed"]):
+    if "^" in reading.marks and any(_DELETES_ALL.fullmatch(word.text) for word in reading.by_role["sed"]):
         raise _NotKnownError("a script that deletes all lines")
-    suffixes = [suffix for suffix in reading.noted["suffix"] if suffix.text not in _BACKUPS]
+    suffixes = [suffix for suffix in reading.by_role["suffix"] if suffix.text not in _BACKUPS]
     backups = [Word(word.text + suffix.text, word.certainty) for suffix in suffixes for word in changed]
     written = (*reading.writes, *changed, *backups)
     kind = "edit" if signature.kind == "read" and written else signature.kind
-    return Usage(kind, tuple(reading.reads), written, tuple(looks), tuple(lists), tuple(reading.noted["run"]))
+    return Usage(kind, tuple(reading.reads), written, tuple(looks), tuple(lists), tuple(reading.by_role["run"]))
 
 
 def _searched(reading: _ReadArguments) -> tuple[list[Word], list[Word]]:
     """Return the files whose names a search may print, and those of which it may print every line."""
-    filters = [word for word in reading.noted["filter"] if not word.text.startswith("!")]
-    patterns = reading.noted["pattern"]
+    filters = [word for word in reading.by_role["filter"] if not word.text.startswith("!")]
+    patterns = reading.by_role["pattern"]
     folders = reading.reads or [Word(".")]
     lists = [files_below(folder, each.text) for folder in folders for each in filters or [Word("")]]
     is_vague = not all(map(_is_specific, patterns)) or "/" in reading.marks

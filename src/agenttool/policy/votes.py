@@ -326,12 +326,12 @@ def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | No
 
 
 def _rule_vote(rule: Rule, match: RuleMatch, inputs: DecisionInput) -> Vote:
-    """Return the vote of a rule; an ask that only cannot be ruled out says why no rule allows the call."""
+    """Return the vote of a rule; an ask rule that does not surely match says why no rule allows the call."""
     is_sure = match.is_certain and match.is_exact
     what = match.what or "this call"
-    # Why a rule asks is beside the point if it only cannot be ruled out.
-    is_beside = rule.because is None or (rule.behavior == Behavior.ASK and not match.is_certain)
-    because = "" if is_beside else f": {rule.because}"
+    # The reason of an ask rule is left out if the rule may not even match.
+    has_reason = rule.because is not None and (rule.behavior != Behavior.ASK or match.is_certain)
+    because = f": {rule.because}" if has_reason else ""
     is_unclear = rule.behavior == Behavior.DENY and not match.is_certain
     verb = "may deny" if is_unclear else _VERBS[rule.behavior]
     named = f"rule {rule.ref!r} ({rule.origin})"

@@ -82,7 +82,6 @@ class RapServer(Part, frozen=True, kw_only=True):
             raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
         if self.max_prompts < 0:
             raise ConfigError(f"max_prompts of source {self.name!r} must not be negative, got {self.max_prompts!r}")
-
         try:
             check_headers(self.headers("GET", self.url))
         except RecordError as error:
