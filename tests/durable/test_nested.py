@@ -61,6 +61,24 @@ async def test_an_answer_from_the_time_without_any_process_is_used(asking, survi
         await sound(rt)
 
 
+async def test_an_answer_is_recorded_although_the_parent_ended_before_it_was_used(
+    asking, survivor, ended, sound, tools_used
+):
+    with asking(4, "courier") as (child, approval_id):
+        child.kill()
+    async with survivor(tools=[]) as without_tools:
+        nested = await without_tools.journal.invocation((await _question(without_tools)).invocation_id)
+        assert isinstance(await without_tools.approvals.decide(approval_id, "allow", by="ada"), Answered)
+        assert await without_tools.cancel(nested.parent_invocation_id)
+    async with survivor() as rt:
+        results = await _results(rt, ended, 2)
+        assert results[nested.invocation_id].error.error_class == "canceled"
+        assert tools_used() == []
+        exported = await sound(rt)
+        answers = [each for each in exported if getattr(each, "answers", None) is not None]
+        assert [(each.invocation_id, each.behavior) for each in answers] == [(nested.invocation_id, "allow")]
+
+
 async def test_a_question_of_a_call_that_cannot_be_resumed_is_withdrawn(asking, survivor, ended, sound, tools_used):
     with asking(4, "errand") as (child, _):
         child.kill()

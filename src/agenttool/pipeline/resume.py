@@ -226,7 +226,8 @@ async def _continue_approval(
     is_asked = call.status is InvocationStatus.AWAITING_APPROVAL
     if (question is None and is_asked) or tool.subject.declaration_digest != checkpoint.declaration_digest:
         raise ToolFailure(declaration_changed(tool))
-    if checkpoint.parent_invocation_id is not None and call.parent is None:
+    is_orphan = checkpoint.parent_invocation_id is not None and call.parent is None
+    if is_orphan and answered is None:
         raise ToolFailure(_parent_ended(call))
     if question is None:
         if call.status is not InvocationStatus.QUEUED:
@@ -241,6 +242,8 @@ async def _continue_approval(
         call_input = await decide_with_hooks(call, tool, call_input, concluding)
     else:
         _check_approval(call, tool, call_input, checkpoint, question)
+    if is_orphan:  # its answer is recorded now
+        raise ToolFailure(_parent_ended(call))
     await schedule(call, tool, call_input)
     try:
         refuse_if_denied(call, tool, call_input)  # a rule may have been added while it waited
